@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from zlib import crc32
 
-from kgroup.catchup.chunks import RateLimit, bounds, deal
+from kgroup.catchup.chunks import RateLimit, assign_to_tasks, chunk_limits
 from kgroup.catchup.model import (
     BucketShare,
     CatchupPlan,
@@ -40,12 +40,12 @@ NO_TOPIC = "(buckets)"
 """The topic of a bucket that is passed as a Chunk: not a valid topic name."""
 
 
-def how_many(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> int:
+def bucket_count(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> int:
     """The number of buckets, such that each fits into a transaction.
 
     It assumes that every record has a key of its own: 1,000,000 records of 1 KiB, 1 GB in all, are 11 buckets.
     """
-    records, size = bounds(ranges, parallelism, rate)
+    records, size = chunk_limits(ranges, parallelism, rate)
     wanted = max(
         sum(item.end - item.start if item.records is None else item.records for item in ranges) / records,
         sum(item.size or 0 for item in ranges) / size,
@@ -162,7 +162,7 @@ def done(plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, Ch
     return sum(number in progress and progress[number].delivered_to >= DONE for number in numbers(plan, delivery))
 
 
-def begun(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[int]:
+def buckets_with_progress(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[int]:
     """The buckets with a progress record, even if they were empty."""
     start = first(plan)
     return (number for number in progress if number >= start)
@@ -172,7 +172,7 @@ def with_buckets(
     plan: CatchupPlan, sink: str, options: dict[str, str], *, parallelism: int = 1, rate: RateLimit | None = None
 ) -> Delivery:
     """The delivery for ``--latest-per-key``. It has no order, because each key is delivered once."""
-    buckets = how_many(plan.ranges, parallelism=parallelism, rate=rate)
+    buckets = bucket_count(plan.ranges, parallelism=parallelism, rate=rate)
     return Delivery(sink, Order.NONE, tasks(plan, buckets), options, buckets)
 
 
@@ -182,6 +182,6 @@ def reading(plan: CatchupPlan, parallelism: int) -> tuple[tuple[Chunk, ...], ...
     This is not frozen: which record is the newest does not depend on it.
     """
     by_number = {chunk.number: chunk for chunk in plan.chunks}
-    dealt = deal(plan.ranges, plan.chunks, Order.NONE, parallelism)
+    dealt = assign_to_tasks(plan.ranges, plan.chunks, Order.NONE, parallelism)
     lists = ([by_number[number] for number in task.chunks] for task in dealt)
     return tuple(tuple(sorted(some, key=lambda one: (one.topic, one.partition, one.start))) for some in lists)

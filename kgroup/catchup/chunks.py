@@ -32,7 +32,9 @@ class RateLimit:
     bytes_per_s: float | None = None
 
 
-def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None) -> tuple[Chunk, ...]:
+def cut_into_chunks(
+    ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | None = None
+) -> tuple[Chunk, ...]:
     """Chunks that cover the ranges exactly, in the order of the ranges, numbered from 0; an empty range has none.
 
     A chunk is about ``CHUNK_RECORDS`` records or ``CHUNK_BYTES``, whichever is smaller. It is smaller if there would be
@@ -40,7 +42,7 @@ def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | N
     larger if there would be more than ``MOST_CHUNKS``, except one per range. Chunks of a range differ by at most one
     offset, because the record distribution is unknown. 1,000,000 records of 100 bytes in one partition: 4 chunks.
     """
-    records, size = bounds(ranges, parallelism, rate)
+    records, size = chunk_limits(ranges, parallelism, rate)
     wanted = [_pieces(item, records, size) for item in ranges]
     surplus = sum(wanted) / MOST_CHUNKS
     chunks: list[Chunk] = []
@@ -53,7 +55,7 @@ def cut(ranges: Sequence[GapRange], *, parallelism: int = 1, rate: RateLimit | N
     return tuple(chunks)
 
 
-def bounds(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit | None) -> tuple[float, float]:
+def chunk_limits(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit | None) -> tuple[float, float]:
     """(records, bytes): the upper bounds for a chunk, and for a transaction."""
     records, size, parallelism = float(CHUNK_RECORDS), float(CHUNK_BYTES), max(1, parallelism)
     if parallelism > 1:
@@ -80,7 +82,9 @@ def _records(item: GapRange) -> int:
     return item.end - item.start if item.records is None else item.records
 
 
-def deal(ranges: Sequence[GapRange], chunks: Sequence[Chunk], order: Order, parallelism: int) -> tuple[Task, ...]:
+def assign_to_tasks(
+    ranges: Sequence[GapRange], chunks: Sequence[Chunk], order: Order, parallelism: int
+) -> tuple[Task, ...]:
     """The tasks of a plan: every chunk is in exactly one task, and no task is empty.
 
     With order by partition or by key, a task has all chunks of one partition, by offset. The largest partition comes

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered, unfinished
+from kgroup.catchup.delivered import lowest_undelivered, started_chunks, undelivered, unfinished
 from kgroup.catchup.model import Abandoned, GapRange, PlanState
-from kgroup.catchup.offset_moves import back, back_to_origin, comes_again, offset_of, releases, restores
+from kgroup.catchup.offset_moves import (
+    back_to_origin,
+    find_reprocessed,
+    move_back,
+    offset_of,
+    release_moves,
+    restore_moves,
+)
 from kgroup.catchup.release_evidence import ReleaseEvidence
 from kgroup.catchup.steps import (
+    AlreadyDone,
     Close,
     Decision,
     MoveBack,
-    Nothing,
     Refuse,
     Release,
     Replay,
@@ -35,7 +42,7 @@ def resume(now: Situation) -> Decision:
     """What ``resume`` does; also ``start``, after its plan is in the ledger."""
     plan, state = now.ledgered.plan, now.ledgered.state.state
     if state is PlanState.DONE:
-        return Nothing(f"{plan.id} is done")
+        return AlreadyDone(f"{plan.id} is done")
     if state is PlanState.CANCELLED:
         return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
     if now.pending:
@@ -65,7 +72,7 @@ def _first_release(now: Situation) -> Decision:
             f"nothing was released: kgroup catchup cancel {plan.id} --execute, then start again",
             _few(rows),
         )
-    return Release(releases(now, plan.ranges), now.ledgered.state.log_position)
+    return Release(release_moves(now, plan.ranges), now.ledgered.state.log_position)
 
 
 def _resume_releasing(now: Situation) -> Decision:
@@ -78,7 +85,7 @@ def _resume_releasing(now: Situation) -> Decision:
     if not found[ReleaseEvidence.NOT_RELEASED] and not found[ReleaseEvidence.WENT_ON]:
         return WriteReleased()
     if not found[ReleaseEvidence.WENT_ON]:
-        return Release(releases(now, found[ReleaseEvidence.NOT_RELEASED]), position)
+        return Release(release_moves(now, found[ReleaseEvidence.NOT_RELEASED]), position)
     on = found[ReleaseEvidence.WENT_ON]
     rows = _few(f"{_name(item)} at {_shown(_stands(now, item))}" for item in on)
     if not found[ReleaseEvidence.RELEASED]:
@@ -97,7 +104,7 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = Fa
     """What ``cancel`` does. ``accepted`` are the codes of ``--accept``, of which only ``twice`` matters here."""
     ledgered, plan, state = now.ledgered, now.ledgered.plan, now.ledgered.state.state
     if state is PlanState.CANCELLED:
-        return Nothing(f"{plan.id} is cancelled")
+        return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
         return _refuse("closed", f"{plan.id} is done: nothing of it can be taken back", None)
     if now.pending:
@@ -133,13 +140,13 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
             return _unread(now, [item])
         if evidence is ReleaseEvidence.RELEASED:
             todo.append((item, target))
-    unmarked = () if now.live else tuple(restores(now))
+    unmarked = () if now.live else tuple(restore_moves(now))
     if not todo:
         return Close("cancelled: moved back", restores=unmarked)
     if now.live:
         return _not_empty(now)
-    moves = tuple(move for item, target in todo if (move := back(now, item, target)) is not None)
-    again = comes_again(now, moves)
+    moves = tuple(move for item, target in todo if (move := move_back(now, item, target)) is not None)
+    again = find_reprocessed(now, moves)
     if not twice and any(_stands(now, item) != expected.get(item.place) for item, _ in todo):
         return _twice(now, f"{plan.group} was moved after {plan.id} began to be cancelled", again)
     return MoveBack((*moves, *unmarked), again, write=False)
@@ -158,7 +165,7 @@ def _cancel_releasing(now: Situation, twice: bool) -> Decision:
     if now.live:
         return _not_empty(now)
     moves = back_to_origin(now, released)
-    again = comes_again(now, moves)
+    again = find_reprocessed(now, moves)
     if not twice and _not_at_end(now, released):
         return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
     return MoveBack(moves, again)
@@ -169,16 +176,16 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     if now.live:
         return _not_empty(now)
     lowest = lowest_undelivered(plan, progress)
-    handed_over = {(chunk.topic, chunk.partition) for chunk in touched(plan, progress)}
+    handed_over = {(chunk.topic, chunk.partition) for chunk in started_chunks(plan, progress)}
     partly = [
         move
         for item in plan.ranges
         if item.place in handed_over and item.place in lowest
-        if (move := back(now, item, lowest[item.place])) is not None
+        if (move := move_back(now, item, lowest[item.place])) is not None
     ]
     untouched = back_to_origin(now, (item for item in plan.ranges if item.place not in handed_over))
     moves = tuple(sorted((*partly, *untouched), key=lambda move: move.place))
-    again = comes_again(now, moves)
+    again = find_reprocessed(now, moves)
     if not twice and handed_over:
         if lowest:
             return _twice(now, f"some of {plan.id} is delivered already", again)

@@ -51,7 +51,7 @@ def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress])
     return lowest
 
 
-def touched(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[Chunk]:
+def started_chunks(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Iterator[Chunk]:
     """The chunks of which records were, or may have been, handed to the sink.
 
     A sink that does not write its progress in one transaction with its records must write ``may_repeat`` before it

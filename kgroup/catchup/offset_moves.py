@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange, Place
-from kgroup.catchup.release_evidence import origin
+from kgroup.catchup.release_evidence import move_back_target
 from kgroup.catchup.steps import OffsetMove, Reprocessed, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
@@ -18,21 +18,22 @@ def offset_of(commit: Commit | None) -> int | None:
     return None if commit is None else commit.offset
 
 
-def releases(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
+def release_moves(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
     """The commits at the frozen ends, with kgroup's tag."""
     plan = now.ledgered.plan
     return tuple(
-        OffsetMove(*item.place, now.committed.get(item.place), (at_end(plan, item, now.epoch),)) for item in ranges
+        OffsetMove(*item.place, now.committed.get(item.place), (release_commit(plan, item, now.epoch),))
+        for item in ranges
     )
 
 
-def at_end(plan: CatchupPlan, item: GapRange, epoch: int) -> Commit:
+def release_commit(plan: CatchupPlan, item: GapRange, epoch: int) -> Commit:
     """The commit that releases a partition."""
     mark = CatchupCommitTag(plan.id, epoch, TagPurpose.RELEASE, item.start)
     return Commit(item.end, item.end_leader_epoch, mark.metadata)
 
 
-def back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
+def move_back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
     """The move of a partition back to ``target``; None if its commit is already there, or lower: never forward.
 
     Never below the log start offset either: such a commit is out of range, and clients use their auto.offset.reset.
@@ -49,7 +50,7 @@ def back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
 def back_to_origin(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
     """The moves back of partitions of which nothing was delivered."""
     plan = now.ledgered.plan
-    return tuple(move for item in ranges if (move := back(now, item, origin(plan, item))) is not None)
+    return tuple(move for item in ranges if (move := move_back(now, item, move_back_target(plan, item))) is not None)
 
 
 def _own(item: GapRange, target: int) -> Commit:
@@ -60,7 +61,7 @@ def _own(item: GapRange, target: int) -> Commit:
     return Commit(target, before.leader_epoch if before.offset == target else None, before.metadata)
 
 
-def restores(now: Situation) -> Iterator[OffsetMove]:
+def restore_moves(now: Situation) -> Iterator[OffsetMove]:
     """Moves that restore the group's metadata on partitions that were moved back and still have kgroup's tag."""
     for item in now.ledgered.plan.ranges:
         stands = now.committed.get(item.place)
@@ -71,7 +72,7 @@ def restores(now: Situation) -> Iterator[OffsetMove]:
             yield OffsetMove(*item.place, stands, (_own(item, stands.offset),))
 
 
-def comes_again(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
+def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
     """What the group reads again after a move back: offsets that the replay delivered, and that it processed itself."""
     plan = now.ledgered.plan
     chunks: dict[Place, list[Chunk]] = {}

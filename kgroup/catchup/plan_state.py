@@ -119,7 +119,7 @@ def list_order(state: VerifiedPlan) -> tuple[bool, bool, int, int]:
     return not is_open, deadline is None, deadline or 0, -state.found.plan.created_ms
 
 
-def owed_lines(states: Sequence[VerifiedPlan]) -> list[str]:
+def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     """What is pending of a group, for the top of its page: ``10.0M in cu-7f3a (stopped); ...``."""
     lines = []
     for state in states:
@@ -131,7 +131,7 @@ def owed_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     return lines
 
 
-def owed_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
+def pending_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
     """The same in JSON: the plans and their undelivered ranges; a null deadline is unknown, or never."""
     documents = []
     for state in states:

@@ -149,7 +149,7 @@ class OffsetRewind:
     deleted: bool = False
 
 
-def set_back(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
+def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
     """The partitions that a client other than kgroup committed below their end after the release, or deleted.
 
     Commits before the plan's own release do not count. In a compacted or unread history, some may be missing.
@@ -176,7 +176,7 @@ def _below(plan_id: str, item: GapRange, commits: Sequence[GroupCommit]) -> Iter
             yield commit
 
 
-def origin(plan: CatchupPlan, item: GapRange) -> int:
+def move_back_target(plan: CatchupPlan, item: GapRange) -> int:
     """The offset to which a released partition is moved back if nothing of it was delivered.
 
     It is the start of the range, or the start of what was given up directly below. A commit at 70 with [70, 90) given

@@ -131,13 +131,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class AlreadyDone:
     """It was done already: a repeated command exits 0."""
 
     why: str
 
 
-Decision = Release | WriteReleased | Replay | MoveBack | Close | Refuse | Wait | Nothing
+Decision = Release | WriteReleased | Replay | MoveBack | Close | Refuse | Wait | AlreadyDone
 
 
 def next_state(

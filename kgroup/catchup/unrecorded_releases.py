@@ -18,7 +18,7 @@ from kgroup.model.records import OffsetRange, merged
 
 
 @dataclass(frozen=True, slots=True)
-class Unledgered:
+class UnrecordedRelease:
     """A release of ``plan_id`` that is not in the ledger.
 
     ``ranges`` are the released offsets that no other plan covers. ``unknown`` are empty ranges at the end of a gap
@@ -54,9 +54,9 @@ class Unledgered:
         }
 
 
-def find_unledgered(
+def find_unrecorded_releases(
     group: Group, knows: Callable[[str], bool], plans: Iterable[PlanSnapshot] = ()
-) -> tuple[Unledgered, ...]:
+) -> tuple[UnrecordedRelease, ...]:
     """The releases of a group that are not in the ledger, by plan id. ``knows`` returns whether a plan is in it.
 
     ``plans`` are those of the ledger. Ranges of a plan without a group are left out, unless it is cancelled.
@@ -75,7 +75,7 @@ def find_unledgered(
             rows = _without(OffsetRange(item.topic, item.partition, mark.start, end), taken)
             ranges.setdefault(mark.plan_id, []).extend(rows)
     found = (
-        Unledgered(plan_id, tuple(ranges.get(plan_id, ())), tuple(unknown.get(plan_id, ())))
+        UnrecordedRelease(plan_id, tuple(ranges.get(plan_id, ())), tuple(unknown.get(plan_id, ())))
         for plan_id in sorted({*ranges, *unknown})
     )
     return tuple(row for row in found if row.ranges or row.unknown)

@@ -14,7 +14,7 @@ from typing import Any
 from kgroup.catchup.buckets import as_chunk, numbers
 from kgroup.catchup.delivered import delivered_to, undelivered_of
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, Place, PlanSnapshot
-from kgroup.catchup.release_evidence import OffsetRewind, origin
+from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
 
 _NOT_PROVED = "not proved: "
@@ -162,7 +162,7 @@ class Verification:
         }
 
 
-def prove(
+def verify(
     ledgered: PlanSnapshot,
     results: Iterable[ChunkResult] = (),
     *,
@@ -199,7 +199,7 @@ def prove(
     return Verification(plan.id, tuple(proofs), tuple(twice), tuple(nowhere))
 
 
-def dispute(proof: Verification) -> str | None:
+def contradiction_note(proof: Verification) -> str | None:
     """The note for the ledger if results contradict each other; None: they do not.
 
     Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
@@ -278,7 +278,7 @@ def gone_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
 
 
 def _gone(plan: CatchupPlan, item: GapRange) -> Abandoned | None:
-    first = origin(plan, item)
+    first = move_back_target(plan, item)
     if item.before is None or item.before.offset >= first:
         return None
     return Abandoned(*item.place, item.before.offset, first, f"the log started at {first}")

@@ -13,7 +13,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.migration_facts import SESSION_CONFIG
-from kgroup.queries.migration_evidence import Used
+from kgroup.queries.migration_evidence import ClientUse
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
 from kgroup.support.input_file import read_bytes, read_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Clients:
     """The values of ``--client``; ``named`` are the groups named on the command line itself, not in a file."""
 
-    used: Used
+    used: ClientUse
     named: frozenset[str]
 
     @classmethod

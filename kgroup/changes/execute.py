@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from kgroup.changes.backup import write_backup
 from kgroup.changes.execution import Change, Execution
-from kgroup.changes.guards import guard, protected
-from kgroup.changes.journal import Journal, Writing, whoami
-from kgroup.changes.rights import with_rights
+from kgroup.changes.guards import check_change_permitted, check_guards
+from kgroup.changes.journal import ChangeWriter, Journal, whoami
+from kgroup.changes.rights import apply_rights
 from kgroup.changes.verify import (
     CommittedOffsets,
     commits_changed_since_plan,
@@ -26,7 +26,7 @@ from kgroup.changes.verify import (
 )
 from kgroup.cluster.commit_requests import parts_of
 from kgroup.cluster.lost_responses import unknown_outcome
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
@@ -36,9 +36,9 @@ from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
-from kgroup.support.signals import put_off
+from kgroup.support.signals import defer_signals
 
-COMMITS = Want(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
+COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of each group: its members and its committed offsets."""
 
 _AT_A_TIME = 100
@@ -79,9 +79,9 @@ def execute_plan(
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    guards = guard(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
-    plan, forbidden = with_rights(run, cluster, plan)
-    found = (*refusals, *protected(run, how, backup=how.backup is not None), *guards, *forbidden)
+    guards = check_guards(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
+    plan, forbidden = apply_rights(run, cluster, plan)
+    found = (*refusals, *check_change_permitted(run, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
@@ -163,7 +163,7 @@ def new_entry(
     )
 
 
-def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing: Writing | None) -> Result:
+def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
     possible = planned.possible
     results: dict[Place, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
@@ -171,7 +171,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
     count = len(possible.concerned)
     shows = run.reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
     so_far = 0
-    with put_off() as pending, shows as progress:
+    with defer_signals() as pending, shows as progress:
         for done in _sent(cluster, possible):
             results |= done.rows
             whole |= _row_errors(done.groups)

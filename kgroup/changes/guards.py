@@ -29,14 +29,16 @@ _NAMED_PLACES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardResult:
     """The refusals of a plan. ``unknown`` is why commits without membership could not be checked, None if they were."""
 
     refusals: tuple[Refusal, ...]
     unknown: str | None
 
 
-def guard(run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None) -> Guarded:
+def check_guards(
+    run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None
+) -> GuardResult:
     """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
     ``hindered`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
@@ -57,7 +59,7 @@ def guard(run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePl
     if how.expect is not None and how.expect != plan.size:
         message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
         refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
-    return Guarded(tuple(refusals), unknown)
+    return GuardResult(tuple(refusals), unknown)
 
 
 def _hides(group: Group) -> Refusal:
@@ -78,7 +80,7 @@ def _hides(group: Group) -> Refusal:
     )
 
 
-def protected(run: Invocation, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
+def check_change_permitted(run: Invocation, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
     """Refusals that do not depend on the plan's rows: a protected context, a journal that cannot be written.
 
     With ``backup`` the journal may be unwritable.

@@ -25,11 +25,11 @@ from kgroup.model.groups import Commit
 from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.model.reporter import Reporter
 from kgroup.settings import paths
-from kgroup.support.atomic_file import nearest
+from kgroup.support.atomic_file import nearest_existing
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Refused
-from kgroup.support.file_lock import exclusive
+from kgroup.support.file_lock import exclusive_lock
 
 _SUFFIX = ".jsonl"
 _VERSION = 1
@@ -38,7 +38,7 @@ _NAMED = 5
 _LOCK, _LOCK_PATIENCE_S = "lock", 60.0
 
 
-class Writing:
+class ChangeWriter:
     """Adds the results to the file of a change while it is made."""
 
     def __init__(self, path: Path, entry: JournalEntry) -> None:
@@ -121,7 +121,7 @@ class Journal:
         """Raise the Refused that ``require_writable`` would raise, as far as it is known without creating anything."""
         self._require_home()
         try:
-            there = nearest(self.directory)
+            there = nearest_existing(self.directory)
             if not there.is_dir():
                 raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
             if not os.access(there, os.W_OK | os.X_OK):
@@ -146,9 +146,9 @@ class Journal:
     def locked(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Let no other kgroup run of this machine change anything during the block; Refused after 60 s of waiting."""
         what = "another kgroup that changes something"
-        return exclusive(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
+        return exclusive_lock(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
 
-    def begin(self, entry: JournalEntry) -> Writing:
+    def begin(self, entry: JournalEntry) -> ChangeWriter:
         """Write the plan and return when it is on disk. Raises Refused if it cannot be written."""
         path = self._path(entry.id)
         try:
@@ -159,7 +159,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             _sync_directory(self.directory)
-            return Writing(path, entry)
+            return ChangeWriter(path, entry)
         except OSError as error:
             raise _unwritable(path, error) from error
 

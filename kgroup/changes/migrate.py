@@ -10,8 +10,8 @@ from kgroup.changes.conversion_plan import plan_conversion
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import wait_empty
-from kgroup.changes.select_groups import again, chosen
-from kgroup.changes.stale_members import clear_leftovers
+from kgroup.changes.select_groups import reload_groups, select_groups
+from kgroup.changes.stale_members import remove_stale_members
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
@@ -26,7 +26,7 @@ from kgroup.groups.selected_groups import SelectedGroups, readable
 from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
-from kgroup.queries.migration_evidence import gather
+from kgroup.queries.migration_evidence import read_evidence
 from kgroup.queries.select_groups import choose_groups
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.settings.invocation import Invocation
@@ -37,7 +37,7 @@ _FIT = (ReadinessResult.READY, ReadinessResult.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Intention:
+class MigrationOptions:
     """The request, the migration rules, and the clients that the applications use.
 
     ``configured`` are the assignors in the application's own configuration. ``only_ready`` skips all groups that are
@@ -94,7 +94,7 @@ def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> Migrati
     Raises as ``kgroup.queries.snapshots`` does, and Refused for a named group of another type.
     """
     if names_only(groups):
-        return MigrationCandidates(chosen(run, cluster, groups), ())
+        return MigrationCandidates(select_groups(run, cluster, groups), ())
     which = Selection(groups.names, groups.group, groups.all_groups, groups.regex, groups.in_state, groups.type)
     listed = choose_groups(run, cluster, which)
     refuse_foreign([group for group in listed.groups if group.name in names_of(groups)], run.verb)
@@ -105,8 +105,8 @@ def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> Migrati
     return MigrationCandidates(readable(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
 
 
-def migration_of(
-    run: Invocation, cluster: ChangingCluster, how: Change, groups: Groups, intention: Intention
+def prepare_migration(
+    run: Invocation, cluster: ChangingCluster, how: Change, groups: Groups, intention: MigrationOptions
 ) -> Migration:
     """Select the groups, check them, and plan.
 
@@ -114,23 +114,23 @@ def migration_of(
     """
     found = choose(run, cluster, groups)
     intention.clients.check(found.names)
-    cleared = clear_leftovers(run, cluster, found.chosen.groups, execute=how.execute)
-    found = replace(found, chosen=again(run, cluster, found.chosen, waited=cleared))
+    cleared = remove_stale_members(run, cluster, found.chosen.groups, execute=how.execute)
+    found = replace(found, chosen=reload_groups(run, cluster, found.chosen, waited=cleared))
     migration = plan_migration(run, cluster, how, found, intention)
     live = [
         item.group for item in migration.judged if item.group in migration.plan.converted and item.how is not How.NOW
     ]
     if not wait_empty(run, cluster, how, live):
         return replace(migration, cleared=cleared)
-    found = replace(found, chosen=again(run, cluster, found.chosen, waited=True))
+    found = replace(found, chosen=reload_groups(run, cluster, found.chosen, waited=True))
     return replace(plan_migration(run, cluster, how, found, intention), cleared=cleared)
 
 
 def plan_migration(
-    run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: Intention
+    run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    evidence = gather(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
+    evidence = read_evidence(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
     wanted = intention.wanted
     judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
     kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))

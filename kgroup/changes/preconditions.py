@@ -41,7 +41,7 @@ def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = A
         run.settings.require_change_allowed()
 
 
-def check_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
+def prepare_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
     """The same for verbs that change offsets; also sends the result to stderr if ``--backup -`` uses stdout."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within is how long --wait-empty waits, and that is not given")

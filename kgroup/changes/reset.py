@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.changes.select_groups import chosen
+from kgroup.changes.select_groups import select_groups
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, committed
@@ -12,14 +12,14 @@ from kgroup.groups.reset_plan import (
     ResetRequest,
     missing_topics,
     out_of_range,
-    places_of,
+    partitions_of,
     reset_row,
     scenarios_of_file,
     topics_of,
     unusual,
     within,
 )
-from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicPartition, ToTime, ToWanted
+from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicPartition, ToRequested, ToTime
 from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.selection import Groups, Selection, names_of
 from kgroup.model.groups import RowError
@@ -44,7 +44,7 @@ def plan_reset(
     named = {choice.topic for choice in request.topics or ()}
     topics = named | {topic for name in found.names for topic, _ in commits.get(name, ())}
     topics |= {
-        topic for scenario in scenarios.values() if isinstance(scenario, ToWanted) for topic, _ in scenario.offsets
+        topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
     layouts = cluster.layouts(topics)
     partitions = {
@@ -55,7 +55,7 @@ def plan_reset(
     meant = {name: topics_of(name, named_groups, request.topics, commits.get(name, ())) for name in found.names}
     places: dict[str, list[TopicPartition]] = {}
     for name, scenario in scenarios.items():
-        if isinstance(scenario, ToWanted):
+        if isinstance(scenario, ToRequested):
             places[name] = within(request.topics, scenario.offsets)
             if not places[name]:
                 what = ", ".join(choice.topic for choice in request.topics or ())
@@ -63,7 +63,7 @@ def plan_reset(
         elif request.only_out_of_range:
             places[name] = within(request.topics, commits.get(name, ()))
         else:
-            places[name] = places_of(meant[name], commits.get(name, ()), partitions)
+            places[name] = partitions_of(meant[name], commits.get(name, ()), partitions)
     wanted = {
         place
         for chosen_places in places.values()
@@ -117,9 +117,9 @@ def _scenarios(
 
 def _of_other_group(
     run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
-) -> tuple[ToWanted, tuple[RowError, ...]]:
+) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and the errors of those that could not be read."""
-    other = chosen(run, cluster, Groups(names=[name]))
+    other = select_groups(run, cluster, Groups(names=[name]))
     offsets = {
         place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups
@@ -127,22 +127,22 @@ def _of_other_group(
     }
     if not offsets and not other.errors:
         raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)}")
-    return ToWanted(offsets), other.errors
+    return ToRequested(offsets), other.errors
 
 
 def _of_logged_group(
     run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
-) -> tuple[ToWanted, tuple[RowError, ...]]:
+) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The same from ``__consumer_offsets``, without the group's coordinator."""
     # Imported here: only a failed coordinator makes it necessary.
     from kgroup.groups.state_from_log import log_line
-    from kgroup.queries.from_log import check_bounds, choose_logged, say_open, without_stale
+    from kgroup.queries.from_log import check_bounds, choose_logged, warn_open_transactions, without_stale
 
     check_bounds(source, reads=source.from_log)
     logged = without_stale(cluster, choose_logged(run, cluster, Selection(names=[name]), source))
     for state in logged.states.values():
         run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
-    say_open(run, logged.states.values())
+    warn_open_transactions(run, logged.states.values())
     offsets = {
         place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for state in logged.states.values()
@@ -150,4 +150,4 @@ def _of_logged_group(
     }
     if not offsets and not logged.errors:
         raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)} --from-log")
-    return ToWanted(offsets), logged.errors
+    return ToRequested(offsets), logged.errors

@@ -37,7 +37,7 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return groups, topics
 
 
-def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> tuple[ChangePlan, tuple[Refusal, ...]]:
+def apply_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> tuple[ChangePlan, tuple[Refusal, ...]]:
     """The plan with an error in each row without READ on its Topic, and refusals for groups that may not be changed.
 
     A right that cannot be read is noted, and is not a refusal.
@@ -48,7 +48,7 @@ def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> 
     rights = cluster.rights(sorted(groups), {topic for own in topics.values() for topic in own})
     _note_unknown(run, rights)
     refusals = [
-        Refusal(name, lacks(missing, "group", name))
+        Refusal(name, missing_right_error(missing, "group", name))
         for name, operations in groups.items()
         if (missing := _missing(rights.groups.get(name), operations))
     ]
@@ -57,12 +57,12 @@ def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> 
         return plan, tuple(refusals)
     # A converted group loses commits that are not made again, so it is all or nothing.
     refusals += [
-        Refusal(name, lacks([_READ], "topic", *sorted(topics[name] & unread)))
+        Refusal(name, missing_right_error([_READ], "topic", *sorted(topics[name] & unread)))
         for name in plan.converted
         if topics.get(name, set()) & unread
     ]
     rows = (
-        row.failing(RowError.of(lacks([_READ], "topic", row.topic)))
+        row.failing(RowError.of(missing_right_error([_READ], "topic", row.topic)))
         if row.error is None and row.topic in unread and row.group not in plan.whole
         else row
         for row in plan.rows
@@ -70,15 +70,15 @@ def with_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> 
     return plan.with_rows(rows), tuple(refusals)
 
 
-def may_not_read(run: Invocation, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
+def missing_read_right(run: Invocation, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
     """The error if READ on the group is missing, which removing a member needs; noted if it is unknown."""
     rights = cluster.rights([group], ())
     _note_unknown(run, rights)
     missing = _missing(rights.groups.get(group), {_READ})
-    return lacks(missing, "group", group) if missing else None
+    return missing_right_error(missing, "group", group) if missing else None
 
 
-def may_not_release(
+def missing_release_rights(
     run: Invocation, cluster: ChangingCluster, group: str, topics: Collection[str]
 ) -> tuple[Refusal, ...]:
     """A refusal for each right that releasing the group on these topics lacks, before anything is recorded.
@@ -89,14 +89,16 @@ def may_not_release(
     _note_unknown(run, rights)
     unread = sorted(topic for topic in topics if _missing(rights.topics.get(topic), {_READ}))
     errors = [
-        lacks([_READ], "group", group) if _missing(rights.groups.get(group), {_READ}) else None,
-        lacks([_READ], "topic", *unread) if unread else None,
-        lacks([_DESCRIBE], "topic", OFFSETS_TOPIC) if _missing(rights.topics.get(OFFSETS_TOPIC), {_DESCRIBE}) else None,
+        missing_right_error([_READ], "group", group) if _missing(rights.groups.get(group), {_READ}) else None,
+        missing_right_error([_READ], "topic", *unread) if unread else None,
+        missing_right_error([_DESCRIBE], "topic", OFFSETS_TOPIC)
+        if _missing(rights.topics.get(OFFSETS_TOPIC), {_DESCRIBE})
+        else None,
     ]
     return tuple(Refusal(group, error) for error in errors if error)
 
 
-def lacks(operations: Iterable[str], kind: str, *names: str) -> NotAuthorized:
+def missing_right_error(operations: Iterable[str], kind: str, *names: str) -> NotAuthorized:
     """The error for missing rights on a Group or on Topics, with the command that grants them."""
     wanted = sorted(operations)
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -16,7 +16,7 @@ from kgroup.support.errors import NotFound, UsageError
 _CREATING = "reset"
 
 
-def chosen(
+def select_groups(
     run: Invocation, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False
 ) -> SelectedGroups:
     """The groups that ``which`` selects; those found by a pattern only if they use one of the topics.
@@ -65,7 +65,7 @@ def _with_new(run: Invocation, cluster: Cluster, names: Sequence[str]) -> Select
     return readable(snapshot.groups, errors, [name for name in missing if name])
 
 
-def again(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
+def reload_groups(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
     """The same groups, read again if ``waited``; otherwise unchanged."""
     if not waited or not before.groups:
         return before

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.stale_members import leftovers
+from kgroup.groups.stale_members import stale_members
 from kgroup.model.groups import Group
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
 
 
-def clear_leftovers(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
+def remove_stale_members(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
     """Report the groups that hold such members; with ``execute``, remove them. Returns whether removal was tried."""
-    own = leftovers(groups)
+    own = stale_members(groups)
     if not own:
         return False
     ends = _sessions(cluster, [group for group in groups if group.name in own])

@@ -13,7 +13,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selected_groups import SelectedGroups
-from kgroup.groups.undo_plan import Trace, emptied, undo_rows
+from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.journal import JournalEntry, Place
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -24,14 +24,14 @@ _MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
+class UndoPlan:
     """The plan of an undo, with the trace of each of its rows and the current topics.
 
     ``configs`` are the current dynamic configs of the groups whose configs are restored.
     """
 
     plan: ChangePlan
-    traces: tuple[Trace, ...]
+    traces: tuple[UndoRow, ...]
     layouts: Mapping[str, TopicLayout | KgroupError]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
             return entry
     lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {state_of(e, entries)}" for e in entries)
     if lasting := next((entry for entry in entries if not entry.undoable), None):
-        refused = never(lasting)
+        refused = not_undoable(lasting)
         refused.details = lines[:_LISTED]
         raise refused
     raise NotFound(
@@ -57,7 +57,7 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
     )
 
 
-def never(entry: JournalEntry) -> Refused:
+def not_undoable(entry: JournalEntry) -> Refused:
     """The refusal of a change that cannot be undone."""
     return Refused(
         f"{entry.id} can't be taken back: {entry.what} {entry.subject}",
@@ -119,7 +119,7 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
     return any(trace.stands or trace.unread for trace in _traces(entry, seen))
 
 
-def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> Undoing:
+def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
     """The plan to restore what a change has changed, as far as it was made and is still in effect."""
     seen = _look(cluster, entry)
     if entry.migrates:
@@ -137,9 +137,9 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> Undoing:
         seen.chosen.groups,
         tuple(rows),
         created=frozenset(row.group for row in rows if not row.error) - there,
-        deleted=emptied(entry.created & there - doubtful, rows, seen.now),
+        deleted=groups_to_delete(entry.created & there - doubtful, rows, seen.now),
     )
-    return Undoing(plan, tuple(traces), layouts)
+    return UndoPlan(plan, tuple(traces), layouts)
 
 
 def _to_convert_back(entry: JournalEntry, groups: Sequence[Group]) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _maybe(entry: JournalEntry, results: Mapping[str, str | None], name: str) ->
     return results[name] in _MAYBE_DONE if name in results else entry.ended is None
 
 
-def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen) -> Undoing:
+def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen) -> UndoPlan:
     """The plan to give groups their old type back; their offsets keep their current values."""
     targets = _to_convert_back(entry, seen.chosen.groups)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
@@ -173,7 +173,7 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
         created=frozenset(created),
         errors=(*errors, *seen.unread.values()),
     )
-    return Undoing(plan, (), layouts, now)
+    return UndoPlan(plan, (), layouts, now)
 
 
 def _missing_commits(entry: JournalEntry, seen: _Seen) -> list[ChangeRow]:
@@ -218,11 +218,11 @@ def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
     return _Seen(SelectedGroups(groups, snapshot.errors), now, unread)
 
 
-def _traces(entry: JournalEntry, seen: _Seen) -> list[Trace]:
+def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:
     """A trace for each row that was done, or may have been."""
     places = seen.chosen.unread
     return [
-        Trace(
+        UndoRow(
             row.group,
             row.topic,
             row.partition,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, places_of
+from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.selected_groups import readable
 from kgroup.groups.selection import Selection
 from kgroup.queries.clock_check import warn_of_clocks
-from kgroup.queries.from_log import choose_logged, say_open
+from kgroup.queries.from_log import choose_logged, warn_open_transactions
 from kgroup.queries.log_bounds import LogBounds
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.settings.invocation import Invocation
@@ -45,10 +45,10 @@ def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
         return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
     state = logged.states[group]
-    say_open(run, [state], at_ms)
+    warn_open_transactions(run, [state], at_ms)
     now = {place: commit for found in chosen.groups for place, commit in committed(found).items()}
     unread = {(topic, number): error for (_, topic, number), error in chosen.unread.items()}
-    places = places_of(state, now, unread)
+    places = partitions_of(state, now, unread)
     layouts = cluster.layouts({topic for topic, _ in places})
     topics = {name: found if isinstance(found, KgroupError) else found.id for name, found in layouts.items()}
     known = [place for place in places if not isinstance(topics[place[0]], KgroupError)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.cluster.commit_requests import CommitPart
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
@@ -16,7 +16,7 @@ from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, 
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
-TYPE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+TYPE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 """What is read to learn the types of groups."""
 
 _NAMED = 5

@@ -33,7 +33,7 @@ from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.quoting import join
 from kgroup.support.redact import redact_words
 from kgroup.support.signals import Terminated, terminate
-from kgroup.support.stdout_reader import NobodyReads
+from kgroup.support.stdout_reader import StdoutClosed
 
 ParseError: type[Exception] = typer.BadParameter.__bases__[0]
 """The base class of the errors of Typer's parser; Typer does not export it, only this subclass."""
@@ -109,11 +109,11 @@ def kgroup_options(
 ) -> None:
     """The options that may precede the verb; the same options after the verb override them."""
     if version:
-        streams.say(_versions())
+        streams.print_text(_versions())
         raise typer.Exit
     ctx.obj = Invocation(connection, presentation, StderrReporter(sys.stderr), words=tuple(ctx.obj))
     if ctx.invoked_subcommand is None:
-        streams.say(ctx.get_help())
+        streams.print_text(ctx.get_help())
         raise typer.Exit
 
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a shell's background job
             signal.signal(number, handler)
-    streams.mend()
+    streams.repair_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(int(code))
 
@@ -192,7 +192,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
             error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)
         with _where_it_belongs(run):
             return _fail(path, error, output, reporter)
-    except NobodyReads:  # from a verb that follows and shows its result at the end
+    except StdoutClosed:  # from a verb that follows and shows its result at the end
         streams.drop_stdout()
         return ExitCode.DONE
     except (KeyboardInterrupt, Terminated) as error:
@@ -224,7 +224,7 @@ def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporte
     from kgroup.output.present import present_error
 
     reporter.error(error)
-    with suppress(NobodyReads, streams.OutputError), streams.writing():
+    with suppress(StdoutClosed, streams.OutputError), streams.stdout_errors():
         present_error(path.removeprefix("kgroup").strip(), error, output, reporter.take_remarks())
         sys.stdout.flush()
     return error.exit_code

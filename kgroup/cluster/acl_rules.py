@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from kgroup.model.migration_facts import BlindPrincipal
+from kgroup.model.migration_facts import PrincipalWithoutDescribe
 
 TOPIC, GROUP = 2, 3
 """org.apache.kafka.common.resource.ResourceType"""
@@ -22,7 +22,7 @@ DENY, ALLOW = 2, 3
 """AclPermissionType"""
 
 _ANYTHING = "*"
-EVERYBODY = "User:*"
+EVERYONE = "User:*"
 _IMPLY_DESCRIBE = frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER, ALL})
 
 
@@ -54,32 +54,32 @@ class AclRules:
             kept = self._prefixed if rule.pattern == PREFIXED else self._literal
             kept.setdefault((rule.resource_type, rule.name), []).append(rule)
 
-    def blind(self, group: str, topics: Collection[str]) -> tuple[BlindPrincipal, ...]:
+    def blind(self, group: str, topics: Collection[str]) -> tuple[PrincipalWithoutDescribe, ...]:
         """The principals that may read the group but not describe all of these topics.
 
         If everyone may read the group, only principals that may read at least one of the topics are considered.
         """
         on_group = self._about(GROUP, group)
         readers = {rule.principal for rule in on_group if rule.permission == ALLOW and rule.operation in (READ, ALL)}
-        if EVERYBODY in readers:
+        if EVERYONE in readers:
             readers |= {
                 rule.principal
                 for topic in topics
                 for rule in self._about_topic(topic)
                 if rule.permission == ALLOW and rule.operation in (READ, ALL)
             }
-            if not any(_granted(self._about_topic(topic), EVERYBODY, _ANYTHING, {READ, ALL}, READ) for topic in topics):
-                readers.discard(EVERYBODY)
+            if not any(_granted(self._about_topic(topic), EVERYONE, _ANYTHING, {READ, ALL}, READ) for topic in topics):
+                readers.discard(EVERYONE)
         found = []
         for principal in sorted(readers):
             hidden = self._hidden(on_group, principal, topics)
             if hidden:
-                found.append(BlindPrincipal(principal, hidden))
+                found.append(PrincipalWithoutDescribe(principal, hidden))
         return tuple(found)
 
     def _hidden(self, on_group: Sequence[AclRule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
         """The topics that this reader may not describe from one or more hosts where it may read the group."""
-        hosts = sorted({r.host for r in on_group if r.principal in (principal, EVERYBODY) and r.permission == ALLOW})
+        hosts = sorted({r.host for r in on_group if r.principal in (principal, EVERYONE) and r.permission == ALLOW})
         reading = [host for host in hosts if _granted(on_group, principal, host, {READ, ALL}, READ)]
         return tuple(
             topic for topic in sorted(topics) if any(not self._describes(topic, principal, host) for host in reading)
@@ -112,7 +112,7 @@ def _granted(rules: Iterable[AclRule], principal: str, host: str, by: Collection
     """
     allowed = False
     for rule in rules:
-        if rule.principal not in (principal, EVERYBODY):
+        if rule.principal not in (principal, EVERYONE):
             continue
         if rule.permission == DENY:
             if rule.operation in (operation, ALL) and rule.host in (_ANYTHING, host):

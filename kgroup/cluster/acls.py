@@ -8,7 +8,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest
 
 from kgroup.cluster.acl_rules import GROUP, TOPIC, AclRule, AclRules
-from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, of_group
+from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, group_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.migration_facts import Access
@@ -42,7 +42,7 @@ async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]
             "no DESCRIBE on the Cluster, which reading ACLs takes", hint=acl_hint("Describe", "cluster")
         )
     if answer.error_code != NONE:
-        return of_group(answer.error_code, "")
+        return group_error(answer.error_code, "")
     rules = AclRules(map(_rule, _flat(answer)), allow_without=everyone)
     return {group: Access(authorizer=True, blind=rules.blind(group, topics)) for group, topics in groups.items()}
 

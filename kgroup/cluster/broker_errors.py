@@ -49,7 +49,7 @@ RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
 """Error codes of a coordinator that is loading, unavailable or has moved; worth asking again."""
 
 
-def of_group(code: int, group: str) -> KgroupError:
+def group_error(code: int, group: str) -> KgroupError:
     """The error for a coordinator's error code about a group."""
     if code in _COORDINATOR:
         return Unreachable(
@@ -104,7 +104,7 @@ _NOT_EMPTY = frozenset(
 """Error codes of a coordinator that refuses a change from outside because the group has members."""
 
 
-def of_change(code: int, group: str, topic: str | None = None, operation: str = "Read") -> KgroupError:
+def change_error(code: int, group: str, topic: str | None = None, operation: str = "Read") -> KgroupError:
     """The error for a coordinator's error code on a change to a group; ``operation`` is the right it needs."""
     if code in _NOT_EMPTY:
         return Refused(
@@ -139,10 +139,10 @@ def of_change(code: int, group: str, topic: str | None = None, operation: str = 
     if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
         limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
         return Refused(f"its metadata is longer than the broker takes ({limit})", code="metadata-size")
-    return of_group(code, group)
+    return group_error(code, group)
 
 
-def of_topic(code: int, topic: str, operation: str = "Describe") -> KgroupError:
+def topic_error(code: int, topic: str, operation: str = "Describe") -> KgroupError:
     """The error for a broker's error code about a topic or partition; ``operation`` is the right it needs."""
     if code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
         return NotFound("does not exist (any more)", code="unknown-topic")

@@ -22,7 +22,7 @@ from kgroup.cluster.broker_errors import (
     NONE,
     RETRIABLE_COORDINATOR_ERRORS,
     UNSUPPORTED_VERSION,
-    of_group,
+    group_error,
 )
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest
@@ -173,7 +173,7 @@ async def _settings(client: CoordinatorClient, node: int) -> _Read:
         reason = f"no DESCRIBE_CONFIGS on the Cluster: {acl_hint('DescribeConfigs', 'cluster')}"
         return {}, dict.fromkeys(_SETTINGS, reason)
     if row.error_code != NONE:
-        return {}, dict.fromkeys(_SETTINGS, of_group(row.error_code, "").message)
+        return {}, dict.fromkeys(_SETTINGS, group_error(row.error_code, "").message)
     return settings_of({item.name: item.value for item in row.configs})
 
 
@@ -211,4 +211,4 @@ async def _probe(client: CoordinatorClient, node: int, *, offered: bool) -> _Rea
         return {field: False}, {}
     if row.error_code in _KNOWS_THE_PROTOCOL:
         return {field: True}, {}
-    return {}, {field: of_group(row.error_code, absent).message}
+    return {}, {field: group_error(row.error_code, absent).message}

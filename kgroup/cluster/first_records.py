@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.cluster.broker_errors import NONE, of_topic
+from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, first_at
@@ -133,7 +133,7 @@ def _told(row: Any, span: Span, start: int) -> First | int:
     if row is None:
         return Unreachable("was left out of the answer")
     if row.error_code != NONE:
-        return of_topic(row.error_code, topic, operation="Read")
+        return topic_error(row.error_code, topic, operation="Read")
     position, aborted = start, _Aborted(row.aborted_transactions or ())
     try:
         for batch in batches(bytes(row.records or b"")):

@@ -16,7 +16,7 @@ from kgroup.cluster.broker_errors import (
     INVALID_REQUEST,
     NONE,
     UNSUPPORTED_VERSION,
-    of_group,
+    group_error,
 )
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
@@ -118,7 +118,7 @@ async def _rows(
 def _unreadable(code: int, group: str) -> KgroupError:
     if code == GROUP_AUTHORIZATION_FAILED:
         return NotAuthorized("no DESCRIBE_CONFIGS on this group", hint=acl_hint("DescribeConfigs", "group", group))
-    return of_group(code, group)
+    return group_error(code, group)
 
 
 def _resource(group: str, configs: Mapping[str, str | None]) -> Any:
@@ -142,7 +142,7 @@ def _refusal(row: Any) -> KgroupError | None:
         )
     if row.error_code in (INVALID_CONFIG, *_UNKNOWN_TYPE):
         return Refused(f"the broker does not take it: {row.error_message}", code="invalid-config")
-    return of_group(row.error_code, row.resource_name)
+    return group_error(row.error_code, row.resource_name)
 
 
 def _chunks(groups: Sequence[str]) -> Iterator[Sequence[str]]:

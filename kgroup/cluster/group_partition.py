@@ -21,7 +21,7 @@ def partition_of(group_id: str, partitions: int) -> int:
     return (code if code < 0x80000000 else 0x100000000 - code) % partitions
 
 
-def a_group_in_each(partitions: int) -> list[str]:
+def probe_groups(partitions: int) -> list[str]:
     """An invented group id for each partition of ``__consumer_offsets``, in the order of the partitions."""
     found: dict[int, str] = {}
     number = 0

@@ -15,7 +15,7 @@ from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, Grou
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import Bytes
+from kgroup.cluster.offsets_topic.backwards import ByteBudget
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.topics import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
@@ -34,7 +34,7 @@ _SIGNS_BUDGET_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class LagWants:
+class LagQuery:
     """What to read in addition to the groups.
 
     ``moments_ms`` are the times for which log offsets are read. ``since_ms`` is how far back each group's history in
@@ -56,7 +56,7 @@ class LagWants:
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class OtherGroups:
     """The commits of all groups on topics that lag. ``last_ms`` is each group's last activity; None: none found.
 
     ``unseen`` describes the groups that could not be read and may read the same topics; None: there are none.
@@ -77,7 +77,7 @@ class LagFacts:
     firsts: Mapping[Span, First]
     transactions: Found
     keeping: TopicRetentions | None = None
-    others: Others | str | None = None
+    others: OtherGroups | str | None = None
 
 
 def unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
@@ -96,7 +96,7 @@ def unread_span(partition: Partition, view: LogView | KgroupError | None, *, rea
 
 
 async def read_lag_facts(
-    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagWants
+    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagQuery
 ) -> LagFacts:
     """Read all facts before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
@@ -109,7 +109,7 @@ async def read_lag_facts(
     budget = Deadline.after(min(wants.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
-            read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, Bytes(), named=False),
+            read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, ByteBudget(), named=False),
             _of_topics(client, coordinators, groups, wants, layouts),
         ]
     )
@@ -121,7 +121,7 @@ async def _of_topics(
     client: CoordinatorClient,
     coordinators: GroupCoordinators,
     groups: Sequence[Group],
-    wants: LagWants,
+    wants: LagQuery,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
     places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
@@ -174,8 +174,8 @@ async def _kept(
 
 
 async def _others(
-    client: CoordinatorClient, coordinators: GroupCoordinators, wants: LagWants, topics: set[str]
-) -> Others | str | None:
+    client: CoordinatorClient, coordinators: GroupCoordinators, wants: LagQuery, topics: set[str]
+) -> OtherGroups | str | None:
     """All groups that have commits on these topics; a string is the reason why they are unknown."""
     if not wants.surroundings or not topics:
         return None
@@ -195,13 +195,13 @@ async def _others(
     }
     unseen = _unseen(listing, answers)
     if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
-        return Others(found, unseen=unseen)
+        return OtherGroups(found, unseen=unseen)
     from kgroup.cluster.offsets_topic.last_activity import last_signs
 
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
     signs = await last_signs(client, layout, list(found), wants.quiet_since_ms, budget)
-    return Others(found, signs.found, unseen)
+    return OtherGroups(found, signs.found, unseen)
 
 
 def _unseen(listing: GroupListing, answers: Mapping[str, Committed | KgroupError]) -> str | None:

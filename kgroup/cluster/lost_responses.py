@@ -11,7 +11,7 @@ from kgroup.cluster.broker_errors import (
     REQUEST_TIMED_OUT,
     RETRIABLE_COORDINATOR_ERRORS,
     UNKNOWN_SERVER_ERROR,
-    of_change,
+    change_error,
 )
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
@@ -62,7 +62,7 @@ async def to_coordinator(
     if isinstance(node, KgroupError):
         return node
     if node is None:
-        return NoResponse(partial(of_change, COORDINATOR_NOT_AVAILABLE, group), sent=False)
+        return NoResponse(partial(change_error, COORDINATOR_NOT_AVAILABLE, group), sent=False)
     # A third of the time: after a missing response the caller reads back, and may try again, within the deadline.
     third_ms = max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES)
     answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)

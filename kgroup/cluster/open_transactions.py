@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
 
-from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.migration_facts import OpenTransaction
@@ -58,9 +58,9 @@ async def _of_partitions(
         if isinstance(layout, KgroupError):
             found[topic, number] = layout
         elif layout is None or number not in layout.leaders:
-            found[topic, number] = of_topic(UNKNOWN_TOPIC_OR_PARTITION, topic)
+            found[topic, number] = topic_error(UNKNOWN_TOPIC_OR_PARTITION, topic)
         elif (leader := layout.leaders[number]) is None:
-            found[topic, number] = of_topic(_NO_LEADER, topic)
+            found[topic, number] = topic_error(_NO_LEADER, topic)
         else:
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
     answers = await client.send_all([(leader, _request(topics)) for leader, topics in by_leader.items()])
@@ -83,7 +83,7 @@ def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, 
         for row in topic.partitions:
             place = (topic.name, row.partition_index)
             if row.error_code != NONE:
-                yield place, of_topic(row.error_code, topic.name, operation="Read")
+                yield place, topic_error(row.error_code, topic.name, operation="Read")
                 continue
             opened = [
                 OpenTransaction(

@@ -36,9 +36,9 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.first_records import Span
-    from kgroup.cluster.lag_reading import LagFacts, LagWants
+    from kgroup.cluster.lag_reading import LagFacts, LagQuery
     from kgroup.cluster.offsets_topic.health import OffsetsTopic
-    from kgroup.cluster.offsets_topic.scan import Dated, GenerationResults
+    from kgroup.cluster.offsets_topic.scan import GenerationResults, KnownGeneration
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
     from kgroup.cluster.topic_metadata import TopicShape
@@ -54,7 +54,7 @@ HIDDEN_FOR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class SnapshotRequest:
     """What to read of a group: its offsets, the bounds of the logs, its generation.
 
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
@@ -93,7 +93,7 @@ class Cluster(OffsetsTopicConnection):
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
         super().__init__(settings)
-        self._dates: dict[str, Dated] = {}
+        self._dates: dict[str, KnownGeneration] = {}
         self._hidden: dict[str, _Searched] = {}
 
     def list_groups(self) -> GroupListing:
@@ -181,7 +181,7 @@ class Cluster(OffsetsTopicConnection):
         still = missing & {group.name for group in self.list_groups().groups} if missing else ()
         return tuple(RowError.of(denied_group(), group=name) for name in sorted(still))
 
-    def describe(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+    def describe(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
         """The groups as they are now.
 
         A name without a type is requested as both types at once; if the group is neither, NotFound is in ``errors``.
@@ -203,7 +203,7 @@ class Cluster(OffsetsTopicConnection):
         dated = (replace(g, generation=date.number, leader=date.leader) if date else g for g, date in found)
         return tuple(dated), dates.note
 
-    def lag_facts(self, groups: Sequence[Group], wants: LagWants) -> LagFacts:
+    def lag_facts(self, groups: Sequence[Group], wants: LagQuery) -> LagFacts:
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
         from kgroup.cluster.lag_reading import read_lag_facts
 
@@ -216,7 +216,7 @@ class Cluster(OffsetsTopicConnection):
         """The brokers by id, from the metadata."""
         return self._client.brokers
 
-    def with_logs(self, states: Sequence[LoggedState], want: Want) -> Snapshot:
+    def with_logs(self, states: Sequence[LoggedState], want: SnapshotRequest) -> Snapshot:
         """Groups that were read from ``__consumer_offsets``, completed with the logs of their partitions.
 
         Their coordinator is not asked. The one shown is the present leader of the group's ``__consumer_offsets``
@@ -319,7 +319,7 @@ class Cluster(OffsetsTopicConnection):
 
         return self._ask(first_timestamps, self._client, spans)
 
-    async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+    async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
         """Read again if a coordinator moved during the read: the result may lack an acknowledged commit (seen)."""
         while True:
             snapshot = await self._snapshot(groups, want)
@@ -328,7 +328,7 @@ class Cluster(OffsetsTopicConnection):
                 return snapshot
             await self._client.sleep(SETTLING_S)
 
-    async def _snapshot(self, groups: Sequence[ListedGroup | str], want: Want) -> Snapshot:
+    async def _snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
         names = [
             group if isinstance(group, str) else group.name
@@ -362,7 +362,9 @@ class Cluster(OffsetsTopicConnection):
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
         return await self._complete(parts, errors, notes, want)
 
-    async def _hidden_of(self, committed: Mapping[str, Committed | KgroupError], want: Want) -> dict[str, Hidden]:
+    async def _hidden_of(
+        self, committed: Mapping[str, Committed | KgroupError], want: SnapshotRequest
+    ) -> dict[str, Hidden]:
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
         now_s, found = time.monotonic(), {}
         shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
@@ -379,7 +381,7 @@ class Cluster(OffsetsTopicConnection):
         return found
 
     async def _complete(
-        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], want: Want
+        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], want: SnapshotRequest
     ) -> Snapshot:
         """Add what brokers other than the coordinator know: logs, and the generations of classic groups."""
         dated = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kgroup.cluster.broker_errors import NONE, of_topic
+from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import metadata_request
 from kgroup.support.errors import KgroupError
@@ -35,7 +35,7 @@ async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict
     found: dict[str, TopicShape | KgroupError] = {}
     for topic in answer.topics:
         if topic.error_code != NONE:
-            found[topic.name] = of_topic(topic.error_code, topic.name)
+            found[topic.name] = topic_error(topic.error_code, topic.name)
             continue
         replicas = [item.replica_nodes for item in sorted(topic.partitions, key=lambda item: item.partition_index)]
         raw = getattr(topic, "topic_id", None)

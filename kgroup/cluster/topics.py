@@ -12,7 +12,7 @@ from uuid import UUID
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, of_topic
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, topic_error
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -105,7 +105,7 @@ def metadata_request(topics: Iterable[str] | None, *, operations: bool = False) 
 def _layout(topic: Any) -> TopicLayout | KgroupError:
     if topic.error_code != NONE:
         # Metadata needs only DESCRIBE, but the records of this topic are needed too, so report the right READ.
-        return of_topic(topic.error_code, topic.name, "Read" if topic.name == OFFSETS_TOPIC else "Describe")
+        return topic_error(topic.error_code, topic.name, "Read" if topic.name == OFFSETS_TOPIC else "Describe")
     leaders = {item.partition_index: item.leader_id if item.leader_id >= 0 else None for item in topic.partitions}
     raw = getattr(topic, "topic_id", None)
     return TopicLayout(leaders, topic_id(raw.bytes) if raw else None)
@@ -203,7 +203,7 @@ async def _listed_offsets(
             if isinstance(leader, KgroupError):
                 results[partition] = leader
             elif leader is None:
-                failed[partition] = partial(of_topic, _LEADER_NOT_AVAILABLE, partition[0])
+                failed[partition] = partial(topic_error, _LEADER_NOT_AVAILABLE, partition[0])
             else:
                 by_leader.setdefault(leader, []).append(partition)
         found, lost = await _ask_leaders(client, by_leader, queries, deadline.left_ms)
@@ -226,7 +226,7 @@ def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPa
     if isinstance(layout, KgroupError):
         return layout
     if layout is None or number not in layout.leaders:
-        return of_topic(UNKNOWN_TOPIC_OR_PARTITION, topic)
+        return topic_error(UNKNOWN_TOPIC_OR_PARTITION, topic)
     return layout.leaders[number]
 
 
@@ -253,9 +253,9 @@ async def _ask_leaders(
             for row in topic.partitions:
                 partition = (topic.name, row.partition_index)
                 if row.error_code in NO_LEADER:
-                    failed[partition] = partial(of_topic, row.error_code, topic.name)
+                    failed[partition] = partial(topic_error, row.error_code, topic.name)
                 elif row.error_code != NONE:
-                    found[partition] = of_topic(row.error_code, topic.name)
+                    found[partition] = topic_error(row.error_code, topic.name)
                 else:
                     offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
     found |= {partition: given for partition, given in offsets.items() if len(given) == len(queries)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.protocol.admin import DeleteGroupsRequest
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
-from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, of_change
+from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
@@ -23,7 +23,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicPartition
-from kgroup.model.groups import Commit, Leaver
+from kgroup.model.groups import Commit, MemberToRemove
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class ChangingCluster(Cluster):
         """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
         return dict(zip(groups, self._ask(self._side_by_side, self._delete, groups.items()), strict=True))
 
-    def remove_members(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
+    def remove_members(self, group: str, leavers: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
         """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
-        results: dict[Leaver, Result] = self._ask(self._remove, group, leavers)
+        results: dict[MemberToRemove, Result] = self._ask(self._remove, group, leavers)
         return results
 
     def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
@@ -74,9 +74,9 @@ class ChangingCluster(Cluster):
         ``kind`` is the type that the group must have, None: any.
         """
         # Imported here: only a catch-up needs it.
-        from kgroup.cluster.membership.exclusive import ExclusiveMembership, Hands
+        from kgroup.cluster.membership.exclusive import ExclusiveMembership, MembershipContext
 
-        hands = Hands(
+        hands = MembershipContext(
             self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
         )
         return ExclusiveMembership(hands, group, kind, places)
@@ -132,10 +132,10 @@ class ChangingCluster(Cluster):
             else:
                 for place, code in rows(answer, pending):
                     if code in UNSURE:
-                        unsure[place] = of_change(code, part.group, place[0])
+                        unsure[place] = change_error(code, part.group, place[0])
                         maybe_stored, late = maybe_stored or code in MAYBE_STORED, late or code in MAYBE_LATER
                     else:
-                        results[place] = None if code == NONE else of_change(code, part.group, place[0], operation)
+                        results[place] = None if code == NONE else change_error(code, part.group, place[0], operation)
             if not unsure:
                 break
             self._coordinators.forget(part.group)
@@ -207,8 +207,8 @@ class ChangingCluster(Cluster):
                 if code == NONE or (late and code == GROUP_ID_NOT_FOUND):
                     return None
                 if code not in UNSURE:
-                    return of_change(code, group, operation="Delete")
-                answer = NoResponse(partial(of_change, code, group), sent=code in MAYBE_LATER)
+                    return change_error(code, group, operation="Delete")
+                answer = NoResponse(partial(change_error, code, group), sent=code in MAYBE_LATER)
             late = late or answer.sent
             self._coordinators.forget(group)
             await self._client.sleep(RETRY_PAUSE_S)
@@ -236,15 +236,15 @@ class ChangingCluster(Cluster):
             return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
         return reason
 
-    async def _remove(self, group: str, leavers: Sequence[Leaver]) -> dict[Leaver, Result]:
-        results: dict[Leaver, Result] = {}
+    async def _remove(self, group: str, leavers: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
+        results: dict[MemberToRemove, Result] = {}
         pending, lost = list(leavers), False
         while pending:
             answer = await self._to_coordinator(group, _leave_request(group, pending))
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
             if isinstance(answer, NoResponse) or answer.error_code in UNSURE:
-                reason = answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, group)
+                reason = answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, group)
                 if self._client.deadline.passed:
                     return results | dict.fromkeys(pending, reason)
                 lost = True
@@ -252,7 +252,7 @@ class ChangingCluster(Cluster):
                 await self._client.sleep(RETRY_PAUSE_S)
                 continue
             if answer.error_code != NONE:
-                return results | dict.fromkeys(pending, of_change(answer.error_code, group))
+                return results | dict.fromkeys(pending, change_error(answer.error_code, group))
             for leaver, row in zip(pending, answer.members, strict=True):
                 gone = row.error_code == NONE or (lost and row.error_code == UNKNOWN_MEMBER_ID)
                 results[leaver] = None if gone else _not_removed(row.error_code, group, leaver)
@@ -269,10 +269,10 @@ def _changed_meanwhile(stands: Commit | None) -> KgroupError:
     )
 
 
-def _not_removed(code: int, group: str, leaver: Leaver) -> KgroupError:
+def _not_removed(code: int, group: str, leaver: MemberToRemove) -> KgroupError:
     if code == UNKNOWN_MEMBER_ID:
         return Refused(f"{leaver} is no member (any more)", code="no-member", hint="kgroup describe --members")
-    return of_change(code, group)
+    return change_error(code, group)
 
 
 def _offset_delete_request(group: str, places: Iterable[TopicPartition]) -> Any:
@@ -292,7 +292,7 @@ def _offset_delete_rows(answer: Any, places: list[TopicPartition]) -> Iterator[t
     yield from commit_rows(answer, places)
 
 
-def _leave_request(group: str, leavers: Iterable[Leaver]) -> Any:
+def _leave_request(group: str, leavers: Iterable[MemberToRemove]) -> Any:
     identity = LeaveGroupRequest.MemberIdentity
     return LeaveGroupRequest(
         group_id=group,

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup.service.catchup_request import Books, Care, Decided, Part
+from kgroup.catchup.service.catchup_request import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
 from kgroup.catchup.service.end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
-from kgroup.catchup.service.lookup import opened
-from kgroup.catchup.service.replay_request import Speed, To
-from kgroup.catchup.service.show import followed, list_outcome, show_outcome
+from kgroup.catchup.service.lookup import open_engine
+from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
+from kgroup.catchup.service.show import follow_replay, list_outcome, show_outcome
 from kgroup.catchup.service.skipped_by import skipped_intent
 from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
-from kgroup.changes.preconditions import check_change, check_execution
+from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
 from kgroup.model.outcome import Outcome
 from kgroup.settings.invocation import Invocation
@@ -29,11 +29,11 @@ VERBOSE = typer.Option("--verbose", rich_help_panel=WHAT, help="Show every row."
 
 def start(
     run: Invocation,
-    to: To,
-    part: Part,
-    speed: Speed,
-    care: Care,
-    books: Books,
+    to: SinkOptions,
+    part: GapOptions,
+    speed: SpeedOptions,
+    care: SafetyOptions,
+    books: LedgerOptions,
     group: Annotated[str | None, GROUP] = None,
     release_only: Annotated[
         bool,
@@ -64,17 +64,17 @@ def start(
         speed.check_released_only(to)
     if how.execute and not release_only and wanted.sink is None:
         raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
-    check_change(run, how, ACCEPTED_BY_START)
+    prepare_change(run, how, ACCEPTED_BY_START)
     _check_report(speed)
     doing = RunOptions(how.execute, speed.spark_log, speed.report)
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         intent = Intent(group, wish, how)
         if part.skipped_by is not None:
             intent = skipped_intent(run, engine, intent, part.skipped_by)
         return start_outcome(run, engine, intent, wanted, doing, verbose=verbose)
 
 
-def _check_report(speed: Speed) -> None:
+def _check_report(speed: SpeedOptions) -> None:
     """Raise before anything moves if the report cannot be written."""
     if speed.report is not None:
         AtomicFile(speed.report, "--report").check()
@@ -82,7 +82,7 @@ def _check_report(speed: Speed) -> None:
 
 def list_(
     run: Invocation,
-    books: Books,
+    books: LedgerOptions,
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these.", show_default=False)
     ] = None,
@@ -96,13 +96,13 @@ def list_(
 
     Exit codes: 0 2 3 4
     """
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         return list_outcome(run, engine, groups or (), verbose=verbose)
 
 
 def show(
     run: Invocation,
-    books: Books,
+    books: LedgerOptions,
     plan: Annotated[str, PLAN],
     watch: Annotated[
         bool, typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow it until nobody works on it any more.")
@@ -119,9 +119,9 @@ def show(
 
     Exit codes: 0 2 3 4 5
     """
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         if watch:
-            plan = followed(run, engine, plan)
+            plan = follow_replay(run, engine, plan)
         return show_outcome(run, engine, plan, verbose=verbose)
 
 
@@ -133,7 +133,7 @@ ASSUME = typer.Option(
 )
 
 
-def stop(run: Invocation, how: Decided, books: Books, plan: Annotated[str, PLAN]) -> Outcome:
+def stop(run: Invocation, how: ExecuteOptions, books: LedgerOptions, plan: Annotated[str, PLAN]) -> Outcome:
     """End a replay, from any machine; nothing is lost.
 
     Whoever works on it can deliver nothing more, and ends. resume goes on with what is left, with another rate or
@@ -145,16 +145,16 @@ def stop(run: Invocation, how: Decided, books: Books, plan: Annotated[str, PLAN]
     Exit codes: 0 2 3 4 5 6
     """
     check_execution(run, how.execution)
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         return stop_outcome(run, engine, plan, execute=how.execute)
 
 
 def resume(
     run: Invocation,
-    to: To,
-    speed: Speed,
-    how: Decided,
-    books: Books,
+    to: SinkOptions,
+    speed: SpeedOptions,
+    how: ExecuteOptions,
+    books: LedgerOptions,
     plan: Annotated[str, PLAN],
     release_only: Annotated[
         bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish a release that broke off.")
@@ -179,7 +179,7 @@ def resume(
         speed.check_released_only(to)
     check_execution(run, how.execution)
     _check_report(speed)
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         if release_only:
             return release_outcome(run, engine, plan, assume or (), execute=how.execute)
         doing = RunOptions(how.execute, speed.spark_log, speed.report)
@@ -188,8 +188,8 @@ def resume(
 
 def cancel(
     run: Invocation,
-    how: Decided,
-    books: Books,
+    how: ExecuteOptions,
+    books: LedgerOptions,
     plan: Annotated[str, PLAN],
     accept: Annotated[
         list[str] | None,
@@ -218,14 +218,14 @@ def cancel(
     Exit codes: 0 2 3 4 5 6 130 143
     """
     check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         return cancel_outcome(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
 
 
 def prune(
     run: Invocation,
-    how: Decided,
-    books: Books,
+    how: ExecuteOptions,
+    books: LedgerOptions,
     plans: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PLAN]...", help="Only these; else all finished ones.", show_default=False),
@@ -240,7 +240,7 @@ def prune(
     Exit codes: 0 2 3 4 5 6 7
     """
     check_execution(run, how.execution)
-    with opened(run, books.ledger_topic) as engine:
+    with open_engine(run, books.ledger_topic) as engine:
         return prune_outcome(run, engine, plans or (), execute=how.execute)
 
 

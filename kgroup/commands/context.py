@@ -14,7 +14,7 @@ from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text,
 from kgroup.model.outcome import Outcome
 from kgroup.settings import contexts, paths
 from kgroup.settings.connection import Connection
-from kgroup.settings.contexts import Context, tidy
+from kgroup.settings.contexts import Context, display_path
 from kgroup.settings.invocation import Invocation
 from kgroup.settings.model import Setting, Settings
 from kgroup.settings.sources import resolve
@@ -81,10 +81,10 @@ def list_(run: Invocation) -> Outcome:
 
     Exit codes: 0 2
     """
-    chosen = run.connection.context or os.environ.get("KGROUP_CONTEXT") or contexts.remembered()
+    chosen = run.connection.context or os.environ.get("KGROUP_CONTEXT") or contexts.load_choice()
     rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
     if not rows:
-        run.reporter.note(f"no contexts in {tidy(paths.config_file())}; README shows what one looks like")
+        run.reporter.note(f"no contexts in {display_path(paths.config_file())}; README shows what one looks like")
     elif chosen is not None and not any(row.chosen for row in rows):
         run.reporter.warn(f'the chosen context "{chosen}" is not among them')
     header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "limits")
@@ -155,8 +155,8 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
     Exit codes: 0 2 5
     """
     context = contexts.choose(contexts.load(), name, "the command line")
-    previous = contexts.remembered()
-    contexts.remember(name)
+    previous = contexts.load_choice()
+    contexts.save_choice(name)
     overruled = os.environ.get("KGROUP_CONTEXT")
     if overruled and overruled != name:
         run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')

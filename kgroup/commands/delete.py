@@ -12,8 +12,8 @@ import typer
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
-from kgroup.changes.select_groups import again, chosen
+from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -22,7 +22,7 @@ from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.clocks import CLOCK_SKEW
-from kgroup.model.groups import Group, places_document
+from kgroup.model.groups import Group, partitions_document
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording
 from kgroup.output.pages.change_outcome import outcome, with_rows
@@ -65,7 +65,7 @@ class Deletion:
             "type": self.group.type,
             "state": self.group.state,
             "commits": len(committed(self.group)),
-            "hidden_commits": places_document(self.group.hidden_commits),
+            "hidden_commits": partitions_document(self.group.hidden_commits),
             "last_sign": f"{sign:%Y-%m-%dT%H:%M:%SZ}" if sign else None,
             "last_sign_ms": self.last_sign_ms,
             "deleted": self.deleted,
@@ -125,15 +125,15 @@ def delete(
     check_groups(groups)
     idle_s = parse_duration(idle_for, "--idle-for") if idle_for is not None else None
     check_some_named(groups)
-    check_change(run, how)
+    prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = chosen(run, cluster, groups)
+        found = select_groups(run, cluster, groups)
         signs: Mapping[str, int | None] = {}
         doubtful: Mapping[str, Refused] = {}
         if idle_s is not None:
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
             found, signs, doubtful = _idle(run, cluster, found, idle_s)
-        found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+        found = reload_groups(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
         # A group with unreadable commits could not be restored completely.
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))

@@ -11,8 +11,8 @@ import typer
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
-from kgroup.changes.select_groups import again, chosen
+from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
@@ -64,10 +64,10 @@ def delete_offsets(
     topics = parse_topics(topic)
     check_topics(choice.topic for choice in topics)
     check_some_named(groups)
-    check_change(run, how)
+    prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = chosen(run, cluster, groups, [choice.topic for choice in topics])
-        found = again(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+        found = select_groups(run, cluster, groups, [choice.topic for choice in topics])
+        found = reload_groups(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
         layouts = cluster.layouts([choice.topic for choice in topics])
         rows = [row for group in found.groups for row in _rows(group, topics, names_of(groups))]
         ranges = cluster.positions(layouts, [row.place for row in rows if isinstance(layouts[row.topic], TopicLayout)])

@@ -11,14 +11,14 @@ import typer
 
 from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
 from kgroup.cli.help_parts import WHAT
-from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import Selection, check
 from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
 from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
-from kgroup.output.watch.request import Look, Watch, WatchedVerb, watched
+from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.queries.verdicts import GroupVerdicts, read_verdicts
@@ -75,13 +75,13 @@ class DescribeView:
             raise UsageError(f"--{asked[0]} and --{asked[1]}: one of them")
         return asked[0] if asked else DescribePart.PAGE
 
-    def want(self, output: Format) -> Want:
+    def want(self, output: Format) -> SnapshotRequest:
         """What has to be read to show it."""
         offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
         # CSV of partitions or members has no column for the generation.
         dated = not self.no_generation and not (output is Format.CSV and self.part is not DescribePart.STATE)
         budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
-        return Want(offsets=offsets, logs=offsets, generation_budget_s=budget)
+        return SnapshotRequest(offsets=offsets, logs=offsets, generation_budget_s=budget)
 
     def judges(self, output: Format) -> bool:
         """Whether the output has a place for a verdict."""
@@ -117,7 +117,7 @@ def describe(
     return watched(run, watch, lambda run: _opened(run, which, view)) or _once(run, which, view)
 
 
-def _reading(run: Invocation, view: DescribeView) -> Want:
+def _reading(run: Invocation, view: DescribeView) -> SnapshotRequest:
     """What to read with the groups. For a verdict the log is read anyway, so it is not searched here."""
     want = view.want(run.format)
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
@@ -165,7 +165,7 @@ def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
 
 
 @contextmanager
-def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Look]:
+def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
     # Imported here: only --watch needs a cache.
     from kgroup.queries.lag_cache import LagCache
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kgroup.cli.help_parts import WHAT
-from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.doctor.diagnose import decide, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.selection import Selection, check
@@ -26,13 +26,13 @@ from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
 
-_WANT = Want(generation_budget_s=0)
+_WANT = SnapshotRequest(generation_budget_s=0)
 _SINCE, _BUDGET = "1h", "5s"
 _OWN = "kgroup "
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class DoctorOptions:
     """What is checked, how far back, and what makes the check fail."""
 
     cluster: Annotated[
@@ -89,7 +89,7 @@ class Looking:
 def doctor(
     run: Invocation,
     which: Selection,
-    looking: Looking,
+    looking: DoctorOptions,
     explain_rule: Annotated[
         str | None,
         typer.Option(
@@ -138,8 +138,8 @@ def doctor(
     return outcome(finished, ref, errors, check_failed=decision.failed, verbose=looking.verbose)
 
 
-def _explained(which: Selection, looking: Looking, rule: str | None, *, rules: bool) -> Outcome:
-    if which != Selection() or looking != Looking(verbose=looking.verbose):
+def _explained(which: Selection, looking: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
+    if which != Selection() or looking != DoctorOptions(verbose=looking.verbose):
         raise UsageError("--explain and --rules look at no cluster: without groups and other options")
     if rules and rule is not None:
         raise UsageError("--explain and --rules: one of them")

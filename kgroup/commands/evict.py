@@ -12,9 +12,9 @@ import typer
 
 from kgroup.changes.execute import COMMITS, ChangeContext, journaling, new_entry
 from kgroup.changes.execution import Execution
-from kgroup.changes.guards import protected
+from kgroup.changes.guards import check_change_permitted
 from kgroup.changes.preconditions import check_execution
-from kgroup.changes.rights import may_not_read
+from kgroup.changes.rights import missing_read_right
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import UNKNOWN
@@ -33,14 +33,14 @@ from kgroup.model.blocks import (
     Text,
     Title,
 )
-from kgroup.model.groups import Group, Leaver, Member, RowError
+from kgroup.model.groups import Group, Member, MemberToRemove, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe import LEFT_FOR_A_MOMENT
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
-from kgroup.support.quoting import quote, to_apply
-from kgroup.support.signals import put_off
+from kgroup.support.quoting import execute_command, quote
+from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
 _NAMED = 5
@@ -65,10 +65,10 @@ class Eviction:
     error: RowError | None = None
 
     @property
-    def leaver(self) -> Leaver:
+    def leaver(self) -> MemberToRemove:
         """How LeaveGroup names the member: by its instance id if it has one, because that does not change."""
         member = self.member
-        return Leaver(None if member.instance_id is not None else member.member_id, member.instance_id)
+        return MemberToRemove(None if member.instance_id is not None else member.member_id, member.instance_id)
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form."""
@@ -145,7 +145,7 @@ def evict(
         plan = _plan(found, instance or (), member or ())
         refusal = _refusal(run, found, plan, how)
         if plan and not refusal:
-            refusal = may_not_read(run, cluster, group)
+            refusal = missing_read_right(run, cluster, group)
         done, survivors, stopped = plan, None, None
         if how.execute and plan and not refusal:
             done, stopped = _executed(run, cluster, how, found, plan)
@@ -191,7 +191,7 @@ def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tup
 
 
 def _refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
-    if guarded := protected(run, how):
+    if guarded := check_change_permitted(run, how):
         return guarded[0].error
     owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
     if owner:
@@ -207,7 +207,7 @@ def _executed(
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
     """The members with their results, and the exit code of a signal that arrived meanwhile, else None."""
     doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
-    with journaling(run) as journal, put_off() as pending:
+    with journaling(run) as journal, defer_signals() as pending:
         assert journal
         entry = replace(new_entry(run, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False)
         with closing(journal.begin(entry)) as writing:
@@ -274,7 +274,7 @@ def _outcome(
                     Text((left, f"See who comes back:  {run.command('describe', group.name, '--members')}")),
                 )
             )
-        typed = Text(("Nothing was changed. To apply:", f"  {to_apply(run.typed)}"))
+        typed = Text(("Nothing was changed. To apply:", f"  {execute_command(run.typed)}"))
         return Screen((*blocks, BlankLine(), typed))
 
     return Outcome(

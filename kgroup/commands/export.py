@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
 from kgroup.groups.selection import Selection, check, names_of, names_only
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
@@ -20,7 +20,7 @@ from kgroup.support.errors import ExitCode, NotFound
 from kgroup.support.units import plural
 
 _GROUPS_AT_A_TIME = 250
-_COMMITS_ONLY = Want(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
+_COMMITS_ONLY = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
 _NAMED = 3
 _COLUMNS = (
     Column("GROUP", fold=True),
@@ -77,9 +77,16 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
     """The same from ``__consumer_offsets``, all groups at once."""
     # Imported here: rarely used.
     from kgroup.queries.clock_check import warn_of_clocks
-    from kgroup.queries.from_log import check_bounds, choose_logged, moment_of, say_open, stood_at, without_stale
+    from kgroup.queries.from_log import (
+        check_bounds,
+        choose_logged,
+        offsets_at,
+        parse_past_time,
+        warn_open_transactions,
+        without_stale,
+    )
 
-    at_ms = None if when.as_of is None else moment_of(when.as_of)
+    at_ms = None if when.as_of is None else parse_past_time(when.as_of)
     check_bounds(source, reads=source.from_log or at_ms is not None)
     one = names_only(which) and len(names_of(which)) == 1
     notes = _Notes(run)
@@ -87,9 +94,9 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         if at_ms is not None:
             warn_of_clocks(run.reporter, cluster)
         logged = without_stale(cluster, choose_logged(run, cluster, which, source, at_ms))
-        say_open(run, logged.states.values(), at_ms)
+        warn_open_transactions(run, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}
-        found = (stood_at(state, which.topic, at_ms) for state in logged.states.values())
+        found = (offsets_at(state, which.topic, at_ms) for state in logged.states.values())
         groups = tuple(group for group in found if group.offsets or group.group not in failed)
         notes.take(Snapshot((), logged.errors, ()), groups)
         yield _outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)

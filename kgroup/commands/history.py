@@ -21,7 +21,7 @@ from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
-from kgroup.output.pages.history import followed, outcome, quiet_outcome
+from kgroup.output.pages.history import follow_outcome, outcome, quiet_outcome
 from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
 from kgroup.queries.scan_progress import scan_progress
 from kgroup.queries.snapshots import refuse_foreign, snapshots
@@ -288,4 +288,4 @@ def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequ
         failing = False
         for one in histories.found():
             if one.group in told and (news := told[one.group].news(one)):
-                yield followed(news, cluster.ref)
+                yield follow_outcome(news, cluster.ref)

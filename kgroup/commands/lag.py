@@ -12,7 +12,7 @@ import typer
 
 from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
 from kgroup.cli.help_parts import WHAT
-from kgroup.cluster.snapshot import Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check, check_hidden, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
@@ -25,10 +25,10 @@ from kgroup.model.metrics import Exported, Metric
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.pages.lag import LagRows, LagView, outcome
-from kgroup.output.pages.sparkline import BLOCKS, PLAIN, Looks
-from kgroup.output.watch.request import Look, Watch, WatchedVerb, draws_blocks, watched
+from kgroup.output.pages.sparkline import BLOCKS, PLAIN, RefreshValues
+from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.clock_check import warn_of_clocks
-from kgroup.queries.lag import Ask, Read, read_evidence
+from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 CHECK = "As a check (exit 8)"
 
-_WANT = Want(generation_budget_s=0)
+_WANT = SnapshotRequest(generation_budget_s=0)
 _DEFAULT_BUDGET = "5s"
 _NO_TIME = "--no-time"
 _WITH_VERDICT = (Format.TABLE, Format.WIDE, Format.MARKDOWN, Format.JSON, Format.YAML)
@@ -52,7 +52,7 @@ _WITHOUT_VIOLATIONS = (Format.CSV, Format.PROMETHEUS)
 
 
 @dataclass(frozen=True, slots=True)
-class Measuring:
+class LagOptions:
     """What is measured, and which rows are shown in which order."""
 
     by: Annotated[
@@ -104,10 +104,10 @@ class Measuring:
         ),
     ] = None
 
-    def ask(self, *, alone: bool) -> Ask:
+    def ask(self, *, alone: bool) -> LagReadOptions:
         """What has to be read. Raises UsageError if the budget is not a duration."""
         budget_s = parse_duration(self.log_budget, "--log-budget")
-        return Ask(
+        return LagReadOptions(
             log_budget_s=budget_s,
             isolation=self.isolation,
             no_time=_NO_TIME if self.no_time else None,
@@ -118,7 +118,7 @@ class Measuring:
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class BoundOptions:
     """The bounds; each row that violates one is reported, and the exit code is 8."""
 
     max_lag: Annotated[
@@ -144,7 +144,7 @@ class Checks:
         ),
     ] = None
 
-    def bounds(self, measuring: Measuring) -> LagBounds:
+    def bounds(self, measuring: LagOptions) -> LagBounds:
         """The bounds, parsed. Raises UsageError."""
         if self.max_lag_time is not None and measuring.no_time:
             raise UsageError("--max-lag-time and --no-time: one of them", hint="the age is read from the records")
@@ -155,7 +155,9 @@ class Checks:
         )
 
 
-def lag(run: Invocation, which: Selection, measuring: Measuring, checks: Checks, watch: Watch) -> Outcome | WatchedVerb:
+def lag(
+    run: Invocation, which: Selection, measuring: LagOptions, checks: BoundOptions, watch: Watch
+) -> Outcome | WatchedVerb:
     """Show how far groups are behind, and check that it is within bounds.
 
     In records and in time (the age of the first unread record), with a status after Burrow's rules: OK; WARN, it never
@@ -181,7 +183,7 @@ def lag(run: Invocation, which: Selection, measuring: Measuring, checks: Checks,
         return looking.look(run, cluster)
 
 
-def _check_file(run: Invocation, measuring: Measuring) -> None:
+def _check_file(run: Invocation, measuring: LagOptions) -> None:
     path = measuring.metrics_file
     if path is None:
         return
@@ -191,7 +193,7 @@ def _check_file(run: Invocation, measuring: Measuring) -> None:
 
 
 @contextmanager
-def _opened(run: Invocation, looking: _Looking) -> Iterator[Look]:
+def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
     # Imported here: only --watch needs a cache.
     from kgroup.queries.lag_cache import LagCache
 
@@ -206,9 +208,9 @@ class _Looking:
     """What is measured, and what a refresh of ``--watch`` keeps for the next one."""
 
     which: Selection
-    measuring: Measuring
+    measuring: LagOptions
     bounds: LagBounds
-    looks: Looks = field(default_factory=Looks)
+    looks: RefreshValues = field(default_factory=RefreshValues)
     memory: LagCache | None = None
     owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)
 
@@ -281,7 +283,7 @@ def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
 
 
-def _note_unread(run: Invocation, read: dict[str, Read]) -> None:
+def _note_unread(run: Invocation, read: dict[str, LagReading]) -> None:
     """Note the groups whose commits were not read, and those not read far enough back, in one line each."""
     for reasons, what in (
         ({name: each.unread for name, each in read.items() if each.unread}, "status and rates are unknown"),
@@ -292,7 +294,9 @@ def _note_unread(run: Invocation, read: dict[str, Read]) -> None:
             run.reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
 
 
-def _verdicts(groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, Read]) -> dict[str, GroupVerdict]:
+def _verdicts(
+    groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, LagReading]
+) -> dict[str, GroupVerdict]:
     # Imported here: with many groups there are no verdicts.
     from kgroup.groups.verdict.group import verdict
 

@@ -38,7 +38,7 @@ _HEADER = ("group", "type", "state", "protocol_type", "coordinator", "members")
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class CoordinatorFilter:
     """The broker whose groups are listed."""
 
     coordinator: Annotated[
@@ -65,7 +65,7 @@ class ListRow:
         return self.group.document() | {"source": source, "as_of": rfc3339(self.at_ms)}
 
 
-def list_(run: Invocation, which: Selection, keeper: Keeper, source: FromLog) -> Outcome:
+def list_(run: Invocation, which: Selection, keeper: CoordinatorFilter, source: FromLog) -> Outcome:
     """List groups: type, state, members.
 
     Share and streams groups are listed as what they are. --coordinator BROKER is what a broker's failure concerns;
@@ -98,7 +98,7 @@ def list_(run: Invocation, which: Selection, keeper: Keeper, source: FromLog) ->
 
 def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: rarely used.
-    from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, kept_by, listed_group
+    from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, listed_group, partitions_of_broker
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:
@@ -108,7 +108,7 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
             known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}
             if broker not in known:
                 raise _no_broker(broker, known)
-            numbers = kept_by(broker, keepers, cluster.brokers)
+            numbers = partitions_of_broker(broker, keepers, cluster.brokers)
             if not numbers:
                 run.reporter.note(f"broker {broker} keeps no groups: it leads no partition of __consumer_offsets")
         logged = choose_logged(run, cluster, which, source, numbers=numbers, foreign=True)

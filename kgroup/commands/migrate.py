@@ -13,8 +13,8 @@ from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.application import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.migrate import Intention, choose, migration_of
-from kgroup.changes.preconditions import check_change, check_some_named
+from kgroup.changes.migrate import MigrationOptions, choose, prepare_migration
+from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Result
@@ -44,7 +44,7 @@ from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, Refused, UsageError
-from kgroup.support.quoting import to_apply
+from kgroup.support.quoting import execute_command
 from kgroup.support.units import plural
 
 APPLICATION = "The application"
@@ -174,11 +174,11 @@ def migrate(
     if watch:
         _check_watching(how, goal, application, only)
         return _watched(run, groups, how, wanted)
-    check_change(run, how)
+    prepare_change(run, how)
     rules = load_rules()
     clients = Clients.parsed(application.client or (), rules)
     configuration = Configuration.given(groups, application.client_config, application.write, wanted)
-    intention = Intention(
+    intention = MigrationOptions(
         wanted,
         rules,
         clients,
@@ -186,7 +186,7 @@ def migrate(
         only_ready=only is not None,
     )
     with ChangingCluster(run.settings) as cluster:
-        migration = migration_of(run, cluster, how, groups, intention)
+        migration = prepare_migration(run, cluster, how, groups, intention)
         # Written before anything is changed: a full disk must not hide the result of the migration.
         config = configuration.rewritten(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
@@ -263,7 +263,7 @@ def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
     if not (count and hindered) or "--only" in run.options:
         return None
     words = [word for word in run.typed if word != "--partial"]
-    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {to_apply(words, '--only', 'ready')}"
+    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {execute_command(words, '--only', 'ready')}"
 
 
 def _again(typed: Sequence[str]) -> list[str]:

@@ -11,10 +11,10 @@ import typer
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
-from kgroup.changes.preconditions import check_change, check_some_named, wait_empty
+from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import check_apart, check_target, preview, save_skipped, skipped_table
-from kgroup.changes.select_groups import again, chosen
+from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
@@ -28,8 +28,8 @@ from kgroup.groups.reset_targets import (
     ToCurrent,
     ToEarliest,
     ToLatest,
+    ToRequested,
     ToTime,
-    ToWanted,
     parse_ago,
     parse_moment,
     parse_offset,
@@ -41,7 +41,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.pages.change import Wording
 from kgroup.output.pages.change_outcome import outcome
-from kgroup.output.pages.reset import moment_meant, repeatable, subject
+from kgroup.output.pages.reset import repeatable_command, subject, target_time
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
@@ -54,7 +54,7 @@ WHERE = "Where to"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ResetTargetOptions:
     """Where the offsets go: exactly one of these."""
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", rich_help_panel=WHERE, help="To the log start.")] = False
@@ -184,7 +184,7 @@ class PartitionSelection:
 
 
 def reset(
-    run: Invocation, groups: Groups, where: Where, which: PartitionSelection, how: Change, source: FromLog
+    run: Invocation, groups: Groups, where: ResetTargetOptions, which: PartitionSelection, how: Change, source: FromLog
 ) -> Outcome:
     """Move committed offsets.
 
@@ -207,14 +207,14 @@ def reset(
     if source != FromLog() and where.from_group is None:
         raise UsageError("--from-log is about the group that --from-group names", hint="--from-group OTHER --from-log")
     check_some_named(groups)
-    check_change(run, how)
+    prepare_change(run, how)
     if which.save_skipped is not None:
         check_target(run.settings, which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
         topics = [choice.topic for choice in request.topics or ()]
-        found = chosen(run, cluster, groups, topics, create=which.create)
+        found = select_groups(run, cluster, groups, topics, create=which.create)
         waited = wait_empty(run, cluster, how, found.names)
-        found = again(run, cluster, found, waited=waited)
+        found = reload_groups(run, cluster, found, waited=waited)
         plan, layouts = plan_reset(run, cluster, groups, found, request, source)
         refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
         return _carried_out(run, cluster, how, plan, layouts, request, which, refusals)
@@ -228,7 +228,7 @@ def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
 
 
-def _checked(where: Where, which: PartitionSelection) -> ResetRequest:
+def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetRequest:
     """The request. Raises UsageError for options that make no sense, before the cluster is asked."""
     scenario = where.scenario()
     topics = parse_topics(which.topic) if which.topic else None
@@ -239,7 +239,7 @@ def _checked(where: Where, which: PartitionSelection) -> ResetRequest:
         raise UsageError(f"--only {which.only}: unknown", hint=f"--only {_ONLY[0]}")
     if which.only and scenario is None and not (where.from_file or where.from_group):
         scenario = ToEarliest()
-    if topics is not None and isinstance(scenario, ToWanted):
+    if topics is not None and isinstance(scenario, ToRequested):
         outside = scenario.offsets.keys() - set(within(topics, scenario.offsets))
         for topic, number in sorted(outside):
             raise UsageError(
@@ -251,7 +251,7 @@ def _checked(where: Where, which: PartitionSelection) -> ResetRequest:
     elsewhere = where.from_file is not None or where.from_group is not None
     if scenario is None and not elsewhere:
         raise UsageError("where to? No scenario is given", hint="--to-earliest, --to-latest, --shift-by N, ...")
-    own_places = elsewhere or which.only or isinstance(scenario, ToWanted)
+    own_places = elsewhere or which.only or isinstance(scenario, ToRequested)
     if topics is None and not which.all_topics and not own_places:
         raise UsageError("which partitions?", hint="--topic TOPIC, --topic TOPIC:0,1 or --all-topics")
     rows = read_offsets(where.from_file) if where.from_file is not None else ()
@@ -287,9 +287,9 @@ def _carried_out(
         "reset",
         subject(result.plan),
         run.typed,
-        head=moment_meant(request.scenario, utc_now()),
+        head=target_time(request.scenario, utc_now()),
         before_end=before_end,
-        instead=repeatable(result.plan, request.scenario, run.command),
+        instead=repeatable_command(result.plan, request.scenario, run.command),
         verbose=which.verbose,
     )
     return outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))

@@ -11,7 +11,7 @@ import typer
 
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.groups.assignors.model import AssignorTopic
-from kgroup.groups.selection import Selection, check, check_expected, choose, concerns_topic, names_of, names_only
+from kgroup.groups.selection import Selection, check, check_expected, choose, names_of, names_only, uses_topic
 from kgroup.groups.simulation.asked import growth, removed
 from kgroup.groups.simulation.durations import Durations, Timed, timed
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, known_assignors
@@ -46,7 +46,7 @@ _LOG_BACK_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class SimulationOptions:
     """The changes to simulate, and the assumptions."""
 
     add: Annotated[
@@ -173,7 +173,7 @@ class WhatIf:
         )
 
 
-def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
+def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> Outcomes:
     """Show what a change of members, partitions or assignor would do.
 
     Plays it through from the live assignment, with Kafka's own assignors, and compares ways to go about it: how
@@ -197,12 +197,12 @@ def simulate(run: Invocation, which: Selection, what_if: WhatIf) -> Outcomes:
         found = [(group, topics_as_described(group)) for group in groups]
         yield from _outcomes(run, what_if, _Subjects(found, exact_ids=False))
         return
-    from kgroup.cluster.snapshot import Cluster, Want
+    from kgroup.cluster.snapshot import Cluster, SnapshotRequest
     from kgroup.queries.snapshots import snapshots
 
     with Cluster(run.settings) as cluster:
         something = False
-        for snapshot in snapshots(run, cluster, which, Want(logs=False, generation_budget_s=0)):
+        for snapshot in snapshots(run, cluster, which, SnapshotRequest(logs=False, generation_budget_s=0)):
             something = something or bool(snapshot.groups or snapshot.errors)
             groups = _worth(run, which, snapshot.groups)
             topics, errors = _topics(cluster, groups)
@@ -227,7 +227,7 @@ class _Subjects:
     errors: tuple[RowError, ...] = ()
 
 
-def _outcomes(run: Invocation, what_if: WhatIf, subjects: _Subjects) -> Outcomes:
+def _outcomes(run: Invocation, what_if: SimulationOptions, subjects: _Subjects) -> Outcomes:
     """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
@@ -358,9 +358,7 @@ def _from_file(which: Selection, path: str) -> list[Group]:
     if choice.missing:
         raise choice.missing
     chosen = {group.name for group in choice.groups}
-    found = [
-        group for group in groups if group.name in chosen and (not which.topic or concerns_topic(group, which.topic))
-    ]
+    found = [group for group in groups if group.name in chosen and (not which.topic or uses_topic(group, which.topic))]
     check_expected(which, len(found))
     return found
 

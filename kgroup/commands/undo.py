@@ -12,15 +12,15 @@ from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami
-from kgroup.changes.preconditions import check_change, wait_empty
-from kgroup.changes.stale_members import clear_leftovers
-from kgroup.changes.undo import last_change, never, plan_undo, state_of
+from kgroup.changes.preconditions import prepare_change, wait_empty
+from kgroup.changes.stale_members import remove_stale_members
+from kgroup.changes.undo import last_change, not_undoable, plan_undo, state_of
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.groups.undo_plan import moved_since, never_seen, types_back
+from kgroup.groups.undo_plan import hidden_commit_errors, moved_since, type_restores
 from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
@@ -68,7 +68,7 @@ def undo(
 
     Exit codes: 0 2 3 4 5 6 7 130 143
     """
-    check_change(run, how)
+    prepare_change(run, how)
     if when.as_of is not None or bounds != LogBounds():
         return _as_of(run, how, change, when, bounds, verbose)
     journal = Journal()
@@ -80,10 +80,10 @@ def undo(
             run.reporter.warn(f"{files} of the journal {journal.directory} can't be read: changes are missing here")
         entry = journal.entry(change, cluster_id) if change is not None else last_change(entries, journal, cluster)
         if not entry.undoable:
-            raise never(entry)
+            raise not_undoable(entry)
         if entry.migrates:
             groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
-            clear_leftovers(run, cluster, groups, execute=how.execute)
+            remove_stale_members(run, cluster, groups, execute=how.execute)
         wait_empty(run, cluster, how, sorted(entry.groups))
         undoing = plan_undo(cluster, entry)
         refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
@@ -114,7 +114,7 @@ def undo(
         before_end=other_changes([_listed(other, entries) for other in others]),
         verbose=verbose,
     )
-    types = types_back(result)
+    types = type_restores(result)
     shown = outcome(
         result,
         wording,
@@ -131,7 +131,7 @@ def undo(
     for group, places in entry.hidden.items():
         if places is None:
             run.reporter.warn(f"{group}: {MAY_BE_MISSING}: such commits were deleted with it and cannot be put back")
-    if lost := never_seen(entry):
+    if lost := hidden_commit_errors(entry):
         decided = ExitCode.PARTLY if result.exit_code is ExitCode.DONE else result.exit_code
         shown = replace(shown, errors=(*shown.errors, *lost), decided=decided)
     return with_rows(shown, types, lambda: types_records(types)) if types else shown
@@ -141,13 +141,13 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     """Restore a group's offsets to those of a given time."""
     # Imported here: most changes are in the journal.
     from kgroup.changes.undo_as_of import plan_as_of
-    from kgroup.queries.from_log import check_bounds, moment_of
+    from kgroup.queries.from_log import check_bounds, parse_past_time
 
     check_bounds(bounds, reads=when.as_of is not None, missing="kgroup undo GROUP --as-of TIME")
     if group is None or when.as_of is None:
         raise UsageError("--as-of: the offsets of which group?", hint="kgroup undo GROUP --as-of TIME")
     check_groups(Groups(names=[group]))
-    at_ms = moment_of(when.as_of)
+    at_ms = parse_past_time(when.as_of)
     then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
     with ChangingCluster(run.settings) as cluster:
         wait_empty(run, cluster, how, [group])

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kgroup.cli.help_parts import SAFETY, WHAT
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_names import labels
 from kgroup.groups.selection import Selection, check, names_of, names_only, unknown_groups
 from kgroup.groups.wait_conditions import (
@@ -23,14 +23,14 @@ from kgroup.groups.wait_conditions import (
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.queries.snapshots import snapshots
-from kgroup.queries.wait import DEFAULT_WITHIN, Waited, WaitedFor, raised, wait_until
+from kgroup.queries.wait import DEFAULT_WITHIN, GroupWaitResult, WaitResult, error_of_row, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
 
 _ROWS = 20
-_STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+_STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 _GROUPS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=2),
@@ -52,7 +52,7 @@ _HEADER = ("group", "type", "state", "members", "lag", "condition", "holds", "se
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class WaitOptions:
     """What to wait for, and how long."""
 
     conditions: Annotated[
@@ -85,7 +85,7 @@ class Until:
     ] = False
 
 
-def wait(run: Invocation, which: Selection, until: Until) -> Outcome:
+def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
     """Wait until all groups are as --for says.
 
     Exit code 0 when it is so, 8 when it is not so in time, 3 when the cluster did not answer at the end. What
@@ -147,15 +147,15 @@ def _names(run: Invocation, cluster: Cluster, which: Selection, *, new: bool) ->
             missing = set(names_of(which)) - found.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
         if error.group not in found:  # the wait reads the groups that were found again
-            raise raised(error)
+            raise error_of_row(error)
     return tuple(found)
 
 
-def _screen(waited: Waited, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Screen:
+def _screen(waited: WaitResult, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Screen:
     return Screen(tuple(_blocks(waited, conditions, within_s, hold_s)) if waited.groups else ())
 
 
-def _blocks(waited: Waited, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Iterator[Block]:
+def _blocks(waited: WaitResult, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Iterator[Block]:
     groups = waited.groups
     what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
     wanted = ", ".join(condition.text for condition in conditions)
@@ -174,12 +174,12 @@ def _blocks(waited: Waited, conditions: Sequence[Condition], within_s: float, ho
     yield from _member_blocks(waited)
 
 
-def _told(rest: Sequence[WaitedFor]) -> str:
+def _told(rest: Sequence[GroupWaitResult]) -> str:
     missing = sum(not group.holds for group in rest)
     return f"{missing} of them not there yet" if missing else "all there"
 
 
-def _group_row(group: WaitedFor) -> tuple[Cell, ...]:
+def _group_row(group: GroupWaitResult) -> tuple[Cell, ...]:
     missing = [f"{j.condition.text}: {j.seen}" for j in group.judgements if not j.holds]
     return (
         group.name,
@@ -192,7 +192,7 @@ def _group_row(group: WaitedFor) -> tuple[Cell, ...]:
     )
 
 
-def _member_blocks(waited: Waited) -> Iterator[Block]:
+def _member_blocks(waited: WaitResult) -> Iterator[Block]:
     """The members that remain, and how to evict static members that may be gone."""
     rows: list[tuple[Cell, ...]] = []
     evicting: list[str] = []
@@ -222,7 +222,7 @@ def _member_blocks(waited: Waited) -> Iterator[Block]:
         yield Text((f"-> {evicting[0]}",))
 
 
-def _rows(group: WaitedFor) -> Iterator[tuple[str | int | None, ...]]:
+def _rows(group: GroupWaitResult) -> Iterator[tuple[str | int | None, ...]]:
     document = group.document()
     same = tuple(document[key] for key in _HEADER[:5])
     for condition in document["conditions"]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kgroup.groups.change_plan import ChangeRow
-from kgroup.groups.state_from_log import LoggedState, Stood
+from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.groups.undo_plan import outside_note
 from kgroup.model.group_log import TopicPartition
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.support.errors import ExitCode, KgroupError
 
 COMMIT_UNKNOWN = "commit-unknown"
-_NO_RECORD = Stood(None, unknown="what was read of __consumer_offsets holds no commit of it")
+_NO_RECORD = PastCommit(None, unknown="what was read of __consumer_offsets holds no commit of it")
 _MADE_ANEW = "the topic was made anew since: the old offset means nothing in it"
 
 
@@ -29,7 +29,7 @@ def as_of_rows(
     of reading some. ``topics`` are the present topic ids (None: the broker gives none), or the error of reading them.
     """
     rows = []
-    for place in places_of(state, now, unread):
+    for place in partitions_of(state, now, unread):
         stood, old = state.partitions.get(place, _NO_RECORD), now.get(place)
         row = ChangeRow(state.name, *place, old, stood.commit, logs.get(place))
         if error := unread.get(place):
@@ -43,7 +43,7 @@ def as_of_rows(
     return rows
 
 
-def places_of(
+def partitions_of(
     state: LoggedState, now: Iterable[TopicPartition], unread: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
     """All partitions that had a commit then, or have one now, or whose present commit is unknown."""
@@ -55,17 +55,17 @@ def unknown_commit(why: str) -> RowError:
     return RowError(COMMIT_UNKNOWN, why, exit_code=ExitCode.PARTLY)
 
 
-def made_anew(stood: Stood, topic_id: str | None) -> RowError | None:
+def topic_recreated_error(stood: PastCommit, topic_id: str | None) -> RowError | None:
     """The error ``topic-recreated`` if the topic of a past commit has another id now; None if not, or not known."""
     if stood.commit is None or topic_id is None or stood.topic_id in (None, topic_id):
         return None
     return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)
 
 
-def _row(row: ChangeRow, stood: Stood, topic: str | KgroupError | None) -> ChangeRow:
+def _row(row: ChangeRow, stood: PastCommit, topic: str | KgroupError | None) -> ChangeRow:
     if isinstance(topic, KgroupError):
         return row.failing(RowError.of(topic))
-    if error := made_anew(stood, topic):
+    if error := topic_recreated_error(stood, topic):
         return row.failing(error)
     note = "no commit then: it is deleted" if stood.commit is None else outside_note(stood.commit, row.log)
     return ChangeRow(row.group, *row.place, row.old, row.new, row.log, note=note)

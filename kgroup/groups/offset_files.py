@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kgroup.groups.csv_text import CsvRow, Fault, place, read_rows
-from kgroup.model.groups import Commit, places_document
+from kgroup.model.groups import Commit, partitions_document
 from kgroup.support.errors import UsageError
 
 KIND = "kgroup.export/v1"
@@ -88,7 +88,7 @@ class GroupOffsets:
                 }
                 for topic, partition, commit in self.offsets
             ],
-            "hidden_commits": places_document(self.hidden_commits),
+            "hidden_commits": partitions_document(self.hidden_commits),
         }
 
 

@@ -15,7 +15,7 @@ from kgroup.groups.reset_targets import (
     ShiftBy,
     TopicChoice,
     TopicPartition,
-    ToWanted,
+    ToRequested,
 )
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.groups import Commit, Group, LogRange, Positions, RowError
@@ -26,7 +26,7 @@ Partitions = Mapping[str, frozenset[int] | KgroupError]
 """The partitions of each topic, or the error of reading them."""
 
 
-def places_of(
+def partitions_of(
     topics: Sequence[TopicChoice] | None, commits: Iterable[TopicPartition], partitions: Partitions
 ) -> list[TopicPartition]:
     """The partitions that ``--topic`` selects; without it, those with a commit of the group.
@@ -176,7 +176,7 @@ def scenarios_of_file(
         by_group.setdefault(name, {})[row.topic, row.partition] = RequestedOffset(
             row.offset, row.leader_epoch, row.metadata
         )
-    scenarios: dict[str, ResetScenario] = {name: ToWanted(by_group[name]) for name in names if name in by_group}
+    scenarios: dict[str, ResetScenario] = {name: ToRequested(by_group[name]) for name in names if name in by_group}
     errors = []
     if names_of(groups):
         for name in names_of(groups):
@@ -194,7 +194,7 @@ def unusual(
     groups: Sequence[Group], created: Collection[str], rows: Sequence[ChangeRow], scenario: ResetScenario | None
 ) -> tuple[str, ...]:
     """Warnings for a user who may have meant a single partition or another group."""
-    if scenario is None or isinstance(scenario, ToWanted):
+    if scenario is None or isinstance(scenario, ToRequested):
         return ()
     first = unusual_commits(rows, created)
     if not (isinstance(scenario, ShiftBy) and scenario.records > 0):

@@ -130,7 +130,7 @@ class RequestedOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class ToWanted:
+class ToRequested:
     """A separate offset for each partition, by (topic, partition)."""
 
     offsets: Mapping[TopicPartition, RequestedOffset]
@@ -185,7 +185,7 @@ def parse_topics(given: Sequence[str]) -> tuple[TopicChoice, ...]:
     )
 
 
-def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
+def parse_offset(given: Sequence[str]) -> ToOffset | ToRequested:
     """Parse ``--to-offset`` values: ``["17"]``, or ``["orders:0=17,orders:1=20"]`` per partition. Raises UsageError."""
     if len(given) == 1 and "=" not in given[0]:
         return ToOffset(_offset(given[0], "--to-offset"))
@@ -199,7 +199,7 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToWanted:
             if place in offsets:
                 raise UsageError(f"--to-offset names {place[0]}:{place[1]} twice")
             offsets[place] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))
-    return ToWanted(offsets)
+    return ToRequested(offsets)
 
 
 def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int:

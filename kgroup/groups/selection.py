@@ -144,7 +144,7 @@ def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> Grou
     return GroupChoice(tuple(kept), missing)
 
 
-def concerns_topic(group: Group, topics: Iterable[str]) -> bool:
+def uses_topic(group: Group, topics: Iterable[str]) -> bool:
     """Whether the group commits to, or is assigned or subscribed to, one of the topics."""
     wanted = set(topics)
     return any(partition.topic in wanted for partition in group.partitions) or any(

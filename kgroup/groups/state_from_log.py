@@ -18,7 +18,7 @@ from kgroup.model.group_log import (
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
     MemberDetails,
@@ -46,7 +46,7 @@ _OF_STATES = frozenset({2, 3})
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
+class PastCommit:
     """The commit of one partition at a past moment.
 
     ``commit`` None: there was no commit. ``at_ms`` is when it was committed or deleted, None if there is no record.
@@ -81,7 +81,7 @@ class LoggedState:
     group_epoch: int | None
     assignment_epoch: int | None
     members: tuple[Member, ...]
-    partitions: Mapping[TopicPartition, Stood]
+    partitions: Mapping[TopicPartition, PastCommit]
     newest_ms: int
     open: frozenset[TopicPartition]
     incomplete: str | None
@@ -157,7 +157,7 @@ class _Kept:
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.ending in _COUNTED:
                 self._later.setdefault((event.topic, event.partition), event)
-            elif isinstance(event, GenerationWritten | EpochWritten | GroupGone | ForeignGroupWritten):
+            elif isinstance(event, GenerationWritten | EpochWritten | GroupDeleted | ForeignGroupWritten):
                 # A group that was converted since has the end of its old type before the record of its new type.
                 if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
                     self.first_later = event
@@ -200,9 +200,9 @@ class _Kept:
                 self.foreign = event
             case ForeignGroupWritten():
                 self.foreign, self.gone_at = None, event.log_offset
-            case GroupGone(protocol=RebalanceProtocol.CLASSIC):
+            case GroupDeleted(protocol=RebalanceProtocol.CLASSIC):
                 self.classic, self.gone_at = None, event.log_offset
-            case GroupGone():
+            case GroupDeleted():
                 self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
                 for kept in (self.details, self.targets, self.holdings):
                     kept.clear()
@@ -233,25 +233,29 @@ class _Kept:
         stood = self._stood.get(place)
         return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
 
-    def partitions(self, reach: ScannedRange) -> dict[TopicPartition, Stood]:
+    def partitions(self, reach: ScannedRange) -> dict[TopicPartition, PastCommit]:
         """The commit of each partition that has a counting record in the log, sorted by partition."""
         places = sorted(self._stood.keys() | self._later.keys())
         return {place: self._of(place, reach) for place in places}
 
-    def _of(self, place: TopicPartition, reach: ScannedRange) -> Stood:
+    def _of(self, place: TopicPartition, reach: ScannedRange) -> PastCommit:
         found, broken = self._stood.get(place), self._unreadable
         if broken is not None and (found is None or found.log_offset < broken.log_offset):
-            return Stood(None, unknown=f"{broken.why}: it may be this partition's commit")
+            return PastCommit(None, unknown=f"{broken.why}: it may be this partition's commit")
         if found is not None:
             commit = None
             if found.offset is not None:
                 commit = Commit(found.offset, found.leader_epoch, found.metadata)
-            return Stood(commit, found.at_ms, found.topic_id)
+            return PastCommit(commit, found.at_ms, found.topic_id)
         if not reach.to_log_start:
-            return Stood(None, unknown=f"the log was not read back to it: {reach.stopped or 'it was stopped before'}")
+            return PastCommit(
+                None, unknown=f"the log was not read back to it: {reach.stopped or 'it was stopped before'}"
+            )
         if _is_whole(reach):
-            return Stood(None)
-        return Stood(None, unknown="its commit of then, if there was one, is gone from the log: compaction took it")
+            return PastCommit(None)
+        return PastCommit(
+            None, unknown="its commit of then, if there was one, is gone from the log: compaction took it"
+        )
 
 
 def _is_whole(reach: ScannedRange) -> bool:
@@ -270,7 +274,7 @@ def _classic_group(
     name: str,
     kept: _Kept,
     group: GenerationWritten,
-    partitions: Mapping[TopicPartition, Stood],
+    partitions: Mapping[TopicPartition, PastCommit],
     incomplete: str | None,
 ) -> LoggedState:
     return LoggedState(
@@ -308,7 +312,7 @@ def _classic_member(member: GenerationMember) -> Member:
 
 
 def _consumer_group(
-    name: str, kept: _Kept, group: EpochWritten, partitions: Mapping[TopicPartition, Stood], incomplete: str | None
+    name: str, kept: _Kept, group: EpochWritten, partitions: Mapping[TopicPartition, PastCommit], incomplete: str | None
 ) -> LoggedState:
     return LoggedState(
         name=name,
@@ -361,7 +365,7 @@ def _consumer_member(kept: _Kept, member_id: str, said: MemberDetails) -> Member
 def _other_group(
     name: str,
     kept: _Kept,
-    partitions: Mapping[TopicPartition, Stood],
+    partitions: Mapping[TopicPartition, PastCommit],
     incomplete: str | None,
     *,
     type_: str | None,

@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class UndoRow:
     """One row of the change: the commits before it, after it, and now; None is no commit.
 
     ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
@@ -62,7 +62,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeBack:
+class TypeRestore:
     """A group whose type from before a migration is restored; its offsets do not change.
 
     ``now`` equals ``becomes`` if only its ``configs`` are restored. ``done`` is None before the attempt, and if the
@@ -92,7 +92,7 @@ class TypeBack:
         }
 
 
-def types_back(result: Result) -> tuple[TypeBack, ...]:
+def type_restores(result: Result) -> tuple[TypeRestore, ...]:
     """The groups whose type or configs a plan changes, each with its result."""
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     rows = result.plan.by_group()
@@ -106,11 +106,11 @@ def types_back(result: Result) -> tuple[TypeBack, ...]:
             change = result.id if name in result.whole else None
             becomes = result.plan.converted.get(name, group.type)
             configs = result.plan.configs.get(name, {})
-            found.append(TypeBack(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change))
+            found.append(TypeRestore(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change))
     return tuple(found)
 
 
-def never_seen(entry: JournalEntry) -> tuple[RowError, ...]:
+def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
     """Errors for commits that were deleted with their group and were hidden then: undo cannot restore them."""
     return tuple(
         RowError(
@@ -127,7 +127,7 @@ def never_seen(entry: JournalEntry) -> tuple[RowError, ...]:
 
 
 def undo_rows(
-    traces: Sequence[Trace],
+    traces: Sequence[UndoRow],
     logs: Mapping[tuple[str, int], LogRange],
     topics: Mapping[str, KgroupError | None],
 ) -> list[ChangeRow]:
@@ -144,7 +144,7 @@ def undo_rows(
     return rows
 
 
-def _note(trace: Trace, log: LogRange | None) -> str | None:
+def _note(trace: UndoRow, log: LogRange | None) -> str | None:
     notes = ["moved since"] if trace.moved else []
     if outside := outside_note(trace.before, log):
         notes.append(outside)
@@ -159,16 +159,16 @@ def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
     return f"{where} by now: auto.offset.reset decides"
 
 
-def moved_since(traces: Sequence[Trace]) -> list[Refusal]:
+def moved_since(traces: Sequence[UndoRow]) -> list[Refusal]:
     """A refusal for each group with offsets that were moved since the change."""
-    by_group: dict[str, list[Trace]] = {}
+    by_group: dict[str, list[UndoRow]] = {}
     for trace in traces:
         if trace.moved:
             by_group.setdefault(trace.group, []).append(trace)
     return [Refusal(group, _refusal(group, moved)) for group, moved in by_group.items()]
 
 
-def _refusal(group: str, moved: Sequence[Trace]) -> Refused:
+def _refusal(group: str, moved: Sequence[UndoRow]) -> Refused:
     lines = [
         f"{t.topic}:{t.partition}  before {_offset(t.before)}, after {_offset(t.after)}, now {_offset(t.now)}"
         for t in moved[:_NAMED]
@@ -187,7 +187,7 @@ def _offset(commit: Commit | None) -> str:
     return "none" if commit is None else str(commit.offset)
 
 
-def emptied(created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[Place, Commit]) -> frozenset[str]:
+def groups_to_delete(created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[Place, Commit]) -> frozenset[str]:
     """The groups that the change created and that undo would leave without any commit: undo deletes them."""
     left = {place[0] for place in now.keys() - {(row.group, *row.place) for row in rows if row.new is None}}
     return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))

@@ -32,7 +32,7 @@ _CLASSIC_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """One observation of a group; ``group`` is None if it does not exist (any more).
 
     ``unread_ms`` is the timestamp of the first unread record of each partition that has one, None if unknown. It
@@ -70,10 +70,10 @@ class Condition(Protocol):
     def about_members(self) -> bool:
         """Whether members that come and go between two observations matter."""
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """Whether the condition holds in this observation."""
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Whether the condition waits for members to leave."""
 
 
@@ -85,11 +85,11 @@ class Empty:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """A static member that left temporarily counts as a member."""
         return ConditionResult(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Whether there is any member."""
         return not self.judge(sight).holds
 
@@ -102,7 +102,7 @@ class Stable:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """If this user may not see the members, the group's state and epochs decide."""
         group = sight.group
         if group is None or group.state != "Stable":
@@ -120,7 +120,7 @@ class Stable:
                 )
         return ConditionResult(self, True, state_text(sight))
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -138,7 +138,7 @@ class LagAtMost:
         """``lag=20000``."""
         return f"lag={self.bound}"
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """For a partition without a commit, the whole log counts as lag."""
         unknown = _lag_unknown(sight)
         if unknown:
@@ -146,7 +146,7 @@ class LagAtMost:
         lag = total_lag(sight.group)
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -164,7 +164,7 @@ class LagTimeBelow:
         """``lag-time=30s``."""
         return f"lag-time={format_duration(self.bound_s)}"
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """Compares the timestamps of records with the clock of this machine."""
         unknown = _lag_unknown(sight)
         if unknown:
@@ -182,7 +182,7 @@ class LagTimeBelow:
             self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}"
         )
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -200,14 +200,14 @@ class MemberCount:
         """``members=6``."""
         return f"members={self.number}"
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """A static member that left temporarily counts as a member."""
         count = _count(sight)
         if count is None:
             return ConditionResult(self, False, "members unknown", known=False)
         return ConditionResult(self, count == self.number, state_text(sight))
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Whether there are more than ``number`` members."""
         return (_count(sight) or 0) > self.number
 
@@ -225,13 +225,13 @@ class OfType:
         """``type=consumer``."""
         return f"type={self.type}"
 
-    def judge(self, sight: Sight) -> ConditionResult:
+    def judge(self, sight: Observation) -> ConditionResult:
         """A group that does not exist has no type."""
         if sight.group is None:
             return ConditionResult(self, False, state_text(sight))
         return ConditionResult(self, sight.group.type == self.type, f"type {sight.group.type}")
 
-    def too_many(self, sight: Sight) -> bool:
+    def too_many(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -296,7 +296,7 @@ def _refuse_contradiction(conditions: Sequence[Condition]) -> None:
 
 def holds_without_group(conditions: Sequence[Condition]) -> bool:
     """Whether all conditions hold for a group that does not exist, so that there is nothing to wait for."""
-    return all(condition.judge(Sight("", None, 0)).holds for condition in conditions)
+    return all(condition.judge(Observation("", None, 0)).holds for condition in conditions)
 
 
 def total_lag(group: Group | None) -> int | None:
@@ -329,7 +329,7 @@ def _lag(partition: Partition) -> int | None:
     return None if partition.error or partition.out_of_range == "ABOVE_END" else partition.lag
 
 
-def _lag_unknown(sight: Sight) -> str | None:
+def _lag_unknown(sight: Observation) -> str | None:
     """The reason why the lag is unknown; None if it is known."""
     group = sight.group
     if group is None:
@@ -345,7 +345,7 @@ def _lag_unknown(sight: Sight) -> str | None:
     return None
 
 
-def _count(sight: Sight) -> int | None:
+def _count(sight: Observation) -> int | None:
     """The number of members; None if this user may not see them and the state is not Empty or Dead."""
     group = sight.group
     if group is None or group.state in ("Empty", "Dead"):
@@ -357,7 +357,7 @@ def _has_left(member: Member) -> bool:
     return member.epoch == _LEFT_FOR_A_MOMENT
 
 
-def state_text(sight: Sight) -> str:
+def state_text(sight: Observation) -> str:
     """``Stable, 6 members``; ``Empty``; ``does not exist``."""
     group = sight.group
     if group is None:
@@ -366,7 +366,7 @@ def state_text(sight: Sight) -> str:
     return f"{group.state}, {plural(count, 'member')}" if count else group.state
 
 
-class Life(StrEnum):
+class Liveness(StrEnum):
     """What can be inferred about a member; other clients cannot see its heartbeats."""
 
     COUNTING = "counting"
@@ -383,7 +383,7 @@ class Life(StrEnum):
 class SessionBound:
     """Whether a member is alive. ``ends_in_s`` is the longest time that a dead one stays listed, None if unknown."""
 
-    life: Life
+    life: Liveness
     ends_in_s: float | None = None
 
 
@@ -420,11 +420,13 @@ class ObservedMembers:
         """Whether a member with session timeout ``timeout_ms`` is alive; ``timeout_ms`` None: unknown."""
         since = self.since_s.get(member.member_id)
         if timeout_ms is None or since is None:
-            return SessionBound(Life.UNKNOWN)
+            return SessionBound(Liveness.UNKNOWN)
         if self.rebalancing:
-            return SessionBound(Life.REBALANCING, timeout_ms / 1000)
+            return SessionBound(Liveness.REBALANCING, timeout_ms / 1000)
         left_s = since + timeout_ms / 1000 - now_s
-        return SessionBound(Life.COUNTING, left_s) if left_s > 0 else SessionBound(Life.ALIVE, timeout_ms / 1000)
+        return (
+            SessionBound(Liveness.COUNTING, left_s) if left_s > 0 else SessionBound(Liveness.ALIVE, timeout_ms / 1000)
+        )
 
 
 def session_text(member: Member, session: SessionBound) -> str:
@@ -435,14 +437,14 @@ def session_text(member: Member, session: SessionBound) -> str:
     within = format_duration(ceil(session.ends_in_s or 0) or 1)
     sure = "" if _has_left(member) else " if it is gone"
     match session.life:
-        case Life.COUNTING:
+        case Liveness.COUNTING:
             parts.append(f"session ends within {within}{sure}")
-        case Life.REBALANCING:
+        case Liveness.REBALANCING:
             parts.append(f"session ends within {within} of the rebalance{sure}")
-        case Life.ALIVE:
+        case Liveness.ALIVE:
             left = "session ends any moment"
             parts.append(left if _has_left(member) else f"still heartbeats, or did less than {within} ago")
-        case Life.UNKNOWN:
+        case Liveness.UNKNOWN:
             parts.append("session timeout unknown")
     return ", ".join(parts)
 
@@ -456,7 +458,7 @@ class EventLine:
 
 
 def line_of(
-    sight: Sight,
+    sight: Observation,
     judgements: Sequence[ConditionResult],
     sessions: Mapping[str, SessionBound],
     hold_s: float = 0.0,
@@ -498,7 +500,7 @@ def _so(judgement: ConditionResult) -> str:
 
 
 def _life(sessions: Mapping[str, SessionBound], member: Member) -> SessionBound:
-    return sessions.get(member.member_id, SessionBound(Life.UNKNOWN))
+    return sessions.get(member.member_id, SessionBound(Liveness.UNKNOWN))
 
 
 def _remaining_text(group: Group, sessions: Mapping[str, SessionBound]) -> str:
@@ -515,7 +517,7 @@ def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None
     gone = [
         m.instance_id
         for m in group.members or ()
-        if m.instance_id is not None and (_has_left(m) or _life(sessions, m).life is not Life.ALIVE)
+        if m.instance_id is not None and (_has_left(m) or _life(sessions, m).life is not Liveness.ALIVE)
     ]
     if not gone:
         return None

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 TopicPartition: TypeAlias = tuple[str, int]
 Partitions: TypeAlias = frozenset[TopicPartition]
 
-LEFT_FOR_A_MOMENT = -2
+LEFT_TEMPORARILY = -2
 """The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
 
 LOG_INCOMPLETE = "log-incomplete"
@@ -74,7 +74,7 @@ class GenerationWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupGone:
+class GroupDeleted:
     """A group was deleted, or converted from ``protocol`` to the other one."""
 
     log_offset: int
@@ -220,7 +220,7 @@ class Unreadable:
 
 Event: TypeAlias = (
     GenerationWritten
-    | GroupGone
+    | GroupDeleted
     | EpochWritten
     | MemberWritten
     | PatternResolved

@@ -129,7 +129,7 @@ def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] 
 
 
 @dataclass(frozen=True, slots=True)
-class Leaver:
+class MemberToRemove:
     """A member to be removed: by instance id if it is static, otherwise by member id."""
 
     member_id: str | None
@@ -326,7 +326,7 @@ class Group:
             "assignment_epoch": self.assignment_epoch,
             "members": None if self.members is None else [member.document() for member in self.members],
             "partitions": [partition.document() for partition in self.partitions],
-            "hidden_commits": places_document(self.hidden_commits),
+            "hidden_commits": partitions_document(self.hidden_commits),
             "verdict": None,
             "totals": {
                 "members": totals.members,
@@ -338,7 +338,7 @@ class Group:
         }
 
 
-def places_document(places: Sequence[tuple[str, int]] | None) -> list[dict[str, Any]] | None:
+def partitions_document(places: Sequence[tuple[str, int]] | None) -> list[dict[str, Any]] | None:
     """The JSON form of a list of (topic, partition); None stays None."""
     return None if places is None else [{"topic": topic, "partition": number} for topic, number in places]
 
@@ -406,7 +406,7 @@ class Activities:
 
 
 @dataclass(frozen=True, slots=True)
-class LastSigns:
+class LastActivities:
     """The last activity of groups (ms since 1970), by name; None: no activity within the requested time.
 
     The activity of a group that is missing here is unknown; ``note`` gives the reason.

@@ -126,7 +126,7 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class BlindPrincipal:
+class PrincipalWithoutDescribe:
     """A principal with READ on the group but without DESCRIBE on ``topics`` of the group, which KIP-848 requires."""
 
     principal: str
@@ -138,4 +138,4 @@ class Access:
     """The result of the ACL check. ``authorizer`` is False if the cluster has none: every principal has all rights."""
 
     authorizer: bool
-    blind: tuple[BlindPrincipal, ...] = ()
+    blind: tuple[PrincipalWithoutDescribe, ...] = ()

@@ -13,10 +13,10 @@ from kgroup.model.output_format import Format
 from kgroup.output.formats.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import OutputError, drop_stdout, in_utf8, writing
+from kgroup.output.streams import OutputError, drop_stdout, stdout_errors, use_utf8
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode, KgroupError
-from kgroup.support.stdout_reader import NobodyReads
+from kgroup.support.stdout_reader import StdoutClosed
 
 _IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
 
@@ -31,7 +31,7 @@ def present(
     written; if its reader is gone, the rest is not written.
     """
     if output in (Format.KCG, Format.PROMETHEUS):
-        in_utf8()
+        use_utf8()
     codes: list[ExitCode] = []
     kept: list[Outcome] = []
     any_data, in_lines, drawn = False, False, 0
@@ -40,7 +40,7 @@ def present(
             codes.append(outcome.exit_code)
             any_data = any_data or bool(outcome.data)
             if outcome.going_on:
-                with writing():
+                with stdout_errors():
                     _write_line(verb, outcome, output, reporter)
                     sys.stdout.flush()
                 in_lines = output is Format.JSON
@@ -51,25 +51,25 @@ def present(
                 reporter.row_errors(outcome.errors)
                 continue
             try:
-                with writing():
+                with stdout_errors():
                     drawn += _write_one(outcome, output, drawn)
                     sys.stdout.flush()
             finally:
                 reporter.row_errors(outcome.errors)
-        with writing():
+        with stdout_errors():
             _write_kept(verb, kept, output, argv, reporter)
             sys.stdout.flush()
-    except NobodyReads:
+    except StdoutClosed:
         drop_stdout()
     except KgroupError as error:
         if not in_lines or isinstance(error, OutputError):
             raise
         reporter.error(error)
         try:
-            with writing():
+            with stdout_errors():
                 write_json_line(of_watched(verb, utc_now(), (), error, None, reporter.take_remarks()), sys.stdout)
                 sys.stdout.flush()
-        except NobodyReads:
+        except StdoutClosed:
             drop_stdout()
         return error.exit_code
     return combined(codes, any_data=any_data)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kgroup.support.errors import KgroupError
-from kgroup.support.stdout_reader import NobodyReads
+from kgroup.support.stdout_reader import StdoutClosed
 
 
 class OutputError(KgroupError):
@@ -19,24 +19,24 @@ class OutputError(KgroupError):
 
 
 @contextmanager
-def writing() -> Iterator[None]:
-    """A block that only writes to stdout; raises NobodyReads and OutputError."""
+def stdout_errors() -> Iterator[None]:
+    """A block that only writes to stdout; raises StdoutClosed and OutputError."""
     try:
         yield
     except BrokenPipeError:
-        raise NobodyReads from None
+        raise StdoutClosed from None
     except OSError as error:
         drop_stdout()
         raise OutputError(f"the output could not be written: {error.strerror or error}") from error
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Write a text that is the whole output."""
     try:
-        with writing():
+        with stdout_errors():
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-    except NobodyReads:
+    except StdoutClosed:
         drop_stdout()
 
 
@@ -45,13 +45,13 @@ def drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def in_utf8() -> None:
+def use_utf8() -> None:
     """Write stdout in UTF-8 from now on, whatever the terminal's encoding: another program reads it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
 
 
-def mend() -> None:
+def repair_streams() -> None:
     """Make writes to closed streams (``>&-``) have no effect; escape characters that the encoding lacks."""
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")

@@ -31,7 +31,7 @@ from kgroup.groups.selected_groups import readable
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
 from kgroup.queries.migration_data import load_rules
-from kgroup.queries.migration_evidence import gather, topics_of
+from kgroup.queries.migration_evidence import read_evidence, topics_of
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
@@ -91,7 +91,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
     if not found.groups:
         return ()
     now_ms = utc_ms()
-    evidence = gather(run, cluster, readable(found.groups, found.errors), (), ())
+    evidence = read_evidence(run, cluster, readable(found.groups, found.errors), (), ())
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.snapshot import Cluster, Snapshot, Want
-from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, made_anew, unknown_commit
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
+from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import parse_moment
-from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, concerns_topic, names_of, names_only
-from kgroup.groups.state_from_log import LoggedState, Stood, state_at
+from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, names_of, names_only, uses_topic
+from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.queries.log_bounds import FromLog, LogBounds
 from kgroup.queries.scan_progress import scan_progress
-from kgroup.queries.snapshots import foreign_left_out
+from kgroup.queries.snapshots import exclude_foreign
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
@@ -104,7 +104,9 @@ def read_logged(
     return Logged(states, tuple(missing) if names is not None else (), tuple(errors))
 
 
-def logged_snapshot(run: Invocation, cluster: Cluster, which: Selection, source: FromLog, want: Want) -> LoggedSnapshot:
+def logged_snapshot(
+    run: Invocation, cluster: Cluster, which: Selection, source: FromLog, want: SnapshotRequest
+) -> LoggedSnapshot:
     """The groups that ``which`` selects, from the log, with their partitions' log ranges if ``want`` has them.
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
@@ -112,7 +114,7 @@ def logged_snapshot(run: Invocation, cluster: Cluster, which: Selection, source:
     logged = choose_logged(run, cluster, which, source)
     snapshot = cluster.with_logs(list(logged.states.values()), want)
     groups = tuple(with_errors(group, logged.states[group.name]) for group in snapshot.groups)
-    say_open(run, logged.states.values())
+    warn_open_transactions(run, logged.states.values())
     return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
 
 
@@ -170,7 +172,7 @@ def choose_logged(
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in chosen.values() if state.type is not None]
-        left_out = foreign_left_out(run, which, others, " --from-log")
+        left_out = exclude_foreign(run, which, others, " --from-log")
         chosen = {name: state for name, state in chosen.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(chosen))
@@ -187,14 +189,14 @@ def without_stale(cluster: Cluster, logged: Logged) -> Logged:
     states, errors = dict(logged.states), list(logged.errors)
     for name, place in places:
         stood, layout = logged.states[name].partitions[place], layouts[place[0]]
-        if not isinstance(layout, KgroupError) and (error := made_anew(stood, layout.id)):
+        if not isinstance(layout, KgroupError) and (error := topic_recreated_error(stood, layout.id)):
             stale = replace(stood, commit=None, unknown=error.message)
             states[name] = replace(states[name], partitions={**states[name].partitions, place: stale})
             errors.append(replace(error, group=name, topic=place[0], partition=place[1]))
     return replace(logged, states=states, errors=tuple(errors))
 
 
-def kept_by(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
+def partitions_of_broker(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
     """The partitions of ``__consumer_offsets`` that this broker leads, or led until it went down.
 
     It leads the partition; or no broker leads it, and this one is a replica; or this one is down, and is its preferred
@@ -244,10 +246,10 @@ def with_errors(group: Group, state: LoggedState) -> Group:
     )
 
 
-_NONE = Stood(None)
+_NONE = PastCommit(None)
 
 
-def say_open(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
+def warn_open_transactions(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
     """Warn of partitions with a commit of a transaction that is open (at ``at_ms``; None: now)."""
     places = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
     if places:
@@ -260,7 +262,7 @@ def say_open(run: Invocation, states: Collection[LoggedState], at_ms: int | None
         run.reporter.warn(f"{', '.join(places[:_NAMED])}{more}: {what}")
 
 
-def moment_of(text: str, option: str = "--as-of") -> int:
+def parse_past_time(text: str, option: str = "--as-of") -> int:
     """The time in ms since 1970. Raises UsageError for an invalid or a future one."""
     now = utc_now()
     at_ms = parse_moment(text, now, option)
@@ -269,7 +271,7 @@ def moment_of(text: str, option: str = "--as-of") -> int:
     return at_ms
 
 
-def stood_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None) -> GroupOffsets:
+def offsets_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None) -> GroupOffsets:
     """The known commits of a group on the topics (None: all), for a file."""
     commits = tuple(
         (topic, number, commit) for (topic, number), commit in state.commits.items() if not topics or topic in topics
@@ -330,7 +332,7 @@ def _concerns(state: LoggedState, topics: Sequence[str]) -> bool:
         state.name, "", "", None, None, None, None, None, None, None, state.members, ()
     )  # only the subscriptions and assignments of its members matter
     assigned = any(item.topic in topics for member in state.members for item in member.assignment or ())
-    return committed or assigned or concerns_topic(bare, topics)
+    return committed or assigned or uses_topic(bare, topics)
 
 
 def _budget_s(bounds: LogBounds) -> float:

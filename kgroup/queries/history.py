@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
 from kgroup.model.acl_hint import acl_hint
@@ -16,7 +16,7 @@ from kgroup.model.group_log import (
     Event,
     ForeignGroupWritten,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     ScannedRange,
     TransactionEnd,
 )
@@ -24,7 +24,7 @@ from kgroup.model.groups import ListedGroup, RowError
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
-STATE_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 MOST_BYTES = 1024**3
 """How much of ``__consumer_offsets`` is fetched for one history at most, whatever the time limit is."""
 
@@ -150,7 +150,7 @@ class Histories:
 
 
 def _last_state(events: Sequence[Event]) -> Event | None:
-    kinds = (GenerationWritten, EpochWritten, GroupGone, ForeignGroupWritten)
+    kinds = (GenerationWritten, EpochWritten, GroupDeleted, ForeignGroupWritten)
     return next((event for event in reversed(events) if isinstance(event, kinds)), None)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.first_records import First
-from kgroup.cluster.lag_reading import LagFacts, LagWants, Others, unread_span
+from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups, unread_span
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import (
@@ -24,7 +24,7 @@ from kgroup.groups.lag.evidence import (
     TopicPartition,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
-from kgroup.model.group_log import GenerationWritten, GroupGone
+from kgroup.model.group_log import GenerationWritten, GroupDeleted
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
@@ -40,7 +40,7 @@ _IDLE_SPAN_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class LagReadOptions:
     """How much is read.
 
     ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
@@ -57,7 +57,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class LagReading:
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
     ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
@@ -71,15 +71,15 @@ class Read:
 
 
 def read_evidence(
-    cluster: Cluster, groups: Sequence[Group], ask: Ask, now_ms: int, memory: LagCache | None = None
-) -> dict[str, Read]:
+    cluster: Cluster, groups: Sequence[Group], ask: LagReadOptions, now_ms: int, memory: LagCache | None = None
+) -> dict[str, LagReading]:
     """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it.
 
     ``memory`` has the results of earlier refreshes, for a verb that refreshes.
     """
     committed = ask.isolation is Isolation.READ_COMMITTED
     since = {group.name: now_ms - _span_of(group) for group in groups} if ask.no_log is None else {}
-    wants = LagWants(
+    wants = LagQuery(
         moments_ms=tuple(now_ms - span_ms for span_ms in _RATES_MS),
         since_ms=since,
         log_budget_s=ask.log_budget_s,
@@ -103,7 +103,7 @@ def _span_of(group: Group) -> int:
     return _SPAN_MS if group.totals.lag or any(p.lag is None for p in group.partitions) else _IDLE_SPAN_MS
 
 
-def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: int) -> Read:
+def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuery, now_ms: int) -> LagReading:
     log = facts.logs.found.get(group.name)
     told = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
@@ -120,8 +120,8 @@ def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: 
     )
     newest = None
     if log is not None:
-        newest = next((e for e in reversed(log.events) if isinstance(e, GenerationWritten | GroupGone)), None)
-    return Read(
+        newest = next((e for e in reversed(log.events) if isinstance(e, GenerationWritten | GroupDeleted)), None)
+    return LagReading(
         evidence,
         generation=newest.generation if isinstance(newest, GenerationWritten) else None,
         leader=newest.leader if isinstance(newest, GenerationWritten) else None,
@@ -131,7 +131,7 @@ def _of_group(group: Group, facts: LagFacts, ask: Ask, wants: LagWants, now_ms: 
 
 
 def _unknown(
-    group: Group, facts: LagFacts, ask: Ask, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None
+    group: Group, facts: LagFacts, ask: LagReadOptions, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None
 ) -> Iterator[tuple[Source, str]]:
     """The data that could not be read, each with the reason."""
     if told is None:
@@ -162,7 +162,7 @@ def _of_topic(place: TopicPartition, error: KgroupError) -> str:
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
-def _firsts(group: Group, facts: LagFacts, wants: LagWants) -> Iterator[tuple[TopicPartition, First]]:
+def _firsts(group: Group, facts: LagFacts, wants: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
     for p in group.partitions:
         place = (p.topic, p.partition)
         span = unread_span(p, facts.views.get(place), read_committed=wants.read_committed)
@@ -171,7 +171,7 @@ def _firsts(group: Group, facts: LagFacts, wants: LagWants) -> Iterator[tuple[To
 
 
 def _of_partition(
-    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagWants
+    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagQuery
 ) -> PartitionEvidence:
     place = (p.topic, p.partition)
     view, layout = facts.views.get(place), facts.layouts.get(p.topic)
@@ -237,10 +237,10 @@ def _limit(settings: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _siblings(group: Group, facts: LagFacts, wants: LagWants) -> tuple[Sibling, ...] | None:
+def _siblings(group: Group, facts: LagFacts, wants: LagQuery) -> tuple[Sibling, ...] | None:
     """The lag of other groups on this group's lagging topics, None for unknown log ends; None if not read."""
     others = facts.others
-    if not isinstance(others, Others):
+    if not isinstance(others, OtherGroups):
         return None
     topics = {p.topic for p in group.partitions if p.lag}
     lags: dict[tuple[str, str], list[int | None]] = {}

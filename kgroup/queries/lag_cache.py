@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kgroup.cluster.lag_reading import LagFacts, LagWants
+from kgroup.cluster.lag_reading import LagFacts, LagQuery
 from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
 from kgroup.groups.lag.from_log import whole_since
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
@@ -28,7 +28,7 @@ class LagCache:
     _topics: frozenset[str] = frozenset()
     _around_s: float = 0.0
 
-    def wants(self, wants: LagWants, groups: Collection[Group]) -> LagWants:
+    def wants(self, wants: LagQuery, groups: Collection[Group]) -> LagQuery:
         """The same request without what the cache has."""
         floors = {name: _floor(self._logs[name]) for name in wants.since_ms if name in self._logs}
         topics = {p.topic for group in groups for p in group.partitions if p.lag}
@@ -38,7 +38,7 @@ class LagCache:
             self._topics, self._around_s = frozenset(topics), time.monotonic()
         return replace(wants, floors=floors, surroundings=wants.surroundings and not fresh)
 
-    def joined(self, facts: LagFacts, asked: LagWants, since_ms: Mapping[str, int]) -> LagFacts:
+    def joined(self, facts: LagFacts, asked: LagQuery, since_ms: Mapping[str, int]) -> LagFacts:
         """The result of the request ``asked``, completed from the cache."""
         kept: dict[str, GroupLog] = {}
         found = dict(facts.logs.found)
@@ -46,7 +46,7 @@ class LagCache:
             before = self._logs.get(name)
             if before is None:
                 kept[name] = now
-            elif (log := join(before, now, asked.floors[name], since_ms[name])) is not None:
+            elif (log := merge_logs(before, now, asked.floors[name], since_ms[name])) is not None:
                 kept[name] = found[name] = log
         self._logs = kept
         if asked.surroundings or self._around is None:
@@ -60,7 +60,7 @@ class LagCache:
         )
 
 
-def join(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
+def merge_logs(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
     """The group's log from the cache below offset ``floor`` and from now; None if there is a gap.
 
     Events older than ``since_ms`` are dropped except the newest of each kind, so that a watch for days needs no more

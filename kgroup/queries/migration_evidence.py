@@ -8,7 +8,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.change_plan import committed
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
 from kgroup.groups.selected_groups import SelectedGroups
-from kgroup.groups.stale_members import without_leftovers
+from kgroup.groups.stale_members import without_stale_members
 from kgroup.model.groups import Group, ListedGroup
 from kgroup.model.migration_facts import Access, BrokerFacts, TopicPartition
 from kgroup.settings.invocation import Invocation
@@ -18,16 +18,16 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 _PAST_BUDGET_S = 2.0
 _PENDING = "pending-transaction"
 
-Used = Sequence[tuple[str | None, ApplicationClient]]
+ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 """The clients of applications, each with the group it belongs to (None: all groups)."""
 
 
-def gather(
+def read_evidence(
     run: Invocation,
     cluster: Cluster,
     found: SelectedGroups,
     others: Sequence[ListedGroup],
-    clients: Used,
+    clients: ClientUse,
     configured: tuple[str, ...] = (),
 ) -> tuple[MigrationEvidence, ...]:
     """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
@@ -63,7 +63,7 @@ def gather(
             unread["access"] = own_access.message
         evidence.append(
             MigrationEvidence(
-                group=without_leftovers(group),
+                group=without_stale_members(group),
                 kind=group.type,
                 broker=facts.get(group.coordinator.id, BrokerFacts()) if group.coordinator else BrokerFacts(),
                 past=pasts.get(name),

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.migration.rollout import Followed, finished_line, line_of, summary, turns
 from kgroup.groups.wait_conditions import FIRST_PAUSE_S, next_pause_s
 from kgroup.model.groups import Group, Member
 from kgroup.model.reporter import Reporter
 from kgroup.queries.event_log import EventLog
-from kgroup.queries.wait import LINES_AT_ONCE, SHORTEST_LOOK_S, raised
+from kgroup.queries.wait import LINES_AT_ONCE, MIN_POLL_S, error_of_row
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 from kgroup.support.stdout_reader import pause
 
@@ -25,11 +25,11 @@ SETTLED_S = 3.0
 """A rollout is finished after so many seconds without a change: a deployment replaces members one by one."""
 
 _WORD = "ROLLOUT"
-_MEMBERS_ONLY = Want(offsets=False, logs=False, generation_budget_s=0)
+_MEMBERS_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutOf:
+class GroupRollout:
     """The progress of one group's rollout. ``group`` is None if the group does not exist (any more).
 
     ``members`` counts members by protocol; ``remaining`` are those of the old protocol. ``partitions_moved`` is how
@@ -85,7 +85,7 @@ class RolloutOf:
 class Rollout:
     """The result; ``finished`` is whether all groups are."""
 
-    groups: tuple[RolloutOf, ...]
+    groups: tuple[GroupRollout, ...]
     finished: bool
 
 
@@ -155,7 +155,7 @@ class _Follow:
 
     def _look(self) -> KgroupError | None:
         """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
-        left_s = max(SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
+        left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
         try:
             with self._cluster.at_most(left_s):
                 snapshot = self._cluster.describe(tuple(self._followed), _MEMBERS_ONLY)
@@ -163,7 +163,7 @@ class _Follow:
             return error
         now_s = time.monotonic()
         found = {group.name: group for group in snapshot.groups}
-        faults = {row.group: raised(row) for row in snapshot.errors if row.code != NotFound.code}
+        faults = {row.group: error_of_row(row) for row in snapshot.errors if row.code != NotFound.code}
         for name, followed in self._followed.items():
             if name in faults:
                 if faults[name].exit_code is ExitCode.NOT_AUTHORIZED:
@@ -202,7 +202,7 @@ class _Follow:
     def _ended(self, now_s: float) -> Rollout:
         waited_s = now_s - self._started_s
         groups = tuple(
-            RolloutOf(
+            GroupRollout(
                 name=name,
                 group=followed.group,
                 finished=followed.finished,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.groups import GroupListing
-from kgroup.cluster.snapshot import Cluster, Want
-from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, concerns_topic, visibility_note
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, uses_topic, visibility_note
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
@@ -36,8 +36,8 @@ def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> Listed
         for topic in cluster.check_topics(which.topic):
             run.reporter.note(f'there is no topic "{topic}"')
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
-        snapshot = cluster.describe(groups, Want(logs=False, generation_budget_s=0, hidden_budget_s=0))
-        about = {group.name for group in snapshot.groups if concerns_topic(group, which.topic)}
+        snapshot = cluster.describe(groups, SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0))
+        about = {group.name for group in snapshot.groups if uses_topic(group, which.topic)}
         groups = tuple(group for group in groups if group.name in about)
         errors += snapshot.errors
     check_expected(which, len(groups))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, Want
+from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import Selection, check_expected, names_of, names_only, unknown_groups
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.queries.select_groups import choose_groups
@@ -16,7 +16,7 @@ from kgroup.support.units import plural
 
 
 def snapshots(
-    run: Invocation, cluster: Cluster, which: Selection, want: Want, at_a_time: int | None = None
+    run: Invocation, cluster: Cluster, which: Selection, want: SnapshotRequest, at_a_time: int | None = None
 ) -> Iterator[Snapshot]:
     """The groups that ``which`` selects, ``at_a_time`` groups in each snapshot (None: all in one).
 
@@ -35,7 +35,7 @@ def snapshots(
         yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))
 
 
-def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Want) -> Snapshot:
+def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: SnapshotRequest) -> Snapshot:
     """The named groups; the others are listed only if one is missing."""
     names = names_of(which)
     snapshot = cluster.describe(names, want)
@@ -56,11 +56,11 @@ def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Want) ->
 
 def _described(run: Invocation, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
     """The groups that kgroup can describe. Raises Refused for a named one that it cannot."""
-    foreign = foreign_left_out(run, which, groups)
+    foreign = exclude_foreign(run, which, groups)
     return tuple(group for group in groups if group.name not in foreign)
 
 
-def foreign_left_out(
+def exclude_foreign(
     run: Invocation, which: Selection, groups: Sequence[ListedGroup], source: str = ""
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one."""

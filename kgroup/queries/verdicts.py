@@ -14,7 +14,7 @@ from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
-    from kgroup.queries.lag import Read
+    from kgroup.queries.lag import LagReading
     from kgroup.queries.lag_cache import LagCache
 
 MOST_GROUPS = 20
@@ -42,9 +42,9 @@ def read_verdicts(
         return _dated(cluster, groups, budget_s)
     # Imported here: a page of many groups has no verdict.
     from kgroup.groups.verdict.group import verdict
-    from kgroup.queries.lag import Ask, read_evidence
+    from kgroup.queries.lag import LagReadOptions, read_evidence
 
-    ask = Ask(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
+    ask = LagReadOptions(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
         with cluster.at_most(budget_s or _BUDGET_S):
             read = read_evidence(cluster, groups, ask, utc_ms(), memory)
@@ -58,7 +58,7 @@ def read_verdicts(
     )
 
 
-def _clock_notes(read: Mapping[str, Read]) -> tuple[str, ...]:
+def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
     """A warning if this machine's clock is behind the coordinators' records; other differences do not show here."""
     places = [place for each in read.values() for place in each.evidence.partitions.values()]
     newest_ms = max((place.commits[-1].timestamp_ms for place in places if place.commits), default=None)
@@ -77,11 +77,11 @@ def _has_generation(group: Group) -> bool:
     return group.type == "classic" and not group.is_simple
 
 
-def _with_generation(group: Group, read: Read) -> Group:
+def _with_generation(group: Group, read: LagReading) -> Group:
     return replace(group, generation=read.generation, leader=read.leader)
 
 
-def _notes(groups: Sequence[Group], read: Mapping[str, Read]) -> tuple[str, ...]:
+def _notes(groups: Sequence[Group], read: Mapping[str, LagReading]) -> tuple[str, ...]:
     """A note about missing generations, with the same text as ``Cluster.dated``."""
     dated = [group for group in groups if _has_generation(group)]
     missing = [read[group.name] for group in dated if group.generation is None]

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.wait_conditions import (
     FIRST_PAUSE_S,
     SHORTEST_PAUSE_S,
@@ -21,10 +21,10 @@ from kgroup.groups.wait_conditions import (
     GroupVersion,
     Hold,
     LagTimeBelow,
-    Life,
+    Liveness,
+    Observation,
     ObservedMembers,
     SessionBound,
-    Sight,
     TopicPartition,
     evict_text,
     line_of,
@@ -34,7 +34,7 @@ from kgroup.groups.wait_conditions import (
     total_lag,
     unread,
 )
-from kgroup.model.groups import Group, LogRange, Member, RowError, places_document
+from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_document
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.queries.clock_check import warn_of_clocks
@@ -56,7 +56,7 @@ DEFAULT_WITHIN = "5m"
 
 LINES_AT_ONCE = 5
 """Up to this number of groups get a line each; more share one line."""
-SHORTEST_LOOK_S = 5.0
+MIN_POLL_S = 5.0
 """The least time for one poll, however little is left: without an answer the state of the groups is unknown."""
 
 _SESSIONS_EVERY_S = 5.0
@@ -73,7 +73,7 @@ class Remaining:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form; ``session_ends_in_ms`` is the longest that a dead member stays, null if unknown."""
-        ends_in_s = self.session.ends_in_s if self.session.life is Life.COUNTING else None
+        ends_in_s = self.session.ends_in_s if self.session.life is Liveness.COUNTING else None
         return {
             "member_id": self.member.member_id,
             "client_id": self.member.client_id,
@@ -84,7 +84,7 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitedFor:
+class GroupWaitResult:
     """The result for one group. ``group`` is None if the group does not exist (any more).
 
     ``waited_s`` is the time until its conditions last became true; the whole wait if they are not true.
@@ -130,7 +130,7 @@ class WaitedFor:
             "state": self.group.state if self.group else None,
             "members": self.member_count,
             "lag": self.lag,
-            "hidden_commits": places_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
+            "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
                 {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.seen}
                 for judgement in self.judgements
@@ -141,16 +141,16 @@ class WaitedFor:
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
+class WaitResult:
     """The result of a wait. ``reached`` can be False with all conditions true: they did not hold long enough."""
 
-    groups: tuple[WaitedFor, ...]
+    groups: tuple[GroupWaitResult, ...]
     reached: bool
     waited_s: float
     held_s: float
 
     @property
-    def missing(self) -> tuple[WaitedFor, ...]:
+    def missing(self) -> tuple[GroupWaitResult, ...]:
         """The groups that do not meet the conditions."""
         return tuple(group for group in self.groups if not group.holds)
 
@@ -162,14 +162,14 @@ def wait_until(
     conditions: Sequence[Condition],
     within_s: float,
     hold_s: float = 0.0,
-) -> Waited:
+) -> WaitResult:
     """Poll until all conditions have held for every group for ``hold_s``, or ``within_s`` is over.
 
     Events go to the reporter, one WAIT line each. A cluster that does not answer is polled again. Raises Unreachable if
     the last poll had no answer, and NotAuthorized or AuthenticationFailed at once.
     """
     if not groups:
-        return Waited((), reached=True, waited_s=0.0, held_s=0.0)
+        return WaitResult((), reached=True, waited_s=0.0, held_s=0.0)
     if any(isinstance(condition, LagTimeBelow) for condition in conditions):
         warn_of_clocks(reporter, cluster)
     return _Wait(reporter, cluster, tuple(groups), tuple(conditions), within_s, hold_s).run()
@@ -204,7 +204,7 @@ class _Wait:
         self._reads_lag = any(condition.reads_lag for condition in conditions)
         self._reads_ages = any(isinstance(condition, LagTimeBelow) for condition in conditions)
         self._about_members = any(condition.about_members for condition in conditions)
-        self._sights: tuple[Sight, ...] = ()
+        self._sights: tuple[Observation, ...] = ()
         self._judged: dict[str, tuple[ConditionResult, ...]] = {}
         self._since_s: dict[str, float] = {}
         self._watched: dict[str, ObservedMembers] = {}
@@ -213,7 +213,7 @@ class _Wait:
         self._ages: dict[tuple[TopicPartition, int], int] = {}
         self._noted: set[str] = set()
 
-    def run(self) -> Waited:
+    def run(self) -> WaitResult:
         pause_s, needs_date = FIRST_PAUSE_S, self._hold.for_s > 0 and self._about_members
         while True:
             # During a hold the generation shows what happened between two polls; before a hold it is not needed.
@@ -246,10 +246,10 @@ class _Wait:
 
     def _look(self, dated: bool) -> KgroupError | None:
         """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
-        want = Want(
+        want = SnapshotRequest(
             offsets=self._reads_lag, logs=self._reads_lag, generation_budget_s=_GENERATION_BUDGET_S if dated else 0
         )
-        left_s = max(SHORTEST_LOOK_S, self._within_s - (time.monotonic() - self._started_s))
+        left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
         try:
             with self._cluster.at_most(left_s):
                 snapshot = self._cluster.describe(self._names, want)
@@ -258,7 +258,7 @@ class _Wait:
         except Unreachable as error:
             return error
         now_s, now_ms = time.monotonic(), utc_ms()
-        sights = tuple(Sight(name, found.get(name), now_ms, ages.get(name, {})) for name in self._names)
+        sights = tuple(Observation(name, found.get(name), now_ms, ages.get(name, {})) for name in self._names)
         judged = {sight.name: tuple(c.judge(sight) for c in self._conditions) for sight in sights}
         for sight in sights:
             if fault := _fault(sight, judged[sight.name], snapshot.errors):
@@ -304,12 +304,12 @@ class _Wait:
                 ages.setdefault(name, {})[place] = None if isinstance(answer, KgroupError) else answer
         return ages
 
-    def _sessions_of(self, sight: Sight, now_s: float) -> dict[str, SessionBound]:
+    def _sessions_of(self, sight: Observation, now_s: float) -> dict[str, SessionBound]:
         watched = self._watched.get(sight.name, ObservedMembers())
         members = sight.group.members if sight.group else None
         return {m.member_id: watched.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
 
-    def _learn_timeouts(self, sights: Sequence[Sight], *, now_s: float, at_once: bool = False) -> None:
+    def _learn_timeouts(self, sights: Sequence[Observation], *, now_s: float, at_once: bool = False) -> None:
         """Read the session timeouts of members that will be named, if not known yet."""
         groups = [
             sight.group
@@ -357,7 +357,7 @@ class _Wait:
     def _line(self, about: Hashable, line: EventLine, now_s: float) -> None:
         self._telling.say("WAIT", about, line, now_s)
 
-    def _ended(self, now_s: float, *, reached: bool) -> Waited:
+    def _ended(self, now_s: float, *, reached: bool) -> WaitResult:
         going = [s for s in self._sights if not reached and any(c.too_many(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s, at_once=True)
         waited_s = now_s - self._started_s
@@ -366,15 +366,15 @@ class _Wait:
             remaining: tuple[Remaining, ...] = ()
             if sight in going and sight.group:
                 known = self._sessions_of(sight, now_s)
-                unknown = SessionBound(Life.UNKNOWN)
+                unknown = SessionBound(Liveness.UNKNOWN)
                 remaining = tuple(Remaining(m, known.get(m.member_id, unknown)) for m in sight.group.members or ())
             until_s = self._since_s.get(sight.name, waited_s)
-            groups.append(WaitedFor(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
+            groups.append(GroupWaitResult(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
         held_s = 0.0 if self._hold.since_s is None else now_s - self._hold.since_s
-        return Waited(tuple(groups), reached, waited_s, held_s)
+        return WaitResult(tuple(groups), reached, waited_s, held_s)
 
 
-def _fault(sight: Sight, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:
+def _fault(sight: Observation, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:
     """Why the poll is not enough to judge the group; None if it is, or if the group does not exist."""
     rows = [row for row in errors if row.group == sight.name]
     final = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE)
@@ -387,10 +387,10 @@ def _fault(sight: Sight, judged: Sequence[ConditionResult], errors: Sequence[Row
         rows = [row for row in rows if row.topic is None or row.exit_code in final]
     elif all(judgement.known for judgement in judged):
         return None
-    return raised(rows[0]) if rows else None
+    return error_of_row(rows[0]) if rows else None
 
 
-def raised(row: RowError) -> KgroupError:
+def error_of_row(row: RowError) -> KgroupError:
     """A row's error as the error of the whole command: waiting for all groups needs every one of them."""
     message = f"{row.subject}: {row.message}" if row.subject else row.message
     if row.exit_code is ExitCode.NOT_AUTHORIZED:

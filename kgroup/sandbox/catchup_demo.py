@@ -12,7 +12,7 @@ from dataclasses import replace
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import opened
+from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
 from kgroup.catchup.service.start_plan import Intent
@@ -21,7 +21,7 @@ from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.execution import Change
 from kgroup.cluster import demo_clients
 from kgroup.cluster.reader.ranges import read_ranges
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
@@ -47,7 +47,7 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
     """
     play = _Play(run, crashed)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
-    with opened(play.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
+    with open_engine(play.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
         pages = iter((play.page(engine),)) if crash_only else play.pages(engine)
         last: Outcome | None = None
         for page in pages:
@@ -114,7 +114,7 @@ class _Play:
 
     def page(self, engine: CatchupEngine) -> Outcome:
         """The group as ``kgroup describe`` shows it."""
-        snapshot = engine.cluster.describe((self._crashed.group,), Want())
+        snapshot = engine.cluster.describe((self._crashed.group,), SnapshotRequest())
         return describe.outcome(DescribePart.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
 
     def _said(self, *words: str) -> Invocation:

@@ -20,7 +20,7 @@ from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus, overall
 from kgroup.settings import paths
 from kgroup.support.errors import SandboxError
-from kgroup.support.file_lock import exclusive
+from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import find_java
 
 PREFERRED_PORT = 19_092
@@ -229,7 +229,7 @@ class Sandbox:
 
     @contextmanager
     def _locked(self, reporter: Reporter) -> Iterator[None]:
-        with exclusive(self.directory / _LOCK, reporter.event, "another kgroup that works on this sandbox"):
+        with exclusive_lock(self.directory / _LOCK, reporter.event, "another kgroup that works on this sandbox"):
             yield
 
 

@@ -15,7 +15,7 @@ from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 from kgroup.support.errors import Refused
-from kgroup.support.file_lock import exclusive
+from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import Java
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
@@ -92,7 +92,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
     jars = home / "jars"
     if not are_whole(manifest, jars):
         home.mkdir(parents=True, exist_ok=True)
-        with exclusive(home / "lock", reporter.event, "another kgroup that fetches Kafka"):
+        with exclusive_lock(home / "lock", reporter.event, "another kgroup that fetches Kafka"):
             if not are_whole(manifest, jars):
                 fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings()), reporter)
     return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)

@@ -16,7 +16,7 @@ from kgroup.sandbox.config import Layout, Node, Role, listener_names
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.storage import CHECKPOINT, format_by_tool, random_id
 from kgroup.support.errors import SandboxError
-from kgroup.support.file_lock import exclusive
+from kgroup.support.file_lock import exclusive_lock
 
 _READY_S = 60.0
 _DUMP_S = 120.0
@@ -26,7 +26,7 @@ def prepare(distribution: Distribution, reporter: Reporter) -> None:
     """Make what is missing. Without an archive (a warning, not an error) brokers take twice as long to start."""
     if distribution.checkpoint.exists() and distribution.archive.exists():
         return
-    with exclusive(distribution.home / "lock", reporter.event, "another kgroup that prepares Kafka"):
+    with exclusive_lock(distribution.home / "lock", reporter.event, "another kgroup that prepares Kafka"):
         for leftover in distribution.home.glob("preparing-*"):
             _remove(leftover)
         directory = Path(tempfile.mkdtemp(prefix="preparing-", dir=distribution.home))

@@ -36,7 +36,7 @@ class Certificate:
         return self.subject == self.issuer
 
 
-def trusting_only(der: bytes) -> ssl.SSLContext:
+def trust_only_context(der: bytes) -> ssl.SSLContext:
     """A client context that accepts only this one certificate, whatever its names and dates are."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -44,7 +44,7 @@ def trusting_only(der: bytes) -> ssl.SSLContext:
     return context
 
 
-def described(peer: dict[str, Any]) -> Certificate:
+def parse_peer_certificate(peer: dict[str, Any]) -> Certificate:
     """The certificate from the result of ``SSLSocket.getpeercert()``."""
     return Certificate(
         subject=_readable_name(peer.get("subject", ())),
@@ -78,7 +78,7 @@ def own_certificate(settings: Settings) -> Certificate | None:
         peer = server.getpeercert()
     except ssl.SSLError:
         return None
-    return described(peer) if peer else None
+    return parse_peer_certificate(peer) if peer else None
 
 
 def _trust_only(context: ssl.SSLContext, der: bytes) -> None:

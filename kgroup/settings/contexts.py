@@ -79,7 +79,7 @@ class Context:
         return f"Context({self.name!r}, {list(self.settings)})"
 
 
-def tidy(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path for messages, with ``~`` for the home directory."""
     with contextlib.suppress(ValueError, RuntimeError):
         return f"~/{path.absolute().relative_to(Path.home())}"
@@ -97,9 +97,9 @@ def load(path: Path | None = None) -> dict[str, Context]:
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError:
-        raise ConfigError(f"{tidy(path)} is not UTF-8 text") from None
+        raise ConfigError(f"{display_path(path)} is not UTF-8 text") from None
     except OSError as error:
-        raise ConfigError(f"cannot read {tidy(path)}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {display_path(path)}: {error.strerror}") from None
     return _File(path).contexts(text)
 
 
@@ -108,7 +108,7 @@ def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
     context = contexts.get(name)
     if context is not None:
         return context
-    file = tidy(paths.config_file())
+    file = display_path(paths.config_file())
     near = difflib.get_close_matches(name, contexts, n=3, cutoff=0.5)
     if not contexts:
         details: tuple[str, ...] = (f"There are no contexts in {file}.",)
@@ -121,14 +121,14 @@ def choose(contexts: Mapping[str, Context], name: str, source: str) -> Context:
     raise NotFound(f"{named} (from {source})", details=details, hint="See all:  kgroup context list")
 
 
-def remembered() -> str | None:
+def load_choice() -> str | None:
     """The context that ``kgroup context use`` chose last, None without one."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return _choice_file().read_text(encoding="utf-8").strip() or None
     return None
 
 
-def remember(name: str) -> None:
+def save_choice(name: str) -> None:
     """Choose a context for later commands. Raises ConfigError if the choice cannot be written."""
     # Imported here: only this function writes, and tempfile imports random, hashlib and shutil.
     import tempfile
@@ -148,17 +148,17 @@ def remember(name: str) -> None:
             raise
     except OSError as error:
         raise ConfigError(
-            f"cannot write {tidy(file)}: {error.strerror}",
+            f"cannot write {display_path(file)}: {error.strerror}",
             hint="Set KGROUP_STATE_DIR to a directory that can be written, or KGROUP_CONTEXT instead.",
         ) from None
 
 
-def vanished(name: str, contexts: Mapping[str, Context]) -> ConfigError:
+def missing_context_error(name: str, contexts: Mapping[str, Context]) -> ConfigError:
     """The error for a chosen context that is no longer in the file: the wrong cluster is worse than none."""
     others = f"; it has {', '.join(contexts)}" if contexts else ""
     return ConfigError(
         f'the chosen context "{name}" is gone',
-        details=(f"{tidy(paths.config_file())} has no such context (any more){others}.",),
+        details=(f"{display_path(paths.config_file())} has no such context (any more){others}.",),
         hint="Choose another:  kgroup context use NAME",
     )
 
@@ -206,7 +206,7 @@ class _File:
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
         except RecursionError:
-            raise ConfigError(f"{tidy(self.path)}: nested too deeply") from None
+            raise ConfigError(f"{display_path(self.path)}: nested too deeply") from None
         except yaml.YAMLError as error:
             raise self._broken(error) from None
         if root is None:
@@ -277,14 +277,14 @@ class _File:
         return bool(node.tag == "tag:yaml.org,2002:null")
 
     def _source(self, context: str, key: yaml.Node) -> str:
-        return f'context "{context}" ({tidy(self.path)}:{key.start_mark.line + 1})'
+        return f'context "{context}" ({display_path(self.path)}:{key.start_mark.line + 1})'
 
     def _wrong(self, node: yaml.Node, what: str) -> ConfigError:
-        return ConfigError(f"{tidy(self.path)}:{node.start_mark.line + 1}: {what}")
+        return ConfigError(f"{display_path(self.path)}:{node.start_mark.line + 1}: {what}")
 
     def _broken(self, error: yaml.YAMLError) -> ConfigError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = tidy(self.path) if mark is None else f"{tidy(self.path)}:{mark.line + 1}"
+        where = display_path(self.path) if mark is None else f"{display_path(self.path)}:{mark.line + 1}"
         # A password that looks like an alias or a tag is quoted by the parser.
         problem = re.sub(_QUOTED, "...", getattr(error, "problem", None) or "unreadable")
         details: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ _LOGIN_MODULES: dict[str, Callable[[LoginModule, Setting], dict[str, str]]] = {
 def _truststore(given: Mapping[str, Setting]) -> dict[str, Setting]:
     inline = given.get("ssl.truststore.certificates")
     if inline is not None:
-        return {"ssl.ca.pem": _derived(inline, "ssl.ca.pem", normalised_pem(inline))}
+        return {"ssl.ca.pem": _derived(inline, "ssl.ca.pem", normalize_pem(inline))}
     location = given.get("ssl.truststore.location")
     if location is None:
         return {}
@@ -156,8 +156,8 @@ def _keystore(given: Mapping[str, Setting]) -> dict[str, Setting]:
                 "only work together"
             )
         return {
-            "ssl.certificate.pem": _derived(chain, "ssl.certificate.pem", normalised_pem(chain)),
-            "ssl.key.pem": _derived(key, "ssl.key.pem", normalised_pem(key)),
+            "ssl.certificate.pem": _derived(chain, "ssl.certificate.pem", normalize_pem(chain)),
+            "ssl.key.pem": _derived(key, "ssl.key.pem", normalize_pem(key)),
         }
     location = given.get("ssl.keystore.location")
     if location is None:
@@ -222,7 +222,7 @@ def keystore_error(location: Setting, kind: str) -> ConfigError:
     )
 
 
-def normalised_pem(setting: Setting) -> str:
+def normalize_pem(setting: Setting) -> str:
     """PEM with its line breaks, which properties files often lose. Raises ConfigError without a PEM block."""
     blocks = []
     for match in _PEM_BLOCK.finditer(setting.value):

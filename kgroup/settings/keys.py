@@ -116,7 +116,7 @@ _JWT_BEARER = "kgroup asks for tokens with client id and secret only"
 _JAVA_CLASS = "a Java class cannot be used from here"
 _TICKET = "kgroup uses the ticket that kinit got (or KRB5_CLIENT_KTNAME)"
 
-UNUSABLE: dict[str, str] = {
+UNSUPPORTED: dict[str, str] = {
     "bootstrap.controllers": "kgroup talks to brokers, not to controllers",
     "config.providers": "a Java class cannot be used from here; contexts have ${env:NAME} and ${file:PATH}",
     "plugin.library.paths": _NO_OTHER_CLIENT,
@@ -206,7 +206,7 @@ _PRODUCERS = """
     request.required.acks retries sticky.partitioning.linger.ms transaction.timeout.ms
     transaction.two.phase.commit.enable transactional.id value.serializer
 """
-UNCONCERNED = frozenset(
+IGNORED = frozenset(
     " ".join((_BOTH_CLIENTS_TUNING, _REFRESHING, _CONSUMERS, _PRODUCERS)).split(),
 )
 """Known settings that have no effect on kgroup, from consumers, producers and both clients.

@@ -14,15 +14,15 @@ from kgroup.settings.keys import (
     EXCLUSIVE,
     FILE_KEYS,
     HONOURED,
+    IGNORED,
     JAVA_KEYS,
     NOT_FOR_JAVA,
     ONLY_VALUES,
     PASSWORD_MECHANISMS,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
-    UNCONCERNED,
     UNCONCERNED_PREFIXES,
-    UNUSABLE,
+    UNSUPPORTED,
 )
 from kgroup.settings.model import DEFAULT_SOURCE, DEFAULT_TIMEOUT_S, Setting, Settings
 from kgroup.support.durations import parse_timeout
@@ -118,9 +118,9 @@ def _java_file(connection: Connection, environ: Mapping[str, str], parts: Iterab
 def contexts_file() -> str:
     """The path of the contexts file, for messages."""
     from kgroup.settings import paths
-    from kgroup.settings.contexts import tidy
+    from kgroup.settings.contexts import display_path
 
-    return tidy(paths.config_file())
+    return display_path(paths.config_file())
 
 
 def _flag_level(connection: Connection) -> _Level:
@@ -163,10 +163,10 @@ def _environment_level(environ: Mapping[str, str], *, with_file: bool) -> _Level
 def read_properties(path: Path, option: str) -> tuple[Setting, ...]:
     """The entries of a properties file; of repeated keys the last. Raises ConfigError with file and line."""
     # Imported here: only these files need it, and compiling the patterns takes longer than reading most files.
-    from kgroup.settings.contexts import tidy
+    from kgroup.settings.contexts import display_path
     from kgroup.settings.java_properties import PropertiesError, decode, parse_properties
 
-    shown = tidy(path)
+    shown = display_path(path)
     try:
         entries = parse_properties(decode(path.read_bytes()))
     except OSError as error:
@@ -200,12 +200,12 @@ def _context(flags: _Level, variables: _Level) -> tuple[Context | None, bool]:
 
     if naming is not None and naming.context:
         return contexts.choose(contexts.load(), naming.context, naming.context_source), True
-    name = contexts.remembered()
+    name = contexts.load_choice()
     if name is None:
         return None, False
     known = contexts.load()
     if name not in known:
-        raise contexts.vanished(name, known)
+        raise contexts.missing_context_error(name, known)
     return known[name], False
 
 
@@ -257,8 +257,8 @@ def _without_java(given: dict[str, Setting]) -> dict[str, Setting]:
 def _is_honoured(setting: Setting) -> bool:
     """Whether the clients get it. Raises ConfigError for a setting that matters but that they cannot honour."""
     key, value = setting.key, setting.value.strip()
-    if key in UNUSABLE and value:
-        raise ConfigError(f"{key} from {setting.source} cannot be honoured: {UNUSABLE[key]}")
+    if key in UNSUPPORTED and value:
+        raise ConfigError(f"{key} from {setting.source} cannot be honoured: {UNSUPPORTED[key]}")
     allowed = ONLY_VALUES.get(key)
     if allowed is not None and value and value.replace(" ", "") not in allowed:
         raise ConfigError(
@@ -269,7 +269,7 @@ def _is_honoured(setting: Setting) -> bool:
 
 
 def _is_unknown(key: str) -> bool:
-    known = HONOURED | UNUSABLE.keys() | ONLY_VALUES.keys() | UNCONCERNED
+    known = HONOURED | UNSUPPORTED.keys() | ONLY_VALUES.keys() | IGNORED
     return key not in known and not key.startswith(UNCONCERNED_PREFIXES)
 
 

@@ -135,7 +135,7 @@ class AtomicFile:
         return UsageError(f"{self._option} {self._typed}: {reason}", hint="Name a new file.")
 
 
-def nearest(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """``path``, or its nearest parent that exists. Raises OSError if one of the directories may not be entered.
 
     ``Path.exists`` reports everything below such a directory as missing, from Python 3.14 on.

@@ -15,7 +15,7 @@ _PATIENCE_S = 180.0
 
 
 @contextmanager
-def exclusive(
+def exclusive_lock(
     path: Path, event: Callable[[str, str], None], holder: str, patience_s: float = _PATIENCE_S
 ) -> Iterator[None]:
     """Hold the lock during the block; reports one ``event`` if it must wait for ``holder``.

@@ -16,7 +16,7 @@ def join(words: Iterable[str]) -> str:
     return " ".join(map(quote, words))
 
 
-def to_apply(typed: Sequence[str], *more: str) -> str:
+def execute_command(typed: Sequence[str], *more: str) -> str:
     """The typed command line with ``--execute`` and more options, all before ``--``: after it are only names."""
     end = typed.index("--") if "--" in typed else len(typed)
     options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]

@@ -56,7 +56,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def tells_secret(text: str, secrets: Iterable[str] = ()) -> bool:
+def contains_secret(text: str, secrets: Iterable[str] = ()) -> bool:
     """Whether a command or an address, which users will read, contains a secret; ``$NAME`` is a reference and not one.
 
     ``secrets`` with fewer than 4 characters are ignored: they may be in the text by chance.

@@ -23,7 +23,7 @@ def terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
-class PutOff:
+class DeferredSignal:
     """Remembers the signal that arrived during the block, None if none did."""
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class PutOff:
 
 
 @contextmanager
-def put_off() -> Iterator[PutOff]:
+def defer_signals() -> Iterator[DeferredSignal]:
     """Let only SIGKILL end the block: its code checks the yielded value, finishes its current row, and stops."""
-    pending = PutOff()
+    pending = DeferredSignal()
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield pending
         return

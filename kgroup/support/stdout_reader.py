@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 
-class NobodyReads(Exception):
+class StdoutClosed(Exception):
     """The reader of our output has closed the pipe (``kgroup list | head -1``); this is not a failure."""
 
 
 def pause(seconds: float) -> None:
-    """Wait. Raises NobodyReads as soon as the reader of the pipe is gone, not only at the next write."""
+    """Wait. Raises StdoutClosed as soon as the reader of the pipe is gone, not only at the next write."""
     poll: Callable[[float], object] | None = None
     with suppress(OSError, ValueError):  # a StringIO has no file
         gone = select.poll()
@@ -25,4 +25,4 @@ def pause(seconds: float) -> None:
         if poll is None:
             time.sleep(left_s)
         elif poll(left_s * 1000):
-            raise NobodyReads
+            raise StdoutClosed

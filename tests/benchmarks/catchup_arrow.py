@@ -13,7 +13,7 @@ import shutil
 import subprocess
 
 from kgroup.catchup.worker.arrow import record_batch
-from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from tests.benchmarks.replaying import broker, fill, say_rates, timed, turns
 from tests.support.kafka_world import KafkaWorld
 
@@ -49,7 +49,7 @@ def read(bootstrap: str, topic: str, end: int, *, arrow: bool) -> int:
     found = 0
     with BatchReader({"bootstrap.servers": bootstrap}, timeout_s=30) as reader:
         for batch in reader.batches(topic, 0, 0, end):
-            assert not isinstance(batch, Gone)
+            assert not isinstance(batch, LostBatchRange)
             if len(batch):
                 found += record_batch(batch).num_rows if arrow else len(batch)
     return found

@@ -20,7 +20,7 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from tests.benchmarks.replaying import CORES, Connector, Times, broker, ends, fill, say_rates, timed, turns
 from tests.support.kafka_world import KafkaWorld
 
@@ -40,7 +40,7 @@ def count(task: Reading, tell: Tell, stop: Stop) -> int:
     with BatchReader(task.config, timeout_s=30) as reader:
         for chunk in task.chunks:
             for batch in reader.batches(chunk.topic, chunk.partition, chunk.start, chunk.end):
-                assert not isinstance(batch, Gone)
+                assert not isinstance(batch, LostBatchRange)
                 found += len(batch)
     return found
 

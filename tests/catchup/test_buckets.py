@@ -10,11 +10,11 @@ import pytest
 from kgroup.catchup.buckets import (
     MOST_BUCKETS,
     MOST_TASKS,
-    begun,
+    bucket_count,
     bucket_of,
+    buckets_with_progress,
     by_chunk,
     done,
-    how_many,
     numbers,
     progress_of,
     reading,
@@ -23,9 +23,9 @@ from kgroup.catchup.buckets import (
     unfinished,
     with_buckets,
 )
-from kgroup.catchup.chunks import RateLimit, cut
+from kgroup.catchup.chunks import RateLimit, cut_into_chunks
 from kgroup.catchup.decisions import cancel, resume
-from kgroup.catchup.delivered import lowest_undelivered, touched, undelivered
+from kgroup.catchup.delivered import lowest_undelivered, started_chunks, undelivered
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
@@ -43,7 +43,7 @@ from kgroup.catchup.model import (
 from kgroup.catchup.release_evidence import ReleaseEvidence
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.steps import MoveBack, Refuse, Replay, Situation
-from kgroup.catchup.verification import ChunkResult, prove
+from kgroup.catchup.verification import ChunkResult, verify
 from kgroup.model.groups import Commit
 from kgroup.support.errors import Refused
 from tests.support.catchup.plans import PLAN_ID, gap_range, ledgered, make_plan
@@ -76,12 +76,12 @@ def test_a_bucket_fits_into_a_transaction(
 ) -> None:
     halves = [gap_range(part, 0, 10**13, records=records // 2, size=size and size // 2) for part in range(2)]
 
-    assert how_many(halves, parallelism=parallelism, rate=rate) == expected
+    assert bucket_count(halves, parallelism=parallelism, rate=rate) == expected
 
 
 def test_offsets_count_where_records_are_not_known() -> None:
-    assert how_many([gap_range(0, 0, MILLION)]) == 4
-    assert how_many([]) == 1
+    assert bucket_count([gap_range(0, 0, MILLION)]) == 4
+    assert bucket_count([]) == 1
 
 
 @pytest.mark.parametrize("buckets", [1, 2, MOST_TASKS, MOST_TASKS + 1, MOST_BUCKETS])
@@ -102,7 +102,7 @@ def test_a_bucket_is_the_same_on_every_machine() -> None:
 
 def test_readers_read_a_partition_by_offset() -> None:
     ranges = [gap_range(0, 0, 3 * MILLION), gap_range(1, 0, 10)]
-    plan = make_plan(*ranges, chunks=cut(ranges))
+    plan = make_plan(*ranges, chunks=cut_into_chunks(ranges))
 
     dealt = reading(plan, 2)
 
@@ -151,7 +151,7 @@ def test_chunks_are_delivered_when_all_buckets_are(
     complete: bool,
 ) -> None:
     now = found(*progress)
-    proof = prove(now)
+    proof = verify(now)
 
     assert list(unfinished(PLAN, TWO, now.progress)) == left
     assert lowest_undelivered(PLAN, now.progress) == {("orders", part): offset for part, offset in owed.items()}
@@ -171,7 +171,7 @@ def test_what_was_lost_is_lost_once_whichever_bucket_tells_of_it() -> None:
     one = bucket(3, BucketShare(0, 5, 0, 0, 50, lost=lost))
     two = bucket(4, BucketShare(0, 7, 0, 0, 70, lost=(*lost, LostOffsets(80, 81, "later"))))
 
-    proof = prove(found(one, two))
+    proof = verify(found(one, two))
 
     assert [(row.start, row.end) for row in proof.lost] == [(70, 75), (80, 81)]
     assert not proof.complete
@@ -189,7 +189,7 @@ def test_what_was_lost_is_lost_once_whichever_bucket_tells_of_it() -> None:
     ],
 )
 def test_what_a_worker_counted_must_fit(result: ChunkResult, sentence: str | None) -> None:
-    disputed = prove(found(HALF), [result]).disputed
+    disputed = verify(found(HALF), [result]).disputed
 
     assert len(disputed) == (sentence is not None)
     assert all(text.startswith(sentence or "") for text in disputed)
@@ -247,7 +247,7 @@ def test_the_view_of_the_ledger_puts_chunks_together() -> None:
     assert {number: one.delivered_to for number, one in now.progress.items()} == {0: 100, 1: 120, 2: 120, 3: 1, 4: 1}
     assert now.progress[3] == HALF
     assert {number: one.delivered_to for number, one in half.progress.items()} == {0: 70, 2: 70, 3: 1}
-    assert [chunk.number for chunk in touched(PLAN, half.progress)] == [0, 2]
+    assert [chunk.number for chunk in started_chunks(PLAN, half.progress)] == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -286,5 +286,5 @@ def test_that_only_the_newest_are_wanted_is_said_once(
 
 
 def test_a_bucket_that_had_nothing_is_begun() -> None:
-    assert list(begun(PLAN, found(bucket(3)).progress)) == [3]
-    assert list(begun(PLAN, {0: ChunkProgress(0, 70, 0, 0, 0, 0, 0, 0)})) == []
+    assert list(buckets_with_progress(PLAN, found(bucket(3)).progress)) == [3]
+    assert list(buckets_with_progress(PLAN, {0: ChunkProgress(0, 70, 0, 0, 0, 0, 0, 0)})) == []

@@ -7,7 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, MOST_CHUNKS, TRANSACTION_S, RateLimit, cut, deal
+from kgroup.catchup.chunks import (
+    CHUNK_BYTES,
+    CHUNK_RECORDS,
+    MOST_CHUNKS,
+    TRANSACTION_S,
+    RateLimit,
+    assign_to_tasks,
+    cut_into_chunks,
+)
 from kgroup.catchup.model import Chunk, GapRange, Order
 from tests.support.catchup.plans import gap_range
 
@@ -15,7 +23,7 @@ MIB = 1024 * 1024
 
 
 def sizes(*ranges: GapRange, parallelism: int = 1, rate: RateLimit | None = None) -> list[int]:
-    return [chunk.end - chunk.start for chunk in cut(ranges, parallelism=parallelism, rate=rate)]
+    return [chunk.end - chunk.start for chunk in cut_into_chunks(ranges, parallelism=parallelism, rate=rate)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,7 @@ def test_chunks_tile_the_ranges_exactly(seed: int) -> None:
     rate = pick.choice([None, RateLimit(records_per_s=pick.uniform(0.1, 10_000)), RateLimit(bytes_per_s=10**5)])
     parallelism = pick.choice([1, 2, 16])
 
-    chunks = cut(ranges, parallelism=parallelism, rate=rate)
+    chunks = cut_into_chunks(ranges, parallelism=parallelism, rate=rate)
 
     assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
     left = list(chunks)
@@ -100,17 +108,17 @@ def test_chunks_tile_the_ranges_exactly(seed: int) -> None:
         assert at == item.end
     assert left == []
     assert len(chunks) <= MOST_CHUNKS
-    assert chunks == cut(ranges, parallelism=parallelism, rate=rate)
+    assert chunks == cut_into_chunks(ranges, parallelism=parallelism, rate=rate)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_tasks_hold_every_chunk_once_and_in_order(seed: int) -> None:
     pick = random.Random(seed)
     ranges = random_ranges(pick)
-    chunks = cut(ranges)
+    chunks = cut_into_chunks(ranges)
     order, parallelism = pick.choice(list(Order)), pick.randrange(1, 20)
 
-    tasks = deal(ranges, chunks, order, parallelism)
+    tasks = assign_to_tasks(ranges, chunks, order, parallelism)
 
     assert sorted(number for task in tasks for number in task.chunks) == [chunk.number for chunk in chunks]
     assert [task.number for task in tasks] == list(range(len(tasks)))
@@ -125,15 +133,15 @@ def test_tasks_hold_every_chunk_once_and_in_order(seed: int) -> None:
         assert len(tasks) <= parallelism
     else:
         assert len(tasks) == len({(chunk.topic, chunk.partition) for chunk in chunks})
-    assert tasks == deal(ranges, chunks, order, parallelism)
+    assert tasks == assign_to_tasks(ranges, chunks, order, parallelism)
 
 
 def test_without_order_a_skewed_gap_is_dealt_out_evenly() -> None:
     ranges = [gap_range(0, 0, 9_000_000), *(gap_range(number, 0, 100_000) for number in range(1, 10))]
-    chunks = cut(ranges)
+    chunks = cut_into_chunks(ranges)
     length = {chunk.number: chunk.end - chunk.start for chunk in chunks}
 
-    loads = [sum(length[number] for number in task.chunks) for task in deal(ranges, chunks, Order.NONE, 4)]
+    loads = [sum(length[number] for number in task.chunks) for task in assign_to_tasks(ranges, chunks, Order.NONE, 4)]
 
     assert len(loads) == 4
     assert max(loads) - min(loads) <= CHUNK_RECORDS
@@ -141,10 +149,10 @@ def test_without_order_a_skewed_gap_is_dealt_out_evenly() -> None:
 
 def test_the_heaviest_partition_is_begun_first() -> None:
     ranges = [gap_range(0, 0, 10), gap_range(1, 0, 1_000_000, size=1), gap_range(2, 0, 500_000)]
-    chunks = cut(ranges)
+    chunks = cut_into_chunks(ranges)
 
     def first_places(order: Order) -> list[int]:
-        return [chunks[task.chunks[0]].partition for task in deal(ranges, chunks, order, 2)]
+        return [chunks[task.chunks[0]].partition for task in assign_to_tasks(ranges, chunks, order, 2)]
 
     assert first_places(Order.PARTITION) == [1, 2, 0]
     assert first_places(Order.KEY) == [1, 2, 0]
@@ -152,20 +160,23 @@ def test_the_heaviest_partition_is_begun_first() -> None:
 
 def test_bytes_count_where_they_are_known() -> None:
     ranges = [gap_range(0, 0, 10, size=9 * CHUNK_BYTES), gap_range(1, 0, 1_000, size=10)]
-    chunks = cut(ranges)
+    chunks = cut_into_chunks(ranges)
 
-    assert [chunks[task.chunks[0]].partition for task in deal(ranges, chunks, Order.PARTITION, 1)] == [0, 1]
+    assert [chunks[task.chunks[0]].partition for task in assign_to_tasks(ranges, chunks, Order.PARTITION, 1)] == [0, 1]
 
 
 def test_no_chunks_are_no_tasks() -> None:
-    assert deal([], [], Order.NONE, 4) == ()
-    assert deal([gap_range(start=5, end=5)], cut([gap_range(start=5, end=5)]), Order.PARTITION, 4) == ()
+    assert assign_to_tasks([], [], Order.NONE, 4) == ()
+    assert (
+        assign_to_tasks([gap_range(start=5, end=5)], cut_into_chunks([gap_range(start=5, end=5)]), Order.PARTITION, 4)
+        == ()
+    )
 
 
 def test_ranges_of_one_partition_make_one_task_by_offset() -> None:
     late, early = gap_range(0, 200, 300, None), gap_range(0, 70, 120, None)
-    chunks = cut([late, early])
+    chunks = cut_into_chunks([late, early])
 
     assert chunks == (Chunk(0, "orders", 0, 200, 300), Chunk(1, "orders", 0, 70, 120))
-    (task,) = deal([late, early], chunks, Order.PARTITION, 8)
+    (task,) = assign_to_tasks([late, early], chunks, Order.PARTITION, 8)
     assert task.chunks == (1, 0)

@@ -13,10 +13,10 @@ from kgroup.catchup.decisions import cancel, resume
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
 from kgroup.catchup.release_evidence import GroupCommit, OffsetRewind, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.steps import (
+    AlreadyDone,
     Close,
     Decision,
     MoveBack,
-    Nothing,
     OffsetMove,
     Refuse,
     Release,
@@ -120,7 +120,7 @@ def told(decision: Decision) -> str:
         (situation(PlanState.RELEASED, (130, 120), (U, U), progress=[made(0, 119)]), "replay 0 1"),
         (situation(PlanState.RELEASED, progress=[made(0, 120), made(1, 120)]), "replay"),
         (situation(PlanState.CANCELLING, (120, 120), (E, E)), "refused cancelling"),
-        (situation(PlanState.DONE), "Nothing"),
+        (situation(PlanState.DONE), "AlreadyDone"),
         (situation(PlanState.CANCELLED), "refused closed"),
     ],
 )
@@ -235,7 +235,7 @@ SOME = [made(0, 90, 20)]
             "refused history-unread",
             "refused history-unread",
         ),
-        (situation(PlanState.CANCELLED), "Nothing", "Nothing"),
+        (situation(PlanState.CANCELLED), "AlreadyDone", "AlreadyDone"),
         (situation(PlanState.DONE), "refused closed", "refused closed"),
     ],
 )
@@ -405,8 +405,8 @@ def test_a_plan_that_moves_no_group() -> None:
 
 
 def test_a_script_that_asks_again_is_told_so() -> None:
-    assert resume(situation(PlanState.DONE)) == Nothing("cu-7f3a is done")
-    assert cancel(situation(PlanState.CANCELLED)) == Nothing("cu-7f3a is cancelled")
+    assert resume(situation(PlanState.DONE)) == AlreadyDone("cu-7f3a is done")
+    assert cancel(situation(PlanState.CANCELLED)) == AlreadyDone("cu-7f3a is cancelled")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from kgroup.catchup.release_evidence import (
     ReleaseEvidence,
     ReleaseHistory,
     find_evidence,
-    origin,
-    set_back,
+    find_rewinds,
+    move_back_target,
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
@@ -162,7 +162,7 @@ def test_each_partition_for_itself() -> None:
     ],
 )
 def test_who_set_the_group_back_after_the_release(past: ReleaseHistory, row: OffsetRewind | None) -> None:
-    assert set_back(make_plan(), past) == (() if row is None else (row,))
+    assert find_rewinds(make_plan(), past) == (() if row is None else (row,))
 
 
 @pytest.mark.parametrize(
@@ -186,4 +186,4 @@ def test_where_an_untouched_partition_goes_back_to(
     rows = tuple(Abandoned("orders", 0, *span, "--skip-before") for span in given_up)
     plan = make_plan(item, given_up=(*rows, Abandoned("orders", 1, 0, start, "another")))
 
-    assert origin(plan, item) == expected
+    assert move_back_target(plan, item) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.catchup.model import PlanSnapshot, PlanState
-from kgroup.catchup.unrecorded_releases import Unledgered, find_unledgered, range_words
+from kgroup.catchup.unrecorded_releases import UnrecordedRelease, find_unrecorded_releases, range_words
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange
@@ -58,20 +58,20 @@ def orders(partition: int, start: int, end: int) -> OffsetRange:
 def test_releases_that_the_ledger_does_not_have(
     commits: list[tuple[int, str]], found: tuple[tuple[str, tuple[OffsetRange, ...]], ...]
 ) -> None:
-    assert find_unledgered(group(*commits), lambda plan_id: plan_id in ("cu-2222", "cu-9999")) == tuple(
-        Unledgered(*row) for row in found
+    assert find_unrecorded_releases(group(*commits), lambda plan_id: plan_id in ("cu-2222", "cu-9999")) == tuple(
+        UnrecordedRelease(*row) for row in found
     )
 
 
 def test_two_plans() -> None:
-    (one, other) = find_unledgered(group((120, release("cu-9999")), (120, release())), lambda _: False)
+    (one, other) = find_unrecorded_releases(group((120, release("cu-9999")), (120, release())), lambda _: False)
 
     assert (one.plan_id, one.ranges) == ("cu-7f3a", (orders(1, 70, 120),))
     assert (other.plan_id, other.offsets) == ("cu-9999", 50)
 
 
 def test_a_mark_of_an_older_version_does_not_say_how_much() -> None:
-    (found,) = find_unledgered(group((120, release(start=None)), (120, release())), lambda _: False)
+    (found,) = find_unrecorded_releases(group((120, release(start=None)), (120, release())), lambda _: False)
 
     assert (found.offsets, found.ranges) == (None, (orders(1, 70, 120),))
     assert found.text == "an unknown number in cu-7f3a"
@@ -85,11 +85,11 @@ def covered(state: PlanState, named: bool = False) -> PlanSnapshot:
 def test_ranges_that_another_plan_was_made_for_are_in_good_hands() -> None:
     of_group = group((120, release("cu-9999")))
 
-    (found,) = find_unledgered(of_group, lambda _: False, [covered(PlanState.DONE)])
+    (found,) = find_unrecorded_releases(of_group, lambda _: False, [covered(PlanState.DONE)])
 
     assert found.ranges == (orders(0, 70, 80), orders(0, 90, 110))
     for other in (covered(PlanState.CANCELLED), covered(PlanState.RELEASED, named=True)):
-        assert find_unledgered(of_group, lambda _: False, [other])[0].ranges == (orders(0, 70, 120),)
+        assert find_unrecorded_releases(of_group, lambda _: False, [other])[0].ranges == (orders(0, 70, 120),)
 
 
 def test_the_words_of_a_command() -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.chunks import cut
-from kgroup.catchup.delivered import delivered, lowest_undelivered, touched, undelivered, unfinished
+from kgroup.catchup.chunks import cut_into_chunks
+from kgroup.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
 from kgroup.catchup.documents import gap_document, next_deadline_ms, plan_document, rfc3339
 from kgroup.catchup.gap import Gap, NotMoved
 from kgroup.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
 from kgroup.catchup.release_evidence import OffsetRewind
 from kgroup.catchup.risks import Risk, RiskLevel
-from kgroup.catchup.verification import ChunkResult, LostRange, dispute, gone_before, prove
+from kgroup.catchup.verification import ChunkResult, LostRange, contradiction_note, gone_before, verify
 from kgroup.model.records import OffsetRange
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
 
@@ -69,12 +69,12 @@ def test_what_is_delivered_and_what_is_owed(
     ],
 )
 def test_which_chunks_may_have_been_handed_over(progress: list[ChunkProgress], chunks: list[int]) -> None:
-    assert [chunk.number for chunk in touched(PLAN, {item.chunk: item for item in progress})] == chunks
+    assert [chunk.number for chunk in started_chunks(PLAN, {item.chunk: item for item in progress})] == chunks
 
 
 def test_a_plan_that_is_delivered() -> None:
     first = replace(made(0, 100, 30), filtered=4, dead=1)
-    proof = prove(ledgered(PLAN, progress=[first, made(1, 120, 18)]))
+    proof = verify(ledgered(PLAN, progress=[first, made(1, 120, 18)]))
 
     (item,) = proof.partitions
     assert (item.read_to_end, item.complete, item.delivered_to) == (True, True, 120)
@@ -99,7 +99,7 @@ def test_a_plan_that_is_delivered() -> None:
 
 
 def test_a_plan_of_which_a_part_is_owed() -> None:
-    proof = prove(ledgered(PLAN, progress=[made(0, 90, 20)]))
+    proof = verify(ledgered(PLAN, progress=[made(0, 90, 20)]))
 
     (item,) = proof.partitions
     assert (item.read_to_end, item.complete, item.delivered_to, item.chunks_done) == (False, False, 90, 0)
@@ -114,7 +114,7 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
         made(1, 120, lost=(LostOffsets(95, 105, gone), LostOffsets(105, 110, other), LostOffsets(108, 112, gone))),
     ]
 
-    proof = prove(ledgered(PLAN, progress=progress))
+    proof = verify(ledgered(PLAN, progress=progress))
 
     assert proof.lost == (
         LostRange("orders", 0, 70, 85, gone),
@@ -128,12 +128,12 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
 
 
 def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
-    proof = prove(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={("orders", 0): 105})
+    proof = verify(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={("orders", 0): 105})
 
     why = "the log starts at 105, and they were not delivered"
     assert proof.lost == (LostRange("orders", 0, 80, 105, why),)
     assert spans(proof.undelivered) == [(0, 105, 120)]
-    everything = prove(ledgered(PLAN), log_starts={("orders", 0): 500})
+    everything = verify(ledgered(PLAN), log_starts={("orders", 0): 500})
     assert [(row.start, row.end) for row in everything.lost] == [(70, 120)]
     assert everything.undelivered == ()
     assert not everything.partitions[0].read_to_end
@@ -151,7 +151,7 @@ def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
     ],
 )
 def test_what_workers_say_has_to_fit(result: ChunkResult, says: str | None) -> None:
-    proof = prove(ledgered(PLAN, progress=[made(0, 100, 30), made(1, 110, 10)]), [result])
+    proof = verify(ledgered(PLAN, progress=[made(0, 100, 30), made(1, 110, 10)]), [result])
 
     disputed = [*proof.disputed, *proof.partitions[0].disputed]
     assert len(disputed) == (0 if says is None else 1)
@@ -162,30 +162,30 @@ def test_what_workers_say_has_to_fit(result: ChunkResult, says: str | None) -> N
 def test_what_does_not_fit_is_not_proved(chunk: int) -> None:
     whole = ledgered(PLAN, progress=[made(0, 100, 30), made(1, 120, 10)])
 
-    assert prove(whole).complete
-    assert not prove(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]).complete
-    assert not prove(ledgered(PLAN, progress=[replace(made(0, 100, 1), dead=2), made(1, 120)])).complete
+    assert verify(whole).complete
+    assert not verify(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]).complete
+    assert not verify(ledgered(PLAN, progress=[replace(made(0, 100, 1), dead=2), made(1, 120)])).complete
 
 
 @pytest.mark.parametrize("chunk", [0, 7])
 def test_what_did_not_fit_once_is_not_proved_by_a_later_run(chunk: int) -> None:
     whole = ledgered(PLAN, progress=[made(0, 100, 30), made(1, 120, 10)])
-    note = dispute(prove(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]))
+    note = contradiction_note(verify(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]))
     assert note is not None
     assert note.startswith("not proved: ")
 
-    later = prove(replace(whole, state=replace(whole.state, note=note)))
+    later = verify(replace(whole, state=replace(whole.state, note=note)))
 
     assert not later.complete
-    assert dispute(later) == note
-    assert dispute(prove(whole)) is None
-    assert prove(replace(whole, state=replace(whole.state, note="something else"))).complete
+    assert contradiction_note(later) == note
+    assert contradiction_note(verify(whole)) is None
+    assert verify(replace(whole, state=replace(whole.state, note="something else"))).complete
 
 
 def test_two_ranges_of_one_partition_are_two_rows() -> None:
     plan = make_plan(gap_range(0, 200, 300, None), gap_range(0, 70, 120, None), gap_range(1, 5, 5), group=None)
 
-    proof = prove(ledgered(plan, progress=[made(0, 300, 100)]))
+    proof = verify(ledgered(plan, progress=[made(0, 300, 100)]))
 
     assert [(item.partition, item.start, item.complete, item.records) for item in proof.partitions] == [
         (0, 70, False, 0),
@@ -197,7 +197,7 @@ def test_two_ranges_of_one_partition_are_two_rows() -> None:
 def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
     row = OffsetRewind("orders", 0, 90, 120, 1_000)
 
-    proof = prove(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
+    proof = verify(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
 
     assert proof.twice == (row,)
     assert proof.complete
@@ -209,12 +209,12 @@ def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
     ranges = [
         gap_range(number, start := pick.randrange(10**6), start + pick.randrange(3_000_000)) for number in range(9)
     ]
-    plan = make_plan(*ranges, chunks=cut(ranges, parallelism=4))
+    plan = make_plan(*ranges, chunks=cut_into_chunks(ranges, parallelism=4))
     progress = [made(c.number, pick.choice([c.start, c.end, pick.randint(c.start, c.end)])) for c in plan.chunks]
     known = ledgered(plan, progress=[item for item in progress if pick.random() < 0.8])
     starts = {item.place: pick.randrange(4_000_000) for item in ranges if pick.random() < 0.5}
 
-    proof = prove(known, log_starts=starts)
+    proof = verify(known, log_starts=starts)
 
     done = sum(row.offsets for row in delivered(plan, known.progress))
     totals = proof.totals()
@@ -244,7 +244,7 @@ def test_a_dry_run_and_a_plan_have_the_same_fields() -> None:
     dry = gap_document(gap, HALVES, [risk])
     delivery = Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {})
     known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=delivery)
-    shown = plan_document(known, prove(known))
+    shown = plan_document(known, verify(known))
     unproved = plan_document(known, None)
 
     assert dry.keys() == shown.keys() == unproved.keys()
@@ -285,7 +285,7 @@ def test_the_fields_of_a_range() -> None:
 
 def test_what_was_delivered_lost_and_doubled_is_in_it() -> None:
     known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(LostOffsets(70, 75, "gone"),))])
-    shown = plan_document(known, prove(known, twice=[OffsetRewind("orders", 0, 90, 120, 1_000)]))
+    shown = plan_document(known, verify(known, twice=[OffsetRewind("orders", 0, 90, 120, 1_000)]))
 
     (row,) = shown["ranges"]
     assert (row["delivered_to"], row["delivered"], row["complete"], row["chunks_done"]) == (90, 20, False, 0)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from kgroup.changes.rights import needed, with_rights
+from kgroup.changes.rights import apply_rights, needed
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
@@ -67,7 +67,7 @@ class Told:
 def judged(plan: ChangePlan, **rights: Operations | None) -> tuple[list[str], list[str], list[str]]:
     """(the refusals, the rows' errors, the notes)"""
     notes = Notes()
-    checked, refusals = with_rights(cast(Invocation, notes), cast(ChangingCluster, Told(**rights)), plan)
+    checked, refusals = apply_rights(cast(Invocation, notes), cast(ChangingCluster, Told(**rights)), plan)
     return (
         [f"{refusal.group}: {refusal.error.message}" for refusal in refusals],
         [f"{row.group}: {row.error.message}" for row in checked.rows if row.error],
@@ -107,7 +107,7 @@ def test_what_is_unknown_is_said_and_refuses_nothing() -> None:
 
 def test_nothing_is_asked_where_nothing_is_changed() -> None:
     cluster = Told()
-    with_rights(cast(Invocation, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
+    apply_rights(cast(Invocation, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
     assert cluster.asked == []
 
 

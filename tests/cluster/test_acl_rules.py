@@ -22,7 +22,7 @@ from kgroup.cluster.acl_rules import (
     AclRule,
     AclRules,
 )
-from kgroup.model.migration_facts import BlindPrincipal
+from kgroup.model.migration_facts import PrincipalWithoutDescribe
 
 CREATE = 5
 
@@ -91,5 +91,5 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_blind(case: Case) -> None:
     rules = AclRules(case.rules, allow_without=case.allow_without)
-    expected = tuple(BlindPrincipal(f"User:{who}", topics) for who, topics in case.blind.items())
+    expected = tuple(PrincipalWithoutDescribe(f"User:{who}", topics) for who, topics in case.blind.items())
     assert rules.blind("svc", BOTH) == expected

@@ -20,7 +20,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroup.cluster.broker_facts import features_of, release_of, settings_of
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts, ConfigBounds
+from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, PrincipalWithoutDescribe
 from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -188,7 +188,7 @@ def test_who_reads_a_group_but_may_not_see_all_its_topics(without: Without) -> N
         admin.close()
         admin._net.close()
     expected = {
-        "pay-svc": Access(authorizer=True, blind=(BlindPrincipal("User:alice", ("payments",)),)),
+        "pay-svc": Access(authorizer=True, blind=(PrincipalWithoutDescribe("User:alice", ("payments",)),)),
         "other": Access(authorizer=True),
     }
     with connected(without.bootstrap) as cluster:

@@ -13,7 +13,7 @@ from kafka.errors import KafkaTimeoutError
 
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import TopicLayout, _list_offsets, topic_layouts
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -41,7 +41,7 @@ def test_a_question_has_its_time_even_where_the_one_before_used_it_up(
         cluster._client.deadline = Deadline.after(0)
         assert group in {listed.name for listed in cluster.list_groups().groups}
         cluster._client.deadline = Deadline.after(0)
-        snapshot = cluster.describe([group], Want())
+        snapshot = cluster.describe([group], SnapshotRequest())
         assert ([found.name for found in snapshot.groups], snapshot.errors) == ([group], ())
         cluster._client.deadline = Deadline.after(0)
         assert cluster.check_topics([topic]) == ()

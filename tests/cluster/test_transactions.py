@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
@@ -38,8 +38,8 @@ def place(world: KafkaWorld, name: Name) -> str:
 
 
 @pytest.fixture
-def reader(config: Config, place: str) -> Iterator[SettledReader]:
-    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+def reader(config: Config, place: str) -> Iterator[CommittedReader]:
+    with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
         yield reader
 
 
@@ -109,7 +109,7 @@ def naive(config: Config, topic: str) -> list[str]:
 
 
 def test_what_is_committed_counts_and_nothing_else(
-    config: Config, place: str, name: Name, reader: SettledReader
+    config: Config, place: str, name: Name, reader: CommittedReader
 ) -> None:
     with taken(config, name("one"), place) as one, taken(config, name("two"), place) as two:
         write(one, place, "a", "b")
@@ -125,7 +125,7 @@ def test_what_is_committed_counts_and_nothing_else(
 
 
 def test_an_idle_producer_that_was_fenced_begins_and_commits_nothing(
-    config: Config, place: str, name: Name, reader: SettledReader
+    config: Config, place: str, name: Name, reader: CommittedReader
 ) -> None:
     ours = name("id")
     with taken(config, ours, place) as old, taken(config, ours, place) as new:
@@ -141,7 +141,7 @@ def test_an_idle_producer_that_was_fenced_begins_and_commits_nothing(
 
 
 def test_a_producer_that_was_fenced_in_its_transaction_has_written_nothing(
-    config: Config, place: str, name: Name, reader: SettledReader
+    config: Config, place: str, name: Name, reader: CommittedReader
 ) -> None:
     ours = name("id")
     with taken(config, ours, place) as old:
@@ -159,7 +159,7 @@ def test_a_producer_that_was_fenced_in_its_transaction_has_written_nothing(
     ("key", "value", "code"), [(b"k", b"x" * 3_000_000, "too-large"), (None, b"v", "not-accepted")]
 )
 def test_a_record_that_is_refused_takes_its_transaction_with_it(
-    config: Config, place: str, name: Name, reader: SettledReader, key: Any, value: bytes, code: str
+    config: Config, place: str, name: Name, reader: CommittedReader, key: Any, value: bytes, code: str
 ) -> None:
     ours = name("id")
     with taken(config, ours, place, tuning={"compression.type": "none"}) as transactions:
@@ -203,7 +203,7 @@ def test_an_open_transaction_hides_what_others_have_committed_and_is_waited_for(
         told.append(seconds)
         hiding.close()
 
-    with SettledReader(config, place, timeout_s=TIMEOUT_S, on_wait=on_wait) as reader:
+    with CommittedReader(config, place, timeout_s=TIMEOUT_S, on_wait=on_wait) as reader:
         reader.connect()
         reader._watch.timeout_s = 1.0  # shorter than what is waited for
         assert keys(reader.committed()) == ["chunk 2 done"]
@@ -211,7 +211,7 @@ def test_an_open_transaction_hides_what_others_have_committed_and_is_waited_for(
 
 
 def test_one_that_hangs_is_named_and_what_came_before_it_is_good(
-    config: Config, place: str, name: Name, reader: SettledReader
+    config: Config, place: str, name: Name, reader: CommittedReader
 ) -> None:
     with taken(config, name("one"), place) as one, taken(config, name("hanging"), place) as hanging:
         write(one, place, "a")
@@ -226,7 +226,7 @@ def test_one_that_hangs_is_named_and_what_came_before_it_is_good(
         assert keys(reader.everything()) == ["a", "never", "b"]
 
 
-def test_the_end_is_that_of_the_call(config: Config, place: str, name: Name, reader: SettledReader) -> None:
+def test_the_end_is_that_of_the_call(config: Config, place: str, name: Name, reader: CommittedReader) -> None:
     with taken(config, name("one"), place) as one, taken(config, name("late"), place) as late:
         write(one, place, "a")
         wait_for(lambda: reader.bounds() == (0, 2), "the marker, which is written behind the answer")
@@ -237,7 +237,9 @@ def test_the_end_is_that_of_the_call(config: Config, place: str, name: Name, rea
         assert reader.end == 2
 
 
-def test_reading_again_and_again_finds_the_same(config: Config, place: str, name: Name, reader: SettledReader) -> None:
+def test_reading_again_and_again_finds_the_same(
+    config: Config, place: str, name: Name, reader: CommittedReader
+) -> None:
     assert keys(reader.committed()) == []
     with taken(config, name("one"), place) as one:
         for number in range(20):
@@ -248,11 +250,11 @@ def test_reading_again_and_again_finds_the_same(config: Config, place: str, name
             assert keys(reader.committed(2 * number + 2)) == []
 
 
-def test_a_log_that_was_cut(config: Config, place: str, name: Name, reader: SettledReader, world: KafkaWorld) -> None:
+def test_a_log_that_was_cut(config: Config, place: str, name: Name, reader: CommittedReader, world: KafkaWorld) -> None:
     other = world.topic(name("plain"))
     world.produce(other, 10)
     world.delete_records(other, 0, 5)
-    with SettledReader(config, other, timeout_s=TIMEOUT_S) as cut:
+    with CommittedReader(config, other, timeout_s=TIMEOUT_S) as cut:
         with pytest.raises(Refused) as caught:
             list(cut.committed(2))
 
@@ -261,10 +263,10 @@ def test_a_log_that_was_cut(config: Config, place: str, name: Name, reader: Sett
 
 
 def test_no_such_topic_and_no_broker(config: Config, name: Name) -> None:
-    with SettledReader(config, name("absent"), timeout_s=TIMEOUT_S) as reader, pytest.raises(NotFound):
+    with CommittedReader(config, name("absent"), timeout_s=TIMEOUT_S) as reader, pytest.raises(NotFound):
         reader.bounds()
     dead = {"bootstrap.servers": "127.0.0.1:1"}
-    with SettledReader(dead, "t", timeout_s=0.3) as reader, pytest.raises(Unreachable):
+    with CommittedReader(dead, "t", timeout_s=0.3) as reader, pytest.raises(Unreachable):
         reader.bounds()
     with Transactions(dead, "id", topic="t", timeout_s=0.3) as transactions, pytest.raises(Unreachable):
         transactions.fence()
@@ -276,7 +278,7 @@ def test_a_long_timeout_is_no_reason_to_refuse(config: Config, place: str, name:
     # librdkafka wants socket.timeout.ms below the transaction's limit; --timeout 300 gives more.
     with taken(config | {"socket.timeout.ms": "300000"}, name("id"), place) as transactions:
         write(transactions, place, "a")
-    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+    with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
         assert keys(reader.committed()) == ["a"]
 
 
@@ -296,7 +298,7 @@ def test_a_commit_whose_answer_is_lost_once_is_asked_for_again(
         write(transactions, place, "a")
         write(transactions, place, "b")
 
-    with SettledReader({"bootstrap.servers": proxied.bootstrap}, place, timeout_s=TIMEOUT_S) as reader:
+    with CommittedReader({"bootstrap.servers": proxied.bootstrap}, place, timeout_s=TIMEOUT_S) as reader:
         assert keys(reader.committed()) == ["a", "b"]
 
 
@@ -317,7 +319,7 @@ def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
     proxied.proxy.reset()
 
     # Its client is closed, so the broker ends what is open: no id must be taken to read the truth.
-    with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+    with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
         assert keys(reader.committed()) == committed
 
 
@@ -326,7 +328,7 @@ def test_a_transaction_that_lasts_too_long(behind_proxy: tuple[ProxiedBroker, st
     config = {"bootstrap.servers": proxied.bootstrap}
     with taken(config, name("id"), place, longest_s=1.0) as transactions:
         left_open(transactions, place, "a")
-        with SettledReader(config, place, timeout_s=TIMEOUT_S) as reader:
+        with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
             assert keys(reader.committed()) == []  # waits until the broker has aborted it
         with pytest.raises(Refused) as caught:
             transactions.commit()

@@ -12,7 +12,7 @@ import pytest
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.model import ChunkProgress, PlanSnapshot, PlanState
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.release import StateWriter, hold
+from kgroup.catchup.service.release import StateWriter, exclusive_membership
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.writes import ChangingCluster
@@ -77,7 +77,7 @@ def broken_off(engine: CatchupEngine, plan: str, *places: tuple[str, int]) -> No
         made = runner.found.plan
         states = StateWriter(runner, runner.found.state, engine.now_ms)
         assert made.group is not None
-        with hold(engine.cluster, made) as holding:
+        with exclusive_membership(engine.cluster, made) as holding:
             states.write(PlanState.RELEASING, log_position=engine.cluster.end_of_commits(made.group))
             mark = CatchupCommitTag(plan, runner.epoch.number, TagPurpose.RELEASE).metadata
             ends = {item.place: Commit(item.end, None, mark) for item in made.ranges}

@@ -11,10 +11,10 @@ import pytest
 
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
-from kgroup.catchup.service.lookup import opened, with_connection
+from kgroup.catchup.service.lookup import open_engine, with_connection
 from kgroup.catchup.service.show import show_outcome
-from kgroup.catchup.service.start_outcome import may_start
-from kgroup.catchup.service.start_plan import Intent, plan_of, planned
+from kgroup.catchup.service.start_outcome import show_may_start
+from kgroup.catchup.service.start_plan import Intent, plan_of, plan_start
 from kgroup.changes.execution import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
@@ -487,10 +487,10 @@ def test_the_box_says_where_the_group_begins(
         reporter = QuietReporter()
         run = Invocation(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
         wish = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
-        with opened(run, ledger) as engine:
-            plan = planned(run, engine, Intent(group, wish, Change(partial=True)))
+        with open_engine(run, ledger) as engine:
+            plan = plan_start(run, engine, Intent(group, wish, Change(partial=True)))
             made = plan_of(run, engine, plan, None)
-        may_start(run, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan)
+        show_may_start(run, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan)
         boxes[made.released_at] = reporter.lines
 
     assert boxes["head"][1].startswith("It begins at the head of ")

@@ -22,7 +22,7 @@ from kgroup.catchup.service.replay import ReplayResult, ReplayRun
 from kgroup.cluster import demo_clients
 from kgroup.cluster.producer import TopicWriter
 from kgroup.cluster.reader.batches import BatchReader
-from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Transactions
@@ -288,7 +288,7 @@ def test_no_client_of_ours_creates_a_topic(own: KafkaWorld, name: Name) -> None:
         lambda: TopicAdmin(config, timeout_s=5).facts(missing),
         lambda: Transactions(config, name("id"), topic=missing, timeout_s=5).connect(),
         lambda: BatchReader(config, timeout_s=5).partitions(missing),
-        lambda: SettledReader(config, missing, timeout_s=5).bounds(),
+        lambda: CommittedReader(config, missing, timeout_s=5).bounds(),
         lambda: demo_clients.OrderWriter(own.bootstrap, missing, 0).write(),
         lambda: list(read_ranges(config, [OffsetRange(missing, 0, 0, 1)], timeout_s=5)),
     ]

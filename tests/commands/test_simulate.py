@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.simulation.model import SimulatedGroup
 from kgroup.groups.simulation.rebalancing import rebalance
@@ -331,7 +331,7 @@ def owned_by(subject: SimulatedGroup) -> Held:
 def as_it_is(group: str, topics: Sequence[str]) -> SimulatedGroup:
     """A consumer group as the cluster tells of it, with all that a file would leave out: ids of topics, and orders."""
     with Cluster(resolve(Connection(), QuietReporter())) as cluster:
-        (found,) = cluster.describe([group], Want(logs=False, generation_budget_s=0)).groups
+        (found,) = cluster.describe([group], SnapshotRequest(logs=False, generation_budget_s=0)).groups
     return subject_of(found, shapes(topics), None)
 
 

@@ -24,7 +24,7 @@ from kgroup.cli.rights import RIGHTS
 from kgroup.cli.verbs import SET_UP, VERBS
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.checks import CHECKS
-from kgroup.queries.rollout import RolloutOf
+from kgroup.queries.rollout import GroupRollout
 from kgroup.sandbox.demo import Crashed, crash
 from kgroup.support.errors import EXIT_MEANINGS, SandboxError
 from tests.cli.test_app import COMMANDS
@@ -218,7 +218,7 @@ def test_fields_of_a_migration(kgroup: CommandLine, world: KafkaWorld, name: Cal
     world.commit(group, {(world.topic(name("json")), 0): 1})
     (row,) = kgroup("migrate", group, "--execute", "-o", "json").data
     (taken_back,) = kgroup("undo", "-o", "json").data
-    rollout = RolloutOf(group, None, False, {}, (), None, 0, 0, 0.0).document()
+    rollout = GroupRollout(group, None, False, {}, (), None, 0, 0, 0.0).document()
 
     assert {*row, *row["checks"][0], *rollout} <= told
     assert {str(status) for status in CheckStatus} <= told

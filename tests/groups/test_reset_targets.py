@@ -16,8 +16,8 @@ from kgroup.groups.reset_targets import (
     ToLatest,
     ToOffset,
     TopicChoice,
+    ToRequested,
     ToTime,
-    ToWanted,
     parse_ago,
     parse_moment,
     parse_offset,
@@ -32,8 +32,8 @@ START, END, AT_TIME = Commit(10, 1, ""), Commit(20, 4, ""), Commit(15, 3, "")
 KEPT = Commit(12, 7, "by hand")
 
 
-def wanted(offset: int | None, leader_epoch: int | None = None, metadata: str | None = None) -> ToWanted:
-    return ToWanted({PLACE: RequestedOffset(offset, leader_epoch, metadata)})
+def wanted(offset: int | None, leader_epoch: int | None = None, metadata: str | None = None) -> ToRequested:
+    return ToRequested({PLACE: RequestedOffset(offset, leader_epoch, metadata)})
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_durations_that_are_none(text: str) -> None:
 def test_offsets() -> None:
     assert parse_offset(["17"]) == ToOffset(17)
     each = {("orders", 0): RequestedOffset(17), ("a.b", 1): RequestedOffset(20)}
-    assert parse_offset(["orders:0=17,a.b:1=20"]) == ToWanted(each)
-    assert parse_offset(["orders:0=17", "a.b:1=20"]) == ToWanted(each)
+    assert parse_offset(["orders:0=17,a.b:1=20"]) == ToRequested(each)
+    assert parse_offset(["orders:0=17", "a.b:1=20"]) == ToRequested(each)
 
 
 @pytest.mark.parametrize(

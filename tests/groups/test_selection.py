@@ -9,11 +9,11 @@ from kgroup.groups.selection import (
     check,
     check_expected,
     choose,
-    concerns_topic,
     names_of,
     names_only,
     near_misses,
     unknown_groups,
+    uses_topic,
 )
 from kgroup.model.groups import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
 from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
@@ -260,4 +260,4 @@ def group(*, members: tuple[Member, ...] = (), committed: str | None = None, ass
     ],
 )
 def test_a_group_concerns_a_topic_by_commit_assignment_or_subscription(about: Group, expected: bool) -> None:
-    assert concerns_topic(about, ["clicks", "orders"]) is expected
+    assert uses_topic(about, ["clicks", "orders"]) is expected

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from kgroup.groups.as_of_plan import as_of_rows
 from kgroup.groups.state_from_log import LoggedState, log_line, state_at
 from kgroup.model.group_log import (
-    LEFT_FOR_A_MOMENT,
+    LEFT_TEMPORARILY,
     CommitWritten,
     EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
     MemberDetails,
@@ -110,21 +110,26 @@ def commits(state: LoggedState | None) -> dict[int, int]:
         ([generation(1, 4)], ("classic", "Empty", "consumer", 4, None)),
         ([generation(1, 4), generation(2, 5, "a", "b")], ("classic", "Stable", "consumer", 5, None)),
         # Deleted: its offsets have gone with it, though their own tombstones may have been missed.
-        ([commit(1, 5), generation(2, 4), GroupGone(3, 3, RebalanceProtocol.CLASSIC)], None),
+        ([commit(1, 5), generation(2, 4), GroupDeleted(3, 3, RebalanceProtocol.CLASSIC)], None),
         (
-            [commit(1, 5), GroupGone(2, 2, RebalanceProtocol.CLASSIC), commit(3, 6)],
+            [commit(1, 5), GroupDeleted(2, 2, RebalanceProtocol.CLASSIC), commit(3, 6)],
             ("classic", "Empty", "", None, None),
         ),
         # Converted: the other type's record stands behind the tombstone, and the commits stay.
         (
-            [generation(1, 4), commit(2, 5), GroupGone(3, 3, RebalanceProtocol.CLASSIC), EpochWritten(4, 4, 5, None)],
+            [
+                generation(1, 4),
+                commit(2, 5),
+                GroupDeleted(3, 3, RebalanceProtocol.CLASSIC),
+                EpochWritten(4, 4, 5, None),
+            ],
             ("consumer", "Empty", "consumer", None, 5),
         ),
         (
             [
                 EpochWritten(1, 1, 9, None),
                 commit(2, 5),
-                GroupGone(3, 3, RebalanceProtocol.CONSUMER),
+                GroupDeleted(3, 3, RebalanceProtocol.CONSUMER),
                 generation(4, 10, "a"),
             ],
             ("classic", "Stable", "consumer", 10, None),
@@ -155,7 +160,7 @@ def commits(state: LoggedState | None) -> dict[int, int]:
         ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", None, None, None, None)),
         ([commit(1, 5), foreign(2, "streams")], ("streams", None, None, None, None)),
         (
-            [generation(1, 4), commit(2, 5), GroupGone(3, 3, RebalanceProtocol.CLASSIC), foreign(3, "streams")],
+            [generation(1, 4), commit(2, 5), GroupDeleted(3, 3, RebalanceProtocol.CLASSIC), foreign(3, "streams")],
             ("streams", None, None, None, None),
         ),
         (
@@ -181,7 +186,7 @@ def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | Non
     [
         # Compaction has left the newest record of each key alone: a group that was of consumers has left its end too.
         ([commit(5, 5), foreign(50, "streams")], 10, "streams"),
-        ([commit(5, 5), GroupGone(49, 49, RebalanceProtocol.CLASSIC), foreign(50, "streams")], 10, None),
+        ([commit(5, 5), GroupDeleted(49, 49, RebalanceProtocol.CLASSIC), foreign(50, "streams")], 10, None),
         ([commit(5, 5), foreign(50, "streams", exists=False)], 10, None),
         ([generation(4, 1), commit(5, 5), foreign(50, "streams")], 10, "classic"),
         ([foreign(4, "streams"), commit(5, 5), foreign(50, "streams", exists=False), generation(51, 1)], 10, "streams"),
@@ -214,7 +219,7 @@ def test_members_of_a_consumer_group() -> None:
         target(5, "a", 0, 1),
         TargetEpochWritten(6, 6, 3),
         MemberAssignmentWritten(
-            7, 7, "a", MemberAssignment(LEFT_FOR_A_MOMENT, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
+            7, 7, "a", MemberAssignment(LEFT_TEMPORARILY, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
         ),
         target(8, "gone", 2),
         MemberWritten(9, 9, "gone", None),
@@ -326,7 +331,7 @@ def test_a_group_whose_state_can_not_be_decoded_is_not_empty() -> None:
 
 
 def test_offsets_stay_with_a_group_that_was_converted_though_its_new_state_of_then_is_lost() -> None:
-    events: list[Event] = [commit(5, 5), GroupGone(10, 10, RebalanceProtocol.CLASSIC), EpochWritten(30, 30, 4, None)]
+    events: list[Event] = [commit(5, 5), GroupDeleted(10, 10, RebalanceProtocol.CLASSIC), EpochWritten(30, 30, 4, None)]
 
     assert commits(state_at("svc", events, COMPACTED, at_ms=20)) == {0: 5}
 
@@ -470,7 +475,7 @@ _GENERATIONS = _event(
 _EVENTS = st.one_of(
     _COMMITS,
     _GENERATIONS,
-    _event(GroupGone, st.sampled_from(RebalanceProtocol)),
+    _event(GroupDeleted, st.sampled_from(RebalanceProtocol)),
     _event(EpochWritten, _SMALL, _maybe(_SMALL)),
     _event(MemberWritten, _NAMES, _maybe(_DETAILS)),
     _event(PatternResolved, _NAMES, _maybe(st.frozensets(_NAMES))),

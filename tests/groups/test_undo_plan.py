@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.change_plan import ChangeRow
-from kgroup.groups.undo_plan import Trace, emptied, moved_since, undo_rows
+from kgroup.groups.undo_plan import UndoRow, groups_to_delete, moved_since, undo_rows
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.support.errors import NotFound
 
@@ -22,8 +22,8 @@ def trace(
     after: Commit | None = AFTER,
     confirmed: bool = True,
     partition: int = 0,
-) -> Trace:
-    return Trace("svc", "orders", partition, before, after, now, confirmed)
+) -> UndoRow:
+    return UndoRow("svc", "orders", partition, before, after, now, confirmed)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_stands_as_before_has_no_row() -> None:
 
 def test_a_topic_that_is_not_what_it_was() -> None:
     """Its rows are errors; those of other topics are not."""
-    other = Trace("svc", "clicks", 0, BEFORE, AFTER, AFTER)
+    other = UndoRow("svc", "clicks", 0, BEFORE, AFTER, AFTER)
     rows = undo_rows([trace(AFTER), other], LOGS, {"orders": NotFound("orders does not exist"), "clicks": None})
     by_topic = {row.topic: row.error for row in rows}
     assert by_topic["clicks"] is None
@@ -111,7 +111,7 @@ def test_moved_since_names_before_after_and_now() -> None:
 
 
 def test_moved_since_of_each_group() -> None:
-    other = Trace("other", "orders", 0, BEFORE, AFTER, None)
+    other = UndoRow("other", "orders", 0, BEFORE, AFTER, None)
     assert {refusal.group for refusal in moved_since([trace(ELSEWHERE), other])} == {"svc", "other"}
     assert list(moved_since([trace(AFTER), trace(BEFORE, partition=1)])) == []
 
@@ -127,5 +127,5 @@ def test_moved_since_of_each_group() -> None:
 def test_groups_that_go_as_a_whole(created: set[str], now: set[tuple[str, int]], expected: set[str]) -> None:
     """Only one that the change made, and that would be left without any commit."""
     rows = [ChangeRow("svc", "orders", 0, AFTER, None)]
-    found = emptied(frozenset(created), rows, {("svc", *place): AFTER for place in now})
+    found = groups_to_delete(frozenset(created), rows, {("svc", *place): AFTER for place in now})
     assert found == expected

@@ -11,10 +11,10 @@ from kgroup.groups.wait_conditions import (
     EventLine,
     GroupVersion,
     Hold,
-    Life,
+    Liveness,
+    Observation,
     ObservedMembers,
     SessionBound,
-    Sight,
     evict_text,
     holds_without_group,
     line_of,
@@ -60,8 +60,8 @@ def group(
     return Group("svc", kind, state, "consumer", None, broker, None, None, epoch, assigned, seen, tuple(partitions))
 
 
-def sight(found: Group | None, unread_ms: dict[tuple[str, int], int | None] | None = None) -> Sight:
-    return Sight("svc", found, NOW_MS, unread_ms or {})
+def sight(found: Group | None, unread_ms: dict[tuple[str, int], int | None] | None = None) -> Observation:
+    return Observation("svc", found, NOW_MS, unread_ms or {})
 
 
 TWO = (member("a"), member("b"))
@@ -230,32 +230,32 @@ STATIC = member("pay", instance="pay-4", key="x")
         (
             group("Stable", member("pay-4", key="x")),
             ["empty"],
-            {"x": SessionBound(Life.COUNTING, 30.2)},
+            {"x": SessionBound(Liveness.COUNTING, 30.2)},
             "svc 1 member: pay-4 10.0.7.6, session ends within 31s if it is gone",
         ),
         (
             group("Stable", STATIC),
             ["empty"],
-            {"x": SessionBound(Life.COUNTING, 252)},
+            {"x": SessionBound(Liveness.COUNTING, 252)},
             "svc 1 member: pay-4 10.0.7.6, static, session ends within 4m12s if it is gone; "
             "kgroup evict svc --instance pay-4 removes it now",
         ),
         (
             group("Stable", STATIC),
             ["empty"],
-            {"x": SessionBound(Life.ALIVE, 45)},
+            {"x": SessionBound(Liveness.ALIVE, 45)},
             "svc 1 member: pay-4 10.0.7.6, static, still heartbeats, or did less than 45s ago",
         ),
         (
             group("PreparingRebalance", member("p", key="x")),
             ["empty"],
-            {"x": SessionBound(Life.REBALANCING, 45)},
+            {"x": SessionBound(Liveness.REBALANCING, 45)},
             "svc 1 member: p 10.0.7.6, session ends within 45s of the rebalance if it is gone",
         ),
         (
             group("Reconciling", replace(STATIC, epoch=-2), kind="consumer"),
             ["empty"],
-            {"x": SessionBound(Life.COUNTING, 5)},
+            {"x": SessionBound(Liveness.COUNTING, 5)},
             "svc 1 member: pay-4 10.0.7.6, static, has left for a moment, session ends within 5s; "
             "kgroup evict svc --instance pay-4 removes it now",
         ),
@@ -293,10 +293,10 @@ def test_line(found: Group | None, texts: list[str], sessions: dict[str, Session
 def test_counts_alone_are_no_event() -> None:
     """The key stays while only seconds and records count on, and changes with what matters."""
     one = group("Stable", member("p", key="x"))
-    counting = [line(one, ["empty"], {"x": SessionBound(Life.COUNTING, left)}) for left in (31, 12)]
+    counting = [line(one, ["empty"], {"x": SessionBound(Liveness.COUNTING, left)}) for left in (31, 12)]
     assert counting[0].key == counting[1].key
     assert counting[0].text != counting[1].text
-    assert counting[0].key != line(one, ["empty"], {"x": SessionBound(Life.ALIVE, 45)}).key
+    assert counting[0].key != line(one, ["empty"], {"x": SessionBound(Liveness.ALIVE, 45)}).key
     lags = [line(group(partitions=[partition(0, offset)]), ["lag=0"]).key for offset in (60, 70)]
     assert lags[0] == lags[1]
     assert line(group("Stable", *TWO), ["members=6"]).key != line(group("Stable", TWO[0]), ["members=6"]).key
@@ -317,14 +317,16 @@ def test_names_are_quoted_in_commands() -> None:
 
 def test_members_of_a_refusal_stand_in_columns() -> None:
     found = group("Stable", member("orders-svc-0", key="x"), replace(STATIC, host="10.0.3.14", member_id="y"))
-    assert lines_of_members(found, {"x": SessionBound(Life.ALIVE, 45), "y": SessionBound(Life.COUNTING, 38)}) == (
+    assert lines_of_members(
+        found, {"x": SessionBound(Liveness.ALIVE, 45), "y": SessionBound(Liveness.COUNTING, 38)}
+    ) == (
         "orders-svc-0  10.0.7.6   still heartbeats, or did less than 45s ago",
         "pay-4         10.0.3.14  static, session ends within 38s if it is gone",
     )
 
 
 def test_a_session_that_ends_in_a_moment() -> None:
-    assert session_text(member(), SessionBound(Life.COUNTING, 0.01)) == "session ends within 1s if it is gone"
+    assert session_text(member(), SessionBound(Liveness.COUNTING, 0.01)) == "session ends within 1s if it is gone"
 
 
 def test_bound_counts_from_first_sight() -> None:
@@ -332,13 +334,13 @@ def test_bound_counts_from_first_sight() -> None:
     early, late = member("early"), member("late")
     watched = ObservedMembers().step(group("Stable", early), 100)
     watched = watched.step(group("Stable", early, late), 130)
-    assert watched.session(early, 45_000, 131) == SessionBound(Life.COUNTING, 14)
-    assert watched.session(late, 45_000, 131) == SessionBound(Life.COUNTING, 44)
-    assert watched.session(early, 45_000, 146) == SessionBound(Life.ALIVE, 45)
-    assert watched.session(early, None, 146).life is Life.UNKNOWN
+    assert watched.session(early, 45_000, 131) == SessionBound(Liveness.COUNTING, 14)
+    assert watched.session(late, 45_000, 131) == SessionBound(Liveness.COUNTING, 44)
+    assert watched.session(early, 45_000, 146) == SessionBound(Liveness.ALIVE, 45)
+    assert watched.session(early, None, 146).life is Liveness.UNKNOWN
     # One that left and came back under the same id counts anew.
     again = watched.step(group("Stable", late), 150).step(group("Stable", early, late), 160)
-    assert again.session(early, 45_000, 160) == SessionBound(Life.COUNTING, 45)
+    assert again.session(early, 45_000, 160) == SessionBound(Liveness.COUNTING, 45)
     assert watched.step(None, 160) == ObservedMembers()
 
 
@@ -346,15 +348,17 @@ def test_bound_counts_anew_after_what_renews_sessions() -> None:
     one = member()
     watched = ObservedMembers().step(group("Stable", one), 0)
     moved = watched.step(group("Stable", one, coordinator=2), 40)
-    assert moved.session(one, 45_000, 50) == SessionBound(Life.COUNTING, 35)
+    assert moved.session(one, 45_000, 50) == SessionBound(Liveness.COUNTING, 35)
     # No session ends in a classic rebalance; the first look after it may be later than its end, never before.
     rebalancing = watched.step(group("PreparingRebalance", one), 40)
-    assert rebalancing.session(one, 45_000, 44) == SessionBound(Life.REBALANCING, 45)
+    assert rebalancing.session(one, 45_000, 44) == SessionBound(Liveness.REBALANCING, 45)
     over = rebalancing.step(group("Stable", one), 42)
-    assert over.session(one, 45_000, 43) == SessionBound(Life.COUNTING, 44)
+    assert over.session(one, 45_000, 43) == SessionBound(Liveness.COUNTING, 44)
     # The consumer protocol has no such thing.
     state = group("Reconciling", one, kind="consumer")
-    assert ObservedMembers().step(state, 0).step(state, 40).session(one, 45_000, 44) == SessionBound(Life.COUNTING, 1)
+    assert ObservedMembers().step(state, 0).step(state, 40).session(one, 45_000, 44) == SessionBound(
+        Liveness.COUNTING, 1
+    )
 
 
 def test_bound_of_a_static_member_counts_from_its_leaving() -> None:
@@ -362,7 +366,7 @@ def test_bound_of_a_static_member_counts_from_its_leaving() -> None:
     watched = ObservedMembers().step(group("Stable", here, kind="consumer"), 0)
     for now in (40.0, 50.0):
         watched = watched.step(group("Reconciling", left, kind="consumer"), now)
-    assert watched.session(left, 45_000, 50) == SessionBound(Life.COUNTING, 35)
+    assert watched.session(left, 45_000, 50) == SessionBound(Liveness.COUNTING, 35)
 
 
 E5, E6, UNKNOWN = GroupVersion("consumer", 5), GroupVersion("consumer", 6), GroupVersion("consumer", None)

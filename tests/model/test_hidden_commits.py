@@ -9,7 +9,7 @@ import pytest
 from kgroup.groups.lag.checks import LagBounds, check, check_hidden
 from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Sight, total_lag
+from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Observation, total_lag
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.hidden_commits import Hidden, hidden_notes, hidden_words
 
@@ -68,5 +68,5 @@ def test_no_bound_holds(hidden: tuple[tuple[str, int], ...] | None) -> None:
     assert [violation.known for violation in check_hidden(partly)] == [False]
     assert (total_lag(GROUP), total_lag(group)) == (0, None)
     for condition in (LagAtMost(1000), LagTimeBelow(60.0)):
-        assert condition.judge(Sight("svc", GROUP, NOW_MS)).holds
-        assert not condition.judge(Sight("svc", group, NOW_MS)).holds
+        assert condition.judge(Observation("svc", GROUP, NOW_MS)).holds
+        assert not condition.judge(Observation("svc", group, NOW_MS)).holds

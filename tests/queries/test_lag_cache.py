@@ -9,7 +9,7 @@ import pytest
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.groups.lag.from_log import whole_since
 from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberWritten, ScannedRange, TransactionEnd
-from kgroup.queries.lag_cache import join
+from kgroup.queries.lag_cache import merge_logs
 
 LONG_AGO_MS = -1
 
@@ -35,7 +35,7 @@ def log(events: Sequence[Event], start: int, end: int, **other: object) -> Group
 
 def joined(before: GroupLog, now: GroupLog, floor: int | None = None, since_ms: int = LONG_AGO_MS) -> GroupLog:
     """The two, where there is no gap."""
-    found = join(before, now, before.reach.end if floor is None else floor, since_ms)
+    found = merge_logs(before, now, before.reach.end if floor is None else floor, since_ms)
     assert found is not None
     return found
 
@@ -75,7 +75,7 @@ def test_what_was_read_twice_counts_once_and_as_it_is_now() -> None:
 
 @pytest.mark.parametrize("now", [log([], 7, 9), log([], 0, 3)], ids=["not back to the floor", "the log was cut off"])
 def test_a_gap_is_not_joined(now: GroupLog) -> None:
-    assert join(log([commit(3)], 0, 5), now, 5, LONG_AGO_MS) is None
+    assert merge_logs(log([commit(3)], 0, 5), now, 5, LONG_AGO_MS) is None
 
 
 def test_what_is_old_is_forgotten_but_for_the_newest_of_each() -> None:

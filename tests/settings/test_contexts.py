@@ -194,7 +194,7 @@ def test_use_remembers_and_never_writes_the_user_s_file(write: Callable[[str], P
     first = use(run(), "prod")
     second = use(run(), "staging")
     assert [outcome.data[0].document()["previous"] for outcome in (first, second)] == [None, "prod"]
-    assert contexts.remembered() == "staging"
+    assert contexts.load_choice() == "staging"
     assert path.read_bytes() == before
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["context"]
     assert stat.S_IMODE((tmp_path / "state" / "context").stat().st_mode) == 0o600
@@ -206,7 +206,7 @@ def test_use_of_an_unknown_context_changes_nothing(write: Callable[[str], Path])
     with pytest.raises(NotFound) as raised:
         use(run(), "stagin")
     assert raised.value.details == ("Near: staging",)
-    assert contexts.remembered() == "prod"
+    assert contexts.load_choice() == "prod"
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from kgroup.settings.keys import (
     EXCLUSIVE,
     FILE_KEYS,
     HONOURED,
+    IGNORED,
     KAFKA_PYTHON_ARGUMENTS,
     ONLY_VALUES,
-    UNCONCERNED,
-    UNUSABLE,
+    UNSUPPORTED,
 )
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
@@ -305,7 +305,7 @@ def test_warnings(case: str) -> None:
 
 
 def test_no_key_stands_in_two_tables() -> None:
-    tables = (HONOURED, UNUSABLE.keys(), ONLY_VALUES.keys(), UNCONCERNED, ALIASES.keys())
+    tables = (HONOURED, UNSUPPORTED.keys(), ONLY_VALUES.keys(), IGNORED, ALIASES.keys())
     seen: set[str] = set()
     for table in tables:
         assert not seen & set(table)

@@ -20,7 +20,7 @@ from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.jvm import QUICK_FLAGS
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
-from kgroup.support.file_lock import exclusive
+from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import find_java
 from tests.support.command_line import QuietReporter
 from tests.support.places import DATA
@@ -38,7 +38,7 @@ def class_path(kafka: Distribution) -> str:
     broker = next(each for each in sandbox_manifest().artifacts if each.module.startswith("kafka_2."))
     manifest = Manifest((broker, *of_clients.artifacts))
     jars = cache_directory() / f"kafka-{manifest.kafka_version}" / "clients"
-    with exclusive(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
+    with exclusive_lock(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
         if not are_whole(manifest, jars):
             fetch(manifest, jars, Ivy(find_java(), ivy_jar(), ivy_settings()), QuietReporter())
     return ":".join(map(str, (*kafka.classpath, *of_clients.paths(jars))))

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kgroup.support.quoting import join, quote, to_apply
+from kgroup.support.quoting import execute_command, join, quote
 
 NAMES = [
     "plain",
@@ -41,8 +41,8 @@ def test_half_a_character_is_no_crash() -> None:
 
 
 def test_names_behind_two_dashes_stay_names() -> None:
-    assert to_apply(["kgroup", "delete", "--", "--execute"]) == "kgroup delete --execute -- --execute"
-    assert to_apply(["kgroup", "delete", "a", "--dry-run"]) == "kgroup delete a --execute"
-    assert to_apply(["kgroup", "delete", "--execute", "--", "-x"], "--partial") == (
+    assert execute_command(["kgroup", "delete", "--", "--execute"]) == "kgroup delete --execute -- --execute"
+    assert execute_command(["kgroup", "delete", "a", "--dry-run"]) == "kgroup delete a --execute"
+    assert execute_command(["kgroup", "delete", "--execute", "--", "-x"], "--partial") == (
         "kgroup delete --partial --execute -- -x"
     )

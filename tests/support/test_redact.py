@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from kgroup.settings.model import Setting, Settings
-from kgroup.support.redact import HIDDEN, LOGGERS, close_debug_log, is_secret, open_debug_log, redact, tells_secret
+from kgroup.support.redact import HIDDEN, LOGGERS, close_debug_log, contains_secret, is_secret, open_debug_log, redact
 
 SECRET = "p@ss wörd'\\"
 
@@ -152,4 +152,4 @@ def test_the_debug_log_follows_no_link(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_that_tells_a_secret(command: str, tells: bool) -> None:
-    assert tells_secret(command, {"my-own-key", "abc"}) is tells
+    assert contains_secret(command, {"my-own-key", "abc"}) is tells

@@ -17,7 +17,7 @@ from kgroup.model.groups import Coordinator, Group
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe import outcome
 from kgroup.output.pages.describe_records import DescribePart
-from kgroup.output.watch.request import Look
+from kgroup.output.watch.request import Refresh
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import AuthenticationFailed, Unreachable
@@ -60,7 +60,7 @@ def main(script: list[str], flags: list[str]) -> None:
     """Run the command line with looks of this kind."""
 
     @contextmanager
-    def opened(run: Invocation, *_: Any) -> Iterator[Look]:
+    def opened(run: Invocation, *_: Any) -> Iterator[Refresh]:
         yield Looks(script, run)
 
     setattr(describe, "_opened", opened)  # noqa: B010 - mypy sees another signature

@@ -22,7 +22,7 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
 from kgroup.catchup.ledger.view import LedgerView, no_plan, refuse_overlap
 from kgroup.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState, RunnerEpoch, StateRecord
-from kgroup.cluster.reader.committed import PATIENCE_S, SettledReader
+from kgroup.cluster.reader.committed import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 
@@ -77,7 +77,7 @@ class Ledger:
         self.topic = topic
         self._config = config
         self._timeout_s = timeout_s
-        self._reader = SettledReader(config, topic, timeout_s=timeout_s, on_wait=on_wait)
+        self._reader = CommittedReader(config, topic, timeout_s=timeout_s, on_wait=on_wait)
         self._reading = threading.Lock()
         self._ready: dict[str, Future[Transactions | None]] = {}
         self._looked: Future[LedgerTopic | None] | None = None

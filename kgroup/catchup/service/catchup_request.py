@@ -13,7 +13,7 @@ from kgroup.support.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GapOptions:
     """Which part of the gap to catch up."""
 
     topic: list[str] | None = None
@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
+class SafetyOptions:
     """Whether to execute, and under which conditions."""
 
     execute: bool = False
@@ -83,7 +83,7 @@ class Care:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ExecuteOptions:
     """Whether to execute."""
 
     execute: bool = False
@@ -96,7 +96,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerOptions:
     """Which ledger."""
 
     ledger_topic: str | None = None

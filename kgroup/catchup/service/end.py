@@ -13,11 +13,11 @@ from kgroup.catchup.ending import Cancellation
 from kgroup.catchup.model import Place, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import found_plan, in_full, listed, running_plan
-from kgroup.catchup.service.show import PlanRow, commands, going_on, state_outcome
-from kgroup.catchup.service.start_outcome import half_released, released_text
-from kgroup.catchup.steps import Close, Decision, Nothing, Refuse, Situation
-from kgroup.catchup.verification import prove
+from kgroup.catchup.service.lookup import find_plan, list_plans, running_plan, with_connection_flags
+from kgroup.catchup.service.show import PlanRow, commands, resume_text, state_outcome
+from kgroup.catchup.service.start_outcome import explain_partial_release, released_text
+from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse, Situation
+from kgroup.catchup.verification import verify
 from kgroup.model.blocks import Screen, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -26,8 +26,8 @@ from kgroup.output.pages.catchup_plans import list_records, list_screen, release
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
-from kgroup.support.quoting import to_apply
-from kgroup.support.signals import put_off
+from kgroup.support.quoting import execute_command
+from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
 
@@ -74,14 +74,14 @@ def cancel_outcome(
     def decide(now: Situation) -> Decision:
         return decisions.cancel(now, accepted, give_up=give_up)
 
-    found = found_plan(run, engine, text, finished=True)
+    found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     # First without fencing: a refused cancel must not end a replay.
     would = engine.would(found, decide, assumed)
-    if isinstance(would, Refuse) or not execute or isinstance(would, Nothing):
-        refusal = in_full(run, would.error) if isinstance(would, Refuse) else None
+    if isinstance(would, Refuse) or not execute or isinstance(would, AlreadyDone):
+        refusal = with_connection_flags(run, would.error) if isinstance(would, Refuse) else None
         return _ending(run, engine, Cancellation(_state(engine, found), would, refusal, executed=False))
-    with put_off(), engine.take_over(found) as runner:
+    with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
         found = runner.found
@@ -95,7 +95,7 @@ def _ending(run: Invocation, engine: CatchupEngine, ending: Cancellation) -> Out
     errors = (RowError.of(ending.refusal, group=ending.state.found.plan.group),) if ending.refusal else ()
     return Outcome(
         data=(_EndingRow(ending),),
-        screen=lambda: ended_screen(ending, to_apply(run.typed)),
+        screen=lambda: ended_screen(ending, execute_command(run.typed)),
         records=lambda: ended_records(ending),
         cluster=engine.cluster.ref,
         errors=errors,
@@ -112,10 +112,10 @@ def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: 
     """End a replay, from any machine; it can be resumed."""
     found = running_plan(run, engine, text)
     if execute and found.state.state.is_open:
-        with put_off():
+        with defer_signals():
             run.result.touched = None
             found = engine.stop(found)
-        run.reporter.event("STOPPED", f"{found.plan.id}: {going_on(run, engine, found)}")
+        run.reporter.event("STOPPED", f"{found.plan.id}: {resume_text(run, engine, found)}")
         return state_outcome(run, engine, _state(engine, found), executed=True)
     if not found.state.state.is_open:
         run.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")
@@ -124,7 +124,7 @@ def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: 
         return outcome
     lines = (
         "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:",
-        f"  {to_apply(run.typed)}",
+        f"  {execute_command(run.typed)}",
     )
     return with_lines(outcome, lines)
 
@@ -139,7 +139,7 @@ def release_outcome(
     run: Invocation, engine: CatchupEngine, text: str, assume: Sequence[str], *, execute: bool
 ) -> Outcome:
     """Resume the release of a plan whose start was interrupted, until its group may start."""
-    found = found_plan(run, engine, text)
+    found = find_plan(run, engine, text)
     assumed = parse_assumed(assume, found)
     if found.state.state is PlanState.RELEASED:
         run.reporter.note(f"{found.plan.id} is released already")
@@ -147,13 +147,13 @@ def release_outcome(
     would = engine.would(found, decisions.resume, assumed)
     if isinstance(would, Refuse) or not execute:
         refusal = refusal_of(would)
-        return _going_on(run, engine, found, None if refusal is None else in_full(run, refusal))
-    with put_off(), engine.take_over(found) as runner:
+        return _going_on(run, engine, found, None if refusal is None else with_connection_flags(run, refusal))
+    with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
-        with half_released(run, runner):
+        with explain_partial_release(run, runner):
             found = engine.go_on(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
-    state = VerifiedPlan(found, prove(found), utc_ms())
+    state = VerifiedPlan(found, verify(found), utc_ms())
     return Outcome(
         data=(PlanRow(state),),
         screen=lambda: released_screen(state, commands(run, found)),
@@ -177,7 +177,7 @@ def refusal_of(would: Decision) -> KgroupError | None:
 def _going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refusal: KgroupError | None) -> Outcome:
     outcome = state_outcome(run, engine, _state(engine, found))
     if refusal is None:
-        return with_lines(outcome, ("Nothing was changed. To release the rest:", f"  {to_apply(run.typed)}"))
+        return with_lines(outcome, ("Nothing was changed. To release the rest:", f"  {execute_command(run.typed)}"))
     error = RowError.of(refusal, group=found.plan.group)
     return replace(with_lines(outcome, ("Nothing was changed.",)), errors=(error,), decided=error.exit_code)
 
@@ -185,14 +185,14 @@ def _going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refus
 def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> Outcome:
     """Prune finished plans: the named ones, or all."""
     if texts:
-        chosen = [found_plan(run, engine, text, finished=True) for text in texts]
+        chosen = [find_plan(run, engine, text, finished=True) for text in texts]
     else:
-        chosen = [found for found in listed(run, engine).plans if not found.state.state.is_open]
+        chosen = [found for found in list_plans(run, engine).plans if not found.state.state.is_open]
     if not chosen:
         run.reporter.note("no plan is finished: nothing to do")
     errors: tuple[RowError, ...] = ()
     if execute and chosen:
-        with put_off():
+        with defer_signals():
             run.result.touched = None
             done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=utc_ms())
         errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
@@ -202,7 +202,7 @@ def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], 
             for found in chosen
             if found.state.state.is_open
         )
-    states = [VerifiedPlan(found, prove(found), utc_ms()) for found in chosen]
+    states = [VerifiedPlan(found, verify(found), utc_ms()) for found in chosen]
     failed = len(errors)
 
     def screen() -> Screen:
@@ -210,7 +210,7 @@ def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], 
             return Screen(())
         word = "DONE" if execute else "PLAN"
         title = Title(f"{word}  forget {plural(len(states) - (failed if execute else 0), 'finished plan')}")
-        lines = ("Done.",) if execute else ("Nothing was changed. To do it:", f"  {to_apply(run.typed)}")
+        lines = ("Done.",) if execute else ("Nothing was changed. To do it:", f"  {execute_command(run.typed)}")
         return Screen((title, *list_screen(states, verbose=True).blocks[1:], Text(lines)))
 
     code = ExitCode.DONE

@@ -15,23 +15,23 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import CatchupPlan, Delivery, Place, PlanSnapshot, PlanState
-from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, set_back
+from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, find_rewinds
 from kgroup.catchup.service.read_gap import log_starts, topic_ids
 from kgroup.catchup.service.release import (
     StateWriter,
-    carry_out,
     check,
+    commit_moves,
+    exclusive_membership,
     group_of,
-    hold,
     move_back,
     read_history,
     release,
 )
 from kgroup.catchup.steps import (
+    AlreadyDone,
     Close,
     Decision,
     MoveBack,
-    Nothing,
     Refuse,
     Release,
     Replay,
@@ -39,10 +39,10 @@ from kgroup.catchup.steps import (
     Wait,
     WriteReleased,
 )
-from kgroup.catchup.verification import ChunkResult, Verification, dispute, prove
+from kgroup.catchup.verification import ChunkResult, Verification, contradiction_note, verify
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.membership.requests import INSTANCE_ID
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -57,7 +57,7 @@ SIGNED_OFF = 0
 _WITHOUT_HOLDING = ("not-empty", "foreign-owner")
 """Other clients are members of the group: a decision is possible, but no offset is moved."""
 
-_MEMBERS = Want(offsets=False, logs=False, generation_budget_s=0)
+_MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 
 Decide = Callable[[Situation], Decision]
 
@@ -141,7 +141,7 @@ class CatchupEngine:
         """Bring a plan to ``released``, also after an interrupted release; ``assumed`` is from ``--assume``.
 
         ``as_planned``: only if its group still has the type of the plan. Raises Refused with the reason of
-        ``decisions.resume`` or of ``hold``; Unreachable [outcome-unknown].
+        ``decisions.resume`` or of ``exclusive_membership``; Unreachable [outcome-unknown].
         """
         found = runner.found
         if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
@@ -206,7 +206,7 @@ class CatchupEngine:
 
         If the results contradict each other, the plan stays open with the reason: no later run may verify it.
         """
-        note = dispute(proof)
+        note = contradiction_note(proof)
         if note is not None and note != runner.found.state.note:
             self._states(runner).write(runner.found.state.state, note=note)
         if proof.undelivered or note is not None:
@@ -225,7 +225,7 @@ class CatchupEngine:
         starts: Mapping[Place, int] = {}
         with suppress(KgroupError):
             starts = log_starts(self.cluster, [item.place for item in plan.ranges])
-        return prove(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
+        return verify(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
 
     def since(self, found: PlanSnapshot) -> CommitsSinceRelease:
         """What happened to a group's offsets since its release."""
@@ -237,7 +237,7 @@ class CatchupEngine:
         except KgroupError as error:
             return CommitsSinceRelease(unread=error.message)
         compacted = "some of it is compacted away" if history.compacted else None
-        return CommitsSinceRelease(set_back(plan, history), history.unread or compacted)
+        return CommitsSinceRelease(find_rewinds(plan, history), history.unread or compacted)
 
     def _moved(
         self, runner: Runner, decide: Decide, assumed: Mapping[Place, bool], *, as_planned: bool = False
@@ -248,7 +248,7 @@ class CatchupEngine:
         offsets are executed. The member of an interrupted run is removed in any case.
         """
         found, inside = runner.found, False
-        holding = hold(self.cluster, found.plan, as_planned=as_planned)
+        holding = exclusive_membership(self.cluster, found.plan, as_planned=as_planned)
         try:
             with holding:
                 inside = True
@@ -332,7 +332,7 @@ class CatchupEngine:
             evidence,
             committed,
             live,
-            set_back=set_back(plan, history),
+            set_back=find_rewinds(plan, history),
             log_starts=log_starts(self.cluster, [item.place for item in plan.ranges]),
         )
 
@@ -377,13 +377,13 @@ class CatchupEngine:
                 if restores and holding is not None:
                     check(holding, restores)
                     runner.seen(self.now_ms())  # a run that the ledger has fenced must not commit
-                    carry_out(holding, restores)
+                    commit_moves(holding, restores)
                 states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:
                     raise refused
             case Wait(why=why):
                 raise Refused(why, hint="try again in a minute", code="open-transaction")
-            case Nothing() | Replay():
+            case AlreadyDone() | Replay():
                 pass
             case _:
                 raise AssertionError(f"{decision} without holding the group")

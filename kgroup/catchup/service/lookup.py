@@ -36,7 +36,7 @@ _SOON_S = 2.0
 
 
 @contextmanager
-def opened(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
+def open_engine(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
     """The cluster and its ledger, open within the block. Raises what connecting raises."""
 
     def on_wait(seconds: float) -> None:
@@ -55,11 +55,11 @@ def opened(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
         try:
             yield CatchupEngine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
         except KgroupError as error:
-            in_full(run, error)
+            with_connection_flags(run, error)
             raise
 
 
-def in_full(run: Invocation, error: E) -> E:
+def with_connection_flags(run: Invocation, error: E) -> E:
     """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
     if error.hint is not None:
         error.hint = with_connection(run, error.hint)
@@ -68,7 +68,7 @@ def in_full(run: Invocation, error: E) -> E:
 
 def with_connection(run: Invocation, text: str) -> str:
     """The text, with the connection and ledger options added to its ``kgroup catchup`` commands."""
-    more = run.command(*ledger_said(run)).removeprefix("kgroup")
+    more = run.command(*ledger_options(run)).removeprefix("kgroup")
 
     def whole(found: re.Match[str]) -> str:
         has_some = text.startswith(" -", found.end())  # the command was built with the options
@@ -77,12 +77,12 @@ def with_connection(run: Invocation, text: str) -> str:
     return _COMMAND.sub(whole, text)
 
 
-def ledger_said(run: Invocation) -> tuple[str, ...]:
+def ledger_options(run: Invocation) -> tuple[str, ...]:
     """``--ledger-topic`` and its value, if the user typed it."""
     return run.options.get("--ledger-topic", ())
 
 
-def listed(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
+def list_plans(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
     """All plans, for display; unreadable ones are reported. It waits ``patience_s`` for an open transaction."""
     listing = engine.ledger.list(patience_s=patience_s)
     if listing.hidden is not None:
@@ -93,24 +93,24 @@ def listed(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_
 
 
 def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnapshot:
-    """The plan to be stopped, as ``found_plan``, but without waiting for transactions of the plan's own workers.
+    """The plan to be stopped, as ``find_plan``, but without waiting for transactions of the plan's own workers.
 
     They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
-        found = _meant(engine, text, listed(run, engine, _SOON_S), finished=True)
+        found = _meant(engine, text, list_plans(run, engine, _SOON_S), finished=True)
         if found.state.state.is_open:
             return found
-    return found_plan(run, engine, text, finished=True)
+    return find_plan(run, engine, text, finished=True)
 
 
-def found_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
+def find_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
     """The plan with this id, or the plan of this group if there is only one.
 
     Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
     and UsageError if several plans match.
     """
-    return _meant(engine, text, listed(run, engine), finished=finished)
+    return _meant(engine, text, list_plans(run, engine), finished=finished)
 
 
 def _meant(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:

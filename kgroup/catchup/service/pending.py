@@ -23,7 +23,7 @@ from kgroup.support.units import plural
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.ledger import PlanListing
     from kgroup.catchup.plan_state import VerifiedPlan
-    from kgroup.catchup.unrecorded_releases import Unledgered
+    from kgroup.catchup.unrecorded_releases import UnrecordedRelease
     from kgroup.groups.change_plan import ChangePlan
     from kgroup.model.groups import Group
 
@@ -50,17 +50,17 @@ class LedgerReading:
     missing: str
     unknown: str | None = None
 
-    def unledgered(self, group: Group) -> tuple[Unledgered, ...]:
+    def unledgered(self, group: Group) -> tuple[UnrecordedRelease, ...]:
         """The releases that the group's commits show and the ledger does not contain."""
         # Imported here: very few groups have such a release.
-        from kgroup.catchup.unrecorded_releases import find_unledgered
+        from kgroup.catchup.unrecorded_releases import find_unrecorded_releases
 
         if self.listing is None:
-            return find_unledgered(group, lambda plan_id: False)
-        return find_unledgered(group, self.listing.knows, self.listing.plans)
+            return find_unrecorded_releases(group, lambda plan_id: False)
+        return find_unrecorded_releases(group, self.listing.knows, self.listing.plans)
 
 
-def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
+def read_ledger(run: Invocation, cluster: Cluster) -> LedgerReading:
     """The ledger's content for all groups; what cannot be read is reported as a note.
 
     Without a ledger it costs one request. Without DESCRIBE on the topic the broker does not show whether a ledger
@@ -76,7 +76,7 @@ def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
         # Imported here: very few groups have such a release.
         from kgroup.catchup.ledger.ledger import Ledger
         from kgroup.catchup.plan_state import VerifiedPlan
-        from kgroup.catchup.verification import prove
+        from kgroup.catchup.verification import verify
 
         settings = run.settings
         with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
@@ -92,14 +92,14 @@ def read_books(run: Invocation, cluster: Cluster) -> LedgerReading:
     now_ms = utc_ms()
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
-            found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, prove(plan), now_ms))
+            found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, verify(plan), now_ms))
     missing = f"the ledger {topic} does not have that plan"
     if listing.hidden is not None:
         missing = f"an open transaction hides a part of the ledger {topic}"
     return LedgerReading(found, listing, missing, why)
 
 
-def has_mark(group: Group) -> bool:
+def has_catchup_tag(group: Group) -> bool:
     """Whether a commit of the group has the tag of a catch-up; needs no request."""
     return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
 
@@ -109,7 +109,7 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
     names = frozenset(plan.concerned)
     if not names:
         return
-    books = read_books(run, cluster)
+    books = read_ledger(run, cluster)
     for name in sorted(names & books.open.keys()):
         for state in books.open[name]:
             plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
@@ -118,7 +118,7 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
                 f"this changes; see  {run.command('catchup', 'show', plan_id)}"
             )
     for group in plan.groups:
-        if group.name in names and has_mark(group):
+        if group.name in names and has_catchup_tag(group):
             for row in books.unledgered(group):
                 run.reporter.warn(
                     f"{group.name} may have a pending catch-up ({row.text}): {books.missing}, and only the group's "
@@ -152,25 +152,25 @@ class PendingCatchups:
     @classmethod
     def read(cls, run: Invocation, books: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
         """Compute it for all groups at once. ``on_page``: the page has a place for it."""
-        lost = {group.name: rows for group in groups if has_mark(group) and (rows := books.unledgered(group))}
+        lost = {group.name: rows for group in groups if has_catchup_tag(group) and (rows := books.unledgered(group))}
         plans, unknown = books.open, books.unknown
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: very few groups have such a release.
-        from kgroup.catchup.plan_state import owed_documents, owed_lines
+        from kgroup.catchup.plan_state import pending_documents, pending_lines
 
         names = {*plans, *lost}
         if run.format in (Format.JSON, Format.YAML):
             return cls(
                 owing={
-                    name: [*owed_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
+                    name: [*pending_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
                     for name in names
                 },
                 unknown=unknown,
             )
         lines = {
             name: [
-                *owed_lines(plans.get(name, ())),
+                *pending_lines(plans.get(name, ())),
                 *(
                     f"maybe {row.text}: {books.missing}; see  {run.command('catchup', 'start', name)}"
                     for row in lost.get(name, ())
@@ -199,5 +199,5 @@ class PendingCatchupsCache:
         """The pending catch-ups, from the ledger as last read; it is read again after ``_EVERY_S``."""
         now_s = time.monotonic()
         if self._read is None or now_s - self._read[0] >= _EVERY_S:
-            self._read = (now_s, read_books(run, cluster))
+            self._read = (now_s, read_ledger(run, cluster))
         return PendingCatchups.read(run, self._read[1], groups, on_page=on_page)

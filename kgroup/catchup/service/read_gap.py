@@ -50,7 +50,7 @@ class GapInput:
         return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
-def look(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -> GapInput:
+def read_gap(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -> GapInput:
     """The gap now. ``group`` is None, or ignored, if ranges are named.
 
     Raises what requests to the cluster raise; an error of one partition is a row of the gap.

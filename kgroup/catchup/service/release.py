@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kgroup.catchup.model import CatchupPlan, Place, PlanState, RunnerEpoch, StateRecord
-from kgroup.catchup.offset_moves import at_end
+from kgroup.catchup.offset_moves import release_commit
 from kgroup.catchup.release_evidence import GroupCommit, ReleaseHistory
 from kgroup.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
@@ -79,7 +79,7 @@ class StateWriter:
 def first_release(plan: CatchupPlan, epoch: int) -> Release:
     """The first release of a plan: each partition from its commit to its end."""
     return Release(
-        tuple(OffsetMove(*item.place, item.before, (at_end(plan, item, epoch),)) for item in plan.ranges), None
+        tuple(OffsetMove(*item.place, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges), None
     )
 
 
@@ -88,11 +88,13 @@ def release_plan(cluster: ChangingCluster, plan: CatchupPlan, states: StateWrite
 
     Raises as ``ChangingCluster.hold`` and ``release``.
     """
-    with hold(cluster, plan) as holding:
+    with exclusive_membership(cluster, plan) as holding:
         release(cluster, holding, first_release(plan, states.epoch), states)
 
 
-def hold(cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True) -> ExclusiveMembership:
+def exclusive_membership(
+    cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True
+) -> ExclusiveMembership:
     """Exclusive membership of the plan's group, as a block: no other client can move its offsets or read as its member.
 
     ``as_planned`` is whether the group must have the type that it had when the plan was made. A resume passes False,
@@ -130,7 +132,7 @@ def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter)
 
 def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
-    found = standing(holding)
+    found = fetch_commits(holding)
     moved = [(move, found.get(move.place)) for move in moves if found.get(move.place) != move.stands]
     if not moved:
         return
@@ -153,14 +155,14 @@ def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
 
 def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
     try:
-        carry_out(holding, moves)
+        commit_moves(holding, moves)
     except Refused as error:
         if error.code == "moved-since":  # moved by another kgroup run, if one has taken over
             states.again()
         raise
 
 
-def carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
+def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Commit, each partition's commits one after the other, and read the result back. Raises as ``release``."""
     moves = tuple(moves)
     holding.alone()
@@ -169,14 +171,14 @@ def carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None
         for place, error in holding.commit(wanted).items():
             if error is not None:
                 raise _at(place, error)
-    found = standing(holding)
+    found = fetch_commits(holding)
     for move in moves:
         now = found.get(move.place)
         if now != move.commits[-1]:
             raise now if isinstance(now, KgroupError) else _overwritten(holding.group, move, now)
 
 
-def standing(holding: ExclusiveMembership) -> Mapping[Place, Commit | KgroupError]:
+def fetch_commits(holding: ExclusiveMembership) -> Mapping[Place, Commit | KgroupError]:
     """The current commits; a KgroupError for a partition with a pending transactional commit."""
     return holding.committed()
 

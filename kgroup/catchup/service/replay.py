@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.buckets import as_chunk, begun, numbers, reading, with_buckets
+from kgroup.catchup.buckets import as_chunk, buckets_with_progress, numbers, reading, with_buckets
 from kgroup.catchup.buckets import unfinished as unfinished_buckets
-from kgroup.catchup.chunks import RateLimit, deal
-from kgroup.catchup.delivered import touched, unfinished
+from kgroup.catchup.chunks import RateLimit, assign_to_tasks
+from kgroup.catchup.delivered import started_chunks, unfinished
 from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
@@ -143,7 +143,7 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
     differs = wanted.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or wanted.order not in (None, known.order) or (wanted.latest and not known.buckets):
         kept = {name: text for name, text in known.options.items() if wanted.sink is None or name in _KEPT}
-        if not any(touched(plan, found.progress)) and not any(begun(plan, found.progress)):
+        if not any(started_chunks(plan, found.progress)) and not any(buckets_with_progress(plan, found.progress)):
             latest = wanted.latest or known.buckets > 0
             options = {**kept, **(wanted.options or {})}
             sink, order = wanted.sink or known.sink, wanted.order or known.order
@@ -182,7 +182,9 @@ def _new(plan: CatchupPlan, sink: str, options: dict[str, str], wanted: ReplayOp
             raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
         made = with_buckets(plan, sink, options, parallelism=wanted.at_once, rate=wanted.rate)
         return replace(made, tuning=tuning)
-    return Delivery(sink, order, deal(plan.ranges, plan.chunks, order, wanted.at_once), options, tuning=tuning)
+    return Delivery(
+        sink, order, assign_to_tasks(plan.ranges, plan.chunks, order, wanted.at_once), options, tuning=tuning
+    )
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:
@@ -220,7 +222,7 @@ def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
     return None if text == NO_RATE else parse_rate(text)
 
 
-def specs(
+def task_specs(
     found: PlanSnapshot,
     delivery: Delivery,
     wanted: ReplayOptions,

@@ -23,7 +23,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class To:
+class SinkOptions:
     """Where the records are delivered: the options ``--to-...``."""
 
     to_topic: str | None = None
@@ -82,7 +82,7 @@ class To:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class SpeedOptions:
     """The order, the parallelism, the speed, and the handling of refused records."""
 
     order: Order | None = None
@@ -98,7 +98,7 @@ class Speed:
     spark_log: bool = False
     report: Path | None = None
 
-    def wanted(self, to: To) -> ReplayOptions:
+    def wanted(self, to: SinkOptions) -> ReplayOptions:
         """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:
@@ -125,7 +125,7 @@ class Speed:
             tuning, sink=sink, options=options, order=self.order, spark=settings, latest=to.latest_per_key
         )
 
-    def check_released_only(self, to: To) -> None:
+    def check_released_only(self, to: SinkOptions) -> None:
         """Raise UsageError for replay options given with ``--release-only``, which would ignore them."""
         for said in (to, self):
             for field in fields(said):

@@ -24,9 +24,9 @@ from kgroup.catchup.service.replay import (
     ReplayRun,
     by_key,
     delivery_of,
-    specs,
+    task_specs,
 )
-from kgroup.catchup.service.show import PlanRow, commands, going_on, stopped_text
+from kgroup.catchup.service.show import PlanRow, commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
     SinkFinding,
     check_dead_letters,
@@ -39,12 +39,12 @@ from kgroup.catchup.service.target_losses import TargetLoss
 from kgroup.catchup.service.target_topic import (
     check_target_topic,
     errors_of,
-    few,
+    first_ranges,
     freeze_dead_letters,
     missing_dead_letters,
+    report_loss,
     target_differs,
     target_of,
-    tell_of_loss,
 )
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
@@ -55,14 +55,14 @@ from kgroup.catchup.spark.job import TaskEnvelope, Through
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.verification import dispute
+from kgroup.catchup.verification import contradiction_note
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import ProgressPart
-from kgroup.output.pages.catchup_plans import list_records, proof_screen
+from kgroup.output.pages.catchup_plans import list_records, verification_screen
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
@@ -76,7 +76,7 @@ _STARTING = "Spark is starting"
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class ReplayChecks:
     """Whether the replay can run: the setup of Spark, and findings about the sink."""
 
     ready: DriverSetup
@@ -111,14 +111,14 @@ class Fit:
                 run.reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
 
 
-def fit(
+def check_replay(
     run: Invocation,
     wanted: ReplayOptions,
     ranges: tuple[GapRange, ...],
     replay_s: float | None = None,
     *,
     ledger: str | None = None,
-) -> Fit:
+) -> ReplayChecks:
     """Check Spark and the sink, without changes; ``ledger`` is the ledger's topic, which is no valid sink.
 
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
@@ -155,7 +155,7 @@ def fit(
         found.append(SinkFinding(RiskLevel.READ, "--where is looked at by Spark at --execute, before anything moves"))
     if dead := options.get(DEAD_LETTERS):
         found += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
-    return Fit(ready, tuple(found))
+    return ReplayChecks(ready, tuple(found))
 
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
@@ -189,7 +189,7 @@ def where_of(wanted: ReplayOptions) -> str | None:
 
 
 @contextmanager
-def spark(
+def spark_session(
     run: Invocation, wanted: ReplayOptions, ready: DriverSetup, *, log: bool, needed: bool = True
 ) -> Iterator[DriverSession | None]:
     """Spark, started in the background, so that the release does not wait for it. None: nothing to replay."""
@@ -202,7 +202,7 @@ def spark(
         yield session
 
 
-def tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions) -> None:
+def rehearse(run: Invocation, session: DriverSession | None, wanted: ReplayOptions) -> None:
     """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
 
     Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
@@ -217,7 +217,7 @@ def tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions)
         to_spark.rehearse(session.sql(), wanted.options or {})
 
 
-def replayed(
+def replay(
     run: Invocation,
     engine: CatchupEngine,
     runner: Runner,
@@ -240,7 +240,7 @@ def replayed(
         loss = check_target_topic(run, engine, runner)
         found = runner.found
         if loss is not None:
-            tell_of_loss(run, found, loss)
+            report_loss(run, found, loss)
         if loss is not None and (loss.blocked or not loss.exists or session is None):
             return _proved(run, engine, runner, ReplayResult((), (), (), 0.0), report, loss)
         came = _worked(run, engine, runner, session, wanted.with_kept(delivery), found.delivery or delivery)
@@ -271,7 +271,7 @@ def _worked(
 ) -> ReplayResult:
     """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
     found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
-    tasks = specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
+    tasks = task_specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(found.plan)
@@ -355,12 +355,12 @@ def _proved(
         if loss is not None:
             # The counts of this run no longer match the ledger.
             came = replace(came, counted=())
-            tell_of_loss(run, found, loss)
+            report_loss(run, found, loss)
     since = engine.since(found)
     proof = engine.proof(found, came.counted, since)
     sentences = [missing_dead_letters(run, engine, found)]
     if loss is not None and loss.blocked is not None:
-        sentences.append(f"{target_of(found.delivery)} has lost {few(loss.gone)}: {loss.why}")
+        sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
     known = "; ".join(proof.disputed)  # an earlier run may have written the same reason
     proof = replace(proof, disputed=(*proof.disputed, *(one for one in sentences if one and one not in known)))
     if since.unread is not None:
@@ -394,7 +394,7 @@ def _proved(
         _write_report(report, state, came)
     return Outcome(
         data=(PlanRow(state),),
-        screen=lambda: proof_screen(state, came.took_s, untouched=since.unread is None),
+        screen=lambda: verification_screen(state, came.took_s, untouched=since.unread is None),
         records=lambda: list_records([state]),
         cluster=engine.cluster.ref,
         errors=errors,
@@ -414,11 +414,11 @@ def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: Targ
         where = f"{first.topic}:{first.partition} [{first.start}, {first.end})"
         more = f" and {len(proof.lost) - 1} more ranges" if len(proof.lost) > 1 else ""
         run.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
-    elif not proof.undelivered and (why := dispute(proof)) is not None:
+    elif not proof.undelivered and (why := contradiction_note(proof)) is not None:
         run.reporter.event("DISPUTED", f"{plan_id}  {why}; kgroup catchup cancel {plan_id} --give-up closes it")
     else:
         left = plural(sum(row.offsets for row in proof.undelivered), "offset")
-        following = going_on(run, engine, state.found).removeprefix("nothing is lost; ")
+        following = resume_text(run, engine, state.found).removeprefix("nothing is lost; ")
         run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
 
 

@@ -11,9 +11,9 @@ from kgroup.catchup.documents import plan_document
 from kgroup.catchup.model import PlanSnapshot
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import found_plan, ledger_said, listed
+from kgroup.catchup.service.lookup import find_plan, ledger_options, list_plans
 from kgroup.catchup.unrecorded_releases import range_words
-from kgroup.catchup.verification import prove
+from kgroup.catchup.verification import verify
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_plans import list_records, list_screen, show_screen
 from kgroup.settings.invocation import Invocation
@@ -42,7 +42,7 @@ def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
     plan_id = found.plan.id
     where = () if found.delivery is not None else ("--to-topic", "TOPIC")
 
-    ledger = ledger_said(run)
+    ledger = ledger_options(run)
 
     def typed(*words: str) -> str:
         return run.command("catchup", *words, *ledger, "--execute")
@@ -56,7 +56,7 @@ def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
     )
 
 
-def going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str:
+def resume_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str:
     """``nothing is lost; to go on: ...``, or how to end the plan if its undelivered records are gone."""
     if (gone := sources_gone(engine, found)) is not None:
         return f"{gone.message}; to end it: {commands(run, found).give_up}"
@@ -82,7 +82,7 @@ def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, wh
     If the ledger was lost, it shows instead how to deliver the undelivered ranges with a new plan.
     """
     plan = found.plan
-    resume = f"{plan.id}: {why or going_on(run, engine, found)}"
+    resume = f"{plan.id}: {why or resume_text(run, engine, found)}"
     try:
         listing = engine.ledger.list(patience_s=_PATIENCE_S)
     except KgroupError:  # a ledger that cannot be read now may still exist
@@ -91,7 +91,14 @@ def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, wh
         return resume
     topic = found.delivery.options.get("topic", "TOPIC") if found.delivery is not None else "TOPIC"
     sink = ("--to-topic", topic)
-    words = ("catchup", "start", *range_words(undelivered(plan, found.progress)), *sink, *ledger_said(run), "--execute")
+    words = (
+        "catchup",
+        "start",
+        *range_words(undelivered(plan, found.progress)),
+        *sink,
+        *ledger_options(run),
+        "--execute",
+    )
     return (
         f"{plan.id}: the ledger {engine.ledger.topic} does not have it any more, so nobody can go on with it; what was "
         f"not delivered when this run began is delivered, possibly again, by:  {run.command(*words)}"
@@ -105,15 +112,15 @@ def _said_each_time(run: Invocation) -> Iterator[str]:
             yield from words
 
 
-def followed(run: Invocation, engine: CatchupEngine, text: str) -> str:
+def follow_replay(run: Invocation, engine: CatchupEngine, text: str) -> str:
     """Report the progress of a plan's replay, at each change, until no runner works on it; returns the plan id.
 
-    The id is returned because the group may have several plans then. Raises as ``found_plan`` and ``Ledger.read``.
+    The id is returned because the group may have several plans then. Raises as ``find_plan`` and ``Ledger.read``.
     """
-    found = found_plan(run, engine, text, finished=True)
+    found = find_plan(run, engine, text, finished=True)
     said = ""
     while True:
-        state = VerifiedPlan(found, prove(found), utc_ms())
+        state = VerifiedPlan(found, verify(found), utc_ms())
         line = f"{found.plan.id}  {state.word}  {state.done_text}"
         if line != said:
             run.reporter.event("REPLAY", line)
@@ -128,8 +135,8 @@ def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], 
     """All plans, or those of some groups."""
     at_ms = utc_ms()
     states = [
-        VerifiedPlan(found, prove(found), at_ms)
-        for found in listed(run, engine).plans
+        VerifiedPlan(found, verify(found), at_ms)
+        for found in list_plans(run, engine).plans
         if not groups or found.plan.group in groups
     ]
     states.sort(key=list_order)
@@ -146,7 +153,7 @@ def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], 
 
 def show_outcome(run: Invocation, engine: CatchupEngine, text: str, *, verbose: bool) -> Outcome:
     """One plan, including records that are lost now."""
-    found = found_plan(run, engine, text, finished=True)
+    found = find_plan(run, engine, text, finished=True)
     return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()), verbose=verbose)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanState
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import listed
+from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
@@ -152,7 +152,7 @@ def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
 
 def _warn_of_replays(run: Invocation, engine: CatchupEngine, entry: JournalEntry) -> None:
     """Warn about finished plans for the same change; overlapping open plans are refused elsewhere."""
-    for other in listed(run, engine).plans:
+    for other in list_plans(run, engine).plans:
         made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
         if made_of_it and other.state.state is PlanState.DONE:
             run.reporter.warn(f"{other.plan.id} has replayed what {entry.id} skipped already: it would come twice")

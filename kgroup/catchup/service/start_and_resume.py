@@ -15,29 +15,29 @@ from kgroup.catchup.model import Delivery, Order, Place, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.end import parse_assumed, refusal_of, with_lines
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import found_plan, in_full
+from kgroup.catchup.service.lookup import find_plan, with_connection_flags
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
-from kgroup.catchup.service.replay_run import Fit, fit, replayed, spark, tried, where_of
+from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session, where_of
 from kgroup.catchup.service.show import commands, state_outcome
 from kgroup.catchup.service.start_outcome import (
-    half_released,
-    may_start,
+    explain_partial_release,
     plan_outcome,
-    released,
+    release_group,
     released_outcome,
     released_text,
+    show_may_start,
 )
-from kgroup.catchup.service.start_plan import Intent, Planned, planned
+from kgroup.catchup.service.start_plan import Intent, Planned, plan_start
 from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.steps import Nothing
+from kgroup.catchup.steps import AlreadyDone
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
-from kgroup.support.quoting import join, to_apply
-from kgroup.support.signals import Terminated, put_off
+from kgroup.support.quoting import execute_command, join
+from kgroup.support.signals import Terminated, defer_signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +61,23 @@ def start_outcome(
         )
     if doing.execute:
         engine.ledger.expect(of_group(intent.group))
-    plan = planned(run, engine, intent)
-    fits: Fit | None = None
+    plan = plan_start(run, engine, intent)
+    fits: ReplayChecks | None = None
     if wanted.sink is not None and plan.gap.ranges:
         plan, fits = _fitted(run, engine, plan, wanted)
     if not (doing.execute and plan.possible):
         return plan_outcome(run, engine, plan, where=where_of(wanted), verbose=verbose)
     reason = intent.how.reason
     if fits is None:
-        with released(run, engine, plan, reason) as runner:
+        with release_group(run, engine, plan, reason) as runner:
             found = runner.found
         return released_outcome(run, engine, found, plan)
     with (
-        spark(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
-        released(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
+        spark_session(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
+        release_group(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
     ):
-        may_start(run, runner.found, plan)
-        outcome = replayed(run, engine, runner, session, wanted, doing.report)
+        show_may_start(run, runner.found, plan)
+        outcome = replay(run, engine, runner, session, wanted, doing.report)
     if not plan.errors:
         return outcome
     code = ExitCode.PARTLY if outcome.exit_code is ExitCode.DONE else outcome.exit_code
@@ -85,15 +85,17 @@ def start_outcome(
 
 
 def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: Planned) -> Planned:
-    """The plan, after Spark has accepted its options. Raises as ``tried``."""
-    tried(run, session, wanted)
+    """The plan, after Spark has accepted its options. Raises as ``rehearse``."""
+    rehearse(run, session, wanted)
     return plan
 
 
-def _fitted(run: Invocation, engine: CatchupEngine, plan: Planned, wanted: ReplayOptions) -> tuple[Planned, Fit | None]:
+def _fitted(
+    run: Invocation, engine: CatchupEngine, plan: Planned, wanted: ReplayOptions
+) -> tuple[Planned, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
-        found = fit(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+        found = check_replay(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
     except Refused as error:
         return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
     found.warn(run)
@@ -104,10 +106,10 @@ def resume_outcome(
     run: Invocation, engine: CatchupEngine, text: str, wanted: ReplayOptions, assume: Sequence[str], doing: RunOptions
 ) -> Outcome:
     """Continue a plan from its current state to its verification."""
-    found = found_plan(run, engine, text, finished=True)
+    found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     would = engine.would(found, decisions.resume, assumed)
-    if isinstance(would, Nothing):
+    if isinstance(would, AlreadyDone):
         run.reporter.note(f"{would.why}: nothing to do")
         return _page(run, engine, found)
     refusal = refusal_of(would)
@@ -124,17 +126,17 @@ def resume_outcome(
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
     effective = effective.with_kept(delivery)
     effective.check_lanes()
-    fits = fit(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    fits = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
     fits.warn(run)
     if fits.blocked:
         return _refused(run, engine, found, fits.blocked[0])
     if not doing.execute:
-        lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {to_apply(run.typed)}")
+        lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {execute_command(run.typed)}")
         return with_lines(_page(run, engine, found), lines)
-    with spark(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
-        tried(run, session, effective)
+    with spark_session(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
+        rehearse(run, session, effective)
         with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:
-            return replayed(run, engine, runner, session, wanted, doing.report)
+            return replay(run, engine, runner, session, wanted, doing.report)
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def _gone_on_with(
     ``judged`` is the delivery that was checked before.
     """
     with ExitStack() as stack:
-        with put_off() as pending:
+        with defer_signals() as pending:
             runner = stack.enter_context(engine.take_over(found))
             _require_same(runner, engine, wanted, judged)
             run.result.touched = None
@@ -159,10 +161,10 @@ def _gone_on_with(
             if state in (PlanState.PLANNED, PlanState.RELEASING):
                 runner.write(judged)  # a resume after a crash needs no sink options
             if state is not PlanState.RELEASED:
-                with half_released(run, runner):
+                with explain_partial_release(run, runner):
                     engine.go_on(runner, assumed)
                 run.reporter.event("RELEASED", released_text(runner.found))
-                may_start(run, runner.found)
+                show_may_start(run, runner.found)
         if pending:
             engine.sign_off(runner)
             resume = commands(run, runner.found).resume
@@ -190,6 +192,6 @@ def _page(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> Outcom
 
 
 def _refused(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, error: KgroupError) -> Outcome:
-    row = RowError.of(in_full(run, error), group=found.plan.group)
+    row = RowError.of(with_connection_flags(run, error), group=found.plan.group)
     page = with_lines(_page(run, engine, found), ("Nothing was changed.",))
     return replace(page, errors=(row,), decided=error.exit_code)

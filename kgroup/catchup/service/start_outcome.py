@@ -12,14 +12,14 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import ReplayOptions, new_delivery
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.start_plan import Planned, Started, plan_of
-from kgroup.catchup.verification import prove
+from kgroup.catchup.verification import verify
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_plans import list_records, released_screen
 from kgroup.output.pages.catchup_start import PlanPage, plan_records, plan_screen
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.errors import ExitCode, KgroupError
-from kgroup.support.signals import Terminated, put_off
+from kgroup.support.signals import Terminated, defer_signals
 from kgroup.support.units import human_count, plural
 
 _NAMED = 3
@@ -63,7 +63,7 @@ def _nothing(plan: Planned) -> str:
 
 
 @contextmanager
-def half_released(run: Invocation, runner: Runner) -> Iterator[None]:
+def explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
     """Add to an error within the block how to resume or cancel a plan that may be partly released."""
     try:
         yield
@@ -92,7 +92,7 @@ def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
 
 
 @contextmanager
-def released(
+def release_group(
     run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None, wanted: ReplayOptions | None = None
 ) -> Iterator[Runner]:
     """Write the plan to the ledger and release its group; yields the runner.
@@ -102,13 +102,13 @@ def released(
     """
     made = plan_of(run, engine, plan, reason)
     with ExitStack() as stack:
-        with put_off() as pending:
+        with defer_signals() as pending:
             delivery = None if wanted is None or wanted.sink is None else new_delivery(made, wanted)
             found = engine.create(made, delivery)
             run.result.touched = None
             run.reporter.event("PLANNED", f"{made.id}  {sizes(plan)}")
             runner = stack.enter_context(engine.take_over(found))
-            with half_released(run, runner):
+            with explain_partial_release(run, runner):
                 found = engine.release_new(runner)
             run.reporter.event("RELEASED", released_text(found))
         if pending:
@@ -119,7 +119,7 @@ def released(
         yield runner
 
 
-def may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = None) -> None:
+def show_may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = None) -> None:
     """Show in a terminal that the group may start, while the replay begins."""
     plan = found.plan
     if plan.group is None:
@@ -169,7 +169,7 @@ def released_text(found: PlanSnapshot) -> str:
 
 def released_outcome(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, plan: Planned) -> Outcome:
     """The group is released, and the gap is pending."""
-    state = VerifiedPlan(found, prove(found), utc_ms())
+    state = VerifiedPlan(found, verify(found), utc_ms())
     left_out = plan.errors
     return Outcome(
         data=(Started(found, plan),),

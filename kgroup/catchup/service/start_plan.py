@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.catchup.chunks import RateLimit, cut
+from kgroup.catchup.chunks import RateLimit, cut_into_chunks
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.documents import gap_document, plan_document
 from kgroup.catchup.gap import Gap, NotMoved
@@ -17,15 +17,15 @@ from kgroup.catchup.ledger.view import shared_with
 from kgroup.catchup.model import CatchupPlan, Chunk, PlanSnapshot, PlanState
 from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from kgroup.catchup.service.engine import CatchupEngine, without_own
-from kgroup.catchup.service.lookup import in_full, ledger_said, listed
-from kgroup.catchup.service.read_gap import GapInput, look
+from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
+from kgroup.catchup.service.read_gap import GapInput, read_gap
 from kgroup.catchup.service.show import commands
-from kgroup.catchup.unrecorded_releases import find_unledgered, range_words
+from kgroup.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.execution import Change
-from kgroup.changes.guards import guard, protected
+from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.preconditions import wait_empty
-from kgroup.changes.rights import may_not_release
+from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.committed import PATIENCE_S
 from kgroup.groups.change_plan import ChangePlan as ChangePlan
 from kgroup.groups.change_plan import ChangeRow
@@ -137,18 +137,18 @@ class Intent:
     checks: Sequence[str] = field(default=())
 
 
-def planned(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planned:
+def plan_start(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planned:
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, how = engine.cluster, intent.how
     group, unread = _group(run, engine, intent)
     if group is not None and wait_empty(run, cluster, how, [group.name]):
         group, unread = _group(run, engine, intent)
     at_ms = utc_ms()
-    seen = look(cluster, group, intent.wish, at_ms)
+    seen = read_gap(cluster, group, intent.wish, at_ms)
     for note in seen.notes:
         run.reporter.note(note)
     gap = seen.gap
-    chunks = cut(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
+    chunks = cut_into_chunks(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
     pace = _paced(intent.rate)
     found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
     if group is not None and (hidden := hidden_words(group.hidden_commits)):
@@ -211,11 +211,11 @@ def _refusals(
 ) -> tuple[list[Refusal], list[str], str | None]:
     """(what prevents the plan besides the gap itself, checks that passed, why active committers are unknown)"""
     how, checks = intent.how, []
-    refusals = list(protected(run, how, backup=True))
-    guarded = guard(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    refusals = list(check_change_permitted(run, how, backup=True))
+    guarded = check_guards(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
     refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
-        refusals += may_not_release(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
+        refusals += missing_release_rights(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
         looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
@@ -232,7 +232,9 @@ def _refusals(
                 ),
             )
         )
-    refusals += [Refusal(None, in_full(run, error)) for error in _of_ledger(run, engine, intent, group, gap)]
+    refusals += [
+        Refusal(None, with_connection_flags(run, error)) for error in _of_ledger(run, engine, intent, group, gap)
+    ]
     if gap.ranges and not how.execute and not any(refusal.group is None for refusal in refusals):
         checks.append("the ledger can be written, and no open plan overlaps")
     return refusals, checks, guarded.unknown
@@ -255,7 +257,7 @@ def _of_ledger(
     # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
     probe = _plan(run, engine, gap, (), None, "cu-none", 0)
-    listing = listed(run, engine, patience_s)
+    listing = list_plans(run, engine, patience_s)
     found = (_beside(run, intent, probe, other) for other in listing.plans)
     refused = [refused for refused in found if refused is not None]
     return [*refused, *_unledgered(run, engine, intent, group, listing)]
@@ -271,7 +273,7 @@ def _unledgered(
     if listing.hidden is not None:
         why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: whether it is known there is not"
     refused: list[KgroupError] = []
-    for row in find_unledgered(group, listing.knows, listing.plans):
+    for row in find_unrecorded_releases(group, listing.knows, listing.plans):
         many = (
             f"{len(row.ranges) + len(row.unknown)} partitions"
             if row.offsets is None
@@ -280,7 +282,7 @@ def _unledgered(
         other = "a plan in another ledger is found with --ledger-topic; if all was delivered: --accept not-in-ledger"
         hint = other
         if row.ranges:
-            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC", *ledger_said(run))
+            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC", *ledger_options(run))
             hint = f"to deliver it, possibly again:  {run.command(*words, '--execute')};  {other}"
         if row.unknown:
             hint += f";  {run.command('history', group.name)} shows where the gap of {row.unknown[0].topic} began"
@@ -391,7 +393,7 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A new plan as it is now; ``planned`` is what it was made from."""
+    """A new plan as it is now; ``plan_start`` is what it was made from."""
 
     found: PlanSnapshot
     planned: Planned

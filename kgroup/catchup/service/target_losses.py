@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.catchup.buckets import begun
+from kgroup.catchup.buckets import buckets_with_progress
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Place, PlanSnapshot, TargetTopic
 from kgroup.catchup.worker import provenance_headers
@@ -32,7 +32,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicNow:
+class TargetBounds:
     """The target topic now: its id, and the log start and end offsets by partition number."""
 
     id: str | None
@@ -44,7 +44,7 @@ class TopicNow:
         return TargetTopic(self.id, self.ends)
 
 
-def read_target(cluster: Cluster, topic: str) -> TopicNow | None:
+def read_target(cluster: Cluster, topic: str) -> TargetBounds | None:
     """The topic now; None if it does not exist. Raises if it could not be read."""
     layout = cluster.layouts([topic])[topic]
     if isinstance(layout, NotFound):
@@ -60,14 +60,14 @@ def read_target(cluster: Cluster, topic: str) -> TopicNow | None:
             raise _named(f"{topic}:{place[1]}", found)
         starts.append(found.range.start)
         ends.append(found.range.end)
-    return TopicNow(layout.id, tuple(starts), tuple(ends))
+    return TargetBounds(layout.id, tuple(starts), tuple(ends))
 
 
 def _named(name: str, error: KgroupError) -> KgroupError:
     return type(error)(f"{name} {error.message}", details=error.details, hint=error.hint, code=error.code)
 
 
-def difference(topic: str, before: TargetTopic, now: TopicNow | None) -> str | None:
+def difference(topic: str, before: TargetTopic, now: TargetBounds | None) -> str | None:
     """Why delivered records may be gone; None: the topic is the same and still has them all.
 
     Records that were in the topic before the replay do not count.
@@ -120,7 +120,7 @@ def _text(value: bytes | str | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def find_delivered(config: Mapping[str, Any], topic: str, now: TopicNow, plan_id: str) -> DeliveredRanges:
+def find_delivered(config: Mapping[str, Any], topic: str, now: TargetBounds, plan_id: str) -> DeliveredRanges:
     """Read the whole target topic. Raises as reading, and Refused [open-transaction] if a part is hidden."""
     found = DeliveredRanges()
     with BatchReader(config, timeout_s=_TIMEOUT_OF_SCAN_S) as reader:
@@ -155,7 +155,7 @@ def has_delivered(ledgered: PlanSnapshot) -> bool:
 def find_loss(
     ledgered: PlanSnapshot,
     found: DeliveredRanges,
-    now: TopicNow | None,
+    now: TargetBounds | None,
     why: str,
     *,
     keeps_partitions: bool,
@@ -200,11 +200,11 @@ def find_loss(
 
 
 def _of_buckets(
-    ledgered: PlanSnapshot, found: DeliveredRanges, now: TopicNow | None, why: str, target: Delivery
+    ledgered: PlanSnapshot, found: DeliveredRanges, now: TargetBounds | None, why: str, target: Delivery
 ) -> TargetLoss:
     """With buckets of keys, all are delivered again or none: the ledger does not have the offsets of each bucket."""
     plan = ledgered.plan
-    own = [ledgered.progress[number] for number in begun(plan, ledgered.progress)]
+    own = [ledgered.progress[number] for number in buckets_with_progress(plan, ledgered.progress)]
     missing = sum(map(_delivered, own)) - found.records
     if missing <= 0:
         return TargetLoss(why, (), 0, (target,), now is not None)
@@ -222,7 +222,7 @@ def _delivered(known: ChunkProgress) -> int:
     return known.records - known.filtered - known.dead
 
 
-def _frozen_again(before: TargetTopic | None, now: TopicNow) -> TargetTopic:
+def _frozen_again(before: TargetTopic | None, now: TargetBounds) -> TargetTopic:
     """The log start offset of each partition, or the frozen end if that is higher: own records are above it."""
     had = () if before is None else before.ends
     return TargetTopic(now.id, tuple(map(max, now.starts, (*had, *[0] * (len(now.starts) - len(had))))))

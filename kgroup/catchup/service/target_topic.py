@@ -11,13 +11,13 @@ from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import Delivery, Order, PlanSnapshot
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import ledger_said
+from kgroup.catchup.service.lookup import ledger_options
 from kgroup.catchup.service.replay import DEAD_LETTERS
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.target_losses import (
     DeliveredRanges,
+    TargetBounds,
     TargetLoss,
-    TopicNow,
     difference,
     find_delivered,
     find_loss,
@@ -115,7 +115,7 @@ def missing_dead_letters(run: Invocation, engine: CatchupEngine, found: PlanSnap
 
 
 def _loss(
-    run: Invocation, engine: CatchupEngine, found: PlanSnapshot, topic: str, now: TopicNow | None, why: str
+    run: Invocation, engine: CatchupEngine, found: PlanSnapshot, topic: str, now: TargetBounds | None, why: str
 ) -> TargetLoss:
     there = DeliveredRanges()
     if now is not None:
@@ -141,13 +141,13 @@ def _policy(engine: CatchupEngine, topic: str) -> str:
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 
-def tell_of_loss(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> None:
+def report_loss(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> None:
     """Report the loss as an event."""
-    what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {few(loss.gone)}"
+    what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {first_ranges(loss.gone)}"
     run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
 
 
-def few(rows: tuple[OffsetRange, ...]) -> str:
+def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
     """The first ranges, and how many more there are."""
     more = f" and {plural(len(rows) - _NAMED, 'more range')}" if len(rows) > _NAMED else ""
     return ", ".join(map(str, rows[:_NAMED])) + more
@@ -158,7 +158,7 @@ def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[R
     topic = target_of(found.delivery)
     hint = f"it is delivered again by  {commands(run, found).resume}"
     if loss.blocked is not None:
-        hint = what_else(run, found, loss)
+        hint = recovery_hint(run, found, loss)
     elif not loss.exists:
         hint = f"create {topic} again; then {hint}"
     return tuple(
@@ -175,7 +175,7 @@ def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[R
     )
 
 
-def what_else(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
+def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
     """What the user can do if this plan cannot deliver the lost and remaining records; loss.blocked is why."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
@@ -183,7 +183,7 @@ def what_else(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
         by_place = groupby(rows, key=lambda row: (row.topic, row.partition))
         spans = ((place, list(some)) for place, some in by_place)
         rows = [OffsetRange(*place, some[0].start, some[-1].end) for place, some in spans]
-    words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_said(run), "--execute")
+    words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_options(run), "--execute")
     return (
         f"{loss.blocked}. Close the plan, and deliver what is gone and what is left to another topic:  "
         f"{commands(run, found).give_up};  {run.command('catchup', 'start', *words)}"

@@ -31,7 +31,7 @@ from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
-from kgroup.support.redact import tells_secret
+from kgroup.support.redact import contains_secret
 from kgroup.support.units import plural
 
 _CANNOT_RUN = (126, 127)  # exit statuses of a shell for a command that cannot be run or was not found
@@ -84,7 +84,7 @@ def check(options: Mapping[str, str]) -> None:
 
 def require_no_secret(command: str, secrets: Collection[str] = ()) -> None:
     """Raise UsageError, which does not repeat it, for a secret in the command: the ledger stores it as typed."""
-    if tells_secret(command, secrets):
+    if contains_secret(command, secrets):
         raise UsageError(
             "--to-command: a secret in it would be read by everybody who reads the ledger",
             hint="put it into an environment variable of Spark's workers, and say $NAME in its place",

@@ -26,7 +26,7 @@ from kgroup.catchup.model import BucketShare, CatchupPlan, Chunk, ChunkProgress,
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.support.atomic_file import nearest
+from kgroup.support.atomic_file import nearest_existing
 from kgroup.support.errors import KgroupError, Refused, UsageError
 
 MANIFEST = "_manifest.json"
@@ -172,7 +172,7 @@ def check(options: Mapping[str, str]) -> None:
 def unwritable(options: Mapping[str, str]) -> str | None:
     """Why this machine cannot write to the directory; None if it seems writable. Creates nothing."""
     try:
-        there = nearest(Path(options["dir"]))
+        there = nearest_existing(Path(options["dir"]))
     except OSError as error:
         return f"{options['dir']} cannot be reached: {error.strerror}"
     if not there.is_dir():

@@ -21,7 +21,7 @@ from kgroup.catchup.spark.sifted import SiftedBatch, VisibleCount, runs
 from kgroup.catchup.spark.source import MARK, error_told
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
+from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Sifted:
         visible, passed = seen.at(count.position)
         return count.sifted(self._begun.get(number, 0) + visible, visible - before, passed)
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
         """Yield what passed the filter of [start, end), in order; an empty batch if nothing came for a moment.
 
         Raises the error of the reader, and KgroupError if the rows end too early.
@@ -164,7 +164,7 @@ class Sifted:
                 if len(rows):
                     yield rows
                 continue
-            yield from (Gone(one.start, one.end, one.why) for one in piece.lost if one.end > start)
+            yield from (LostBatchRange(one.start, one.end, one.why) for one in piece.lost if one.end > start)
             position = max(position, piece.position)
             yield Batch(topic, partition, [], position)
             if position >= end:

@@ -17,7 +17,7 @@ from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
-from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from kgroup.support.errors import Refused
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _of_part(
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
         if mouth is not None and mouth.asked_to_stop():
             return
-        if isinstance(item, Gone):
+        if isinstance(item, LostBatchRange):
             if books is not None:
                 yield books.mark(part, item.end, seen, LostOffsets(item.start, item.end, item.why))
             elif not reading.loses:

@@ -22,7 +22,7 @@ from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
-from kgroup.cluster.reader.batches import BatchReader, Gone
+from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from kgroup.support.errors import KgroupError
 
 STOPPED = "stopped"
@@ -104,7 +104,7 @@ def _read_chunk(
 ) -> Iterator[tuple[int, bytes]]:
     told = 0
     for item in reader.batches(chunk.topic, chunk.partition, chunk.start, chunk.end):
-        if isinstance(item, Gone):
+        if isinstance(item, LostBatchRange):
             lost[chunk.number] = (*lost.get(chunk.number, ()), LostOffsets(item.start, item.end, item.why))
             continue
         yield from sift.add(chunk.number, item)

@@ -13,7 +13,7 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
 from kgroup.catchup.model import ChunkProgress, RunnerEpoch, Task
-from kgroup.cluster.reader.committed import Item, SettledReader
+from kgroup.cluster.reader.committed import CommittedReader, Item
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
 from kgroup.support.errors import NotFound, Refused, Unreachable
 
@@ -88,7 +88,7 @@ class TaskLedger:
 
         Also call it after ``abort`` or a failed ``commit``. An attempt of a superseded runner ends before it takes the
         id, because taking it would fence a live attempt. Raises Refused with code ``superseded`` if another runner has
-        taken over or the plan is gone. Raises what ``Transactions.fence`` and ``SettledReader.committed`` raise, and
+        taken over or the plan is gone. Raises what ``Transactions.fence`` and ``CommittedReader.committed`` raise, and
         KgroupError for a record that cannot be read.
         """
         self.close()
@@ -102,7 +102,7 @@ class TaskLedger:
             prefix=transactional_ids.PREFIX,
         )
         try:
-            with SettledReader(self._config, work.ledger, timeout_s=self._timeout_s, on_wait=self._on_wait) as reader:
+            with CommittedReader(self._config, work.ledger, timeout_s=self._timeout_s, on_wait=self._on_wait) as reader:
                 later = self._seen(reader).epoch(work.plan_id)
                 if later is not None and later.number > work.epoch:
                     raise _superseded(f"{work}: {_whose(later)}")
@@ -120,7 +120,7 @@ class TaskLedger:
         """Set librdkafka settings that apply from the next ``open`` on."""
         self._tuning |= tuning
 
-    def _seen(self, reader: SettledReader) -> LedgerView:
+    def _seen(self, reader: CommittedReader) -> LedgerView:
         """The committed records that are visible without waiting for open transactions."""
         items: list[Item] = []
         try:
@@ -131,7 +131,7 @@ class TaskLedger:
                 raise
         return LedgerView(self.work.plan_id).add(items)
 
-    def _read(self, reader: SettledReader) -> None:
+    def _read(self, reader: CommittedReader) -> None:
         """Read what is committed. No earlier attempt of this task can commit any more at this point."""
         work = self.work
         view = LedgerView(work.plan_id).add(reader.committed(work.offset))

@@ -12,7 +12,7 @@ from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
-from kgroup.cluster.reader.batches import Batch, Gone
+from kgroup.cluster.reader.batches import Batch, LostBatchRange
 
 _TICK_S = 0.1  # the longest delay of a stop
 
@@ -23,7 +23,7 @@ class TaskReader(Protocol):
     def partitions(self, topic: str) -> frozenset[int]:
         """The partitions of a topic."""
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
         """Yield all records of [start, end), in order."""
 
 
@@ -81,7 +81,7 @@ class TaskRun:
         number = chunk.number
         self._read[number] = read = RecordTally(self.counts[number].visible)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
-            if isinstance(item, Gone):
+            if isinstance(item, LostBatchRange):
                 for start, end in self._not_kept(number, item):
                     self.counts[number] = self.counts[number].without(LostOffsets(start, end, item.why))
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
@@ -93,7 +93,7 @@ class TaskRun:
             if self.asked_to_stop():
                 return
 
-    def _not_kept(self, number: int, gone: Gone) -> Iterator[tuple[int, int]]:
+    def _not_kept(self, number: int, gone: LostBatchRange) -> Iterator[tuple[int, int]]:
         """The ranges of ``gone`` that are lost: those that the target topic does not already have."""
         start = gone.start
         for kept_start, kept_end in self.counts[number].kept:

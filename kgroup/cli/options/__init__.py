@@ -22,12 +22,12 @@ MODULE_OF = {
     "LogBounds": "reading",
     "AsOf": "reading",
     "FromLog": "reading",
-    "Part": "catchup",
-    "Care": "catchup",
-    "Decided": "catchup",
-    "Books": "catchup",
-    "To": "replay",
-    "Speed": "replay",
+    "GapOptions": "catchup",
+    "SafetyOptions": "catchup",
+    "ExecuteOptions": "catchup",
+    "LedgerOptions": "catchup",
+    "SinkOptions": "replay",
+    "SpeedOptions": "replay",
 }
 """The module of this package that has a bundle's options, by the name of the bundle's class."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup.service.replay_request import Speed, To
+from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
 
 WHERE = "Where to"
 SPEED = "Order and speed"
@@ -14,7 +14,7 @@ FAILURES = "Failures"
 SPARK = "Spark"
 
 OPTIONS: dict[type, dict[str, Any]] = {
-    To: {
+    SinkOptions: {
         "to_topic": typer.Option(
             "--to-topic", metavar="TOPIC", rich_help_panel=WHERE, help="Into a topic that exists, exactly once."
         ),
@@ -84,7 +84,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="Of each key only the newest record that --where lets through; of those without a key, all.",
         ),
     },
-    Speed: {
+    SpeedOptions: {
         "order": typer.Option(
             "--order",
             metavar="partition|key|none",

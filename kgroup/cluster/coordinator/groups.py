@@ -24,12 +24,12 @@ from kgroup.cluster.broker_errors import (
     NONE,
     RETRIABLE_COORDINATOR_ERRORS,
     UNSUPPORTED_VERSION,
-    of_group,
+    group_error,
 )
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, CoordinatorClient
-from kgroup.cluster.group_partition import OFFSETS_TOPIC, a_group_in_each
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, probe_groups
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 from kgroup.support.errors import KgroupError, Unreachable
@@ -109,7 +109,7 @@ class GroupCoordinators:
     def node(self, group: str) -> int | KgroupError | None:
         """The id of the group's coordinator; None if it is unknown now; an error if the broker refused to name it."""
         if group in self._refused:
-            return of_group(self._refused[group], group)
+            return group_error(self._refused[group], group)
         return self._node_of.get(group)
 
     def forget(self, group: str) -> None:
@@ -149,7 +149,7 @@ class GroupCoordinators:
             return 0  # the listing itself reports which brokers do not answer
         if isinstance(layout, KgroupError):
             return 0  # no groups exist yet, or the topic can't be read
-        probes = a_group_in_each(len(layout.leaders))
+        probes = probe_groups(len(layout.leaders))
         for probe in probes:
             self._node_of.pop(probe, None)
         with suppress(Unreachable):
@@ -234,7 +234,7 @@ class GroupCoordinators:
         With ``patience_ms`` it asks once, and waits no longer than that.
         """
         if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
-            return {group: of_group(GROUP_ID_NOT_FOUND, group) for group in groups}
+            return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
 
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
@@ -297,7 +297,7 @@ class GroupCoordinators:
             self._client.unsettled = self._client.unsettled or bool(failed)
             pending = list(failed)
             if pending and patience_ms is not None:
-                return results | {group: of_group(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
+                return results | {group: group_error(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
             if pending and self._client.deadline.passed:
                 results.update(self._final(_with_said(failed, said), nodes))
                 break
@@ -318,7 +318,7 @@ class GroupCoordinators:
         await self.locate(groups)
         failed: dict[str, BaseException | int] = {}
         results: dict[str, T | KgroupError] = {
-            group: of_group(self._refused[group], group) for group in groups if group in self._refused
+            group: group_error(self._refused[group], group) for group in groups if group in self._refused
         }
         batches = list(self._batches(groups))
         answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches], patience_ms)
@@ -331,7 +331,7 @@ class GroupCoordinators:
                 if code in RETRIABLE_COORDINATOR_ERRORS:
                     failed[group] = code
                 else:
-                    results[group] = result if code == NONE and result is not None else of_group(code, group)
+                    results[group] = result if code == NONE and result is not None else group_error(code, group)
         absent = (group for group in groups if group not in failed and group not in results)
         return results, failed | dict.fromkeys(absent, COORDINATOR_NOT_AVAILABLE)
 
@@ -349,7 +349,7 @@ class GroupCoordinators:
         errors = {}
         for group, cause in failed.items():
             if isinstance(cause, int):
-                errors[group] = of_group(cause, group)
+                errors[group] = group_error(cause, group)
             else:
                 node = nodes[group]
                 errors[group] = causes[node] = causes.get(node) or self._client.failure(cause, node)
@@ -464,7 +464,7 @@ def _committed(row: Any) -> Committed:
         name = topic.name
         for item in topic.partitions:
             if item.error_code:
-                found[name, item.partition_index] = of_group(item.error_code, row.group_id)
+                found[name, item.partition_index] = group_error(item.error_code, row.group_id)
             elif item.committed_offset >= 0:
                 epoch = item.committed_leader_epoch
                 found[name, item.partition_index] = Commit(

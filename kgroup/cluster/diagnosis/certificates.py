@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tls
 from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.settings.certificates import Certificate, described, own_certificate, trusting_only
+from kgroup.settings.certificates import Certificate, own_certificate, parse_peer_certificate, trust_only_context
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import client_context, has_client_certificate
 from kgroup.support.errors import KgroupError
@@ -91,11 +91,11 @@ def _broker_certificate(target: DiagnosisTarget) -> Certificate | None:
             der = connection.getpeercert(binary_form=True)
         if der is None:
             return None
-        with tls.encrypted(target, trusting_only(der)) as connection:
+        with tls.encrypted(target, trust_only_context(der)) as connection:
             peer = connection.getpeercert()
     except (OSError, KgroupError):
         return None
-    return described(peer) if peer else None
+    return parse_peer_certificate(peer) if peer else None
 
 
 def _trust_origin(settings: Settings) -> str:

@@ -26,14 +26,14 @@ from kgroup.cluster.broker_errors import (
     NONE,
     UNKNOWN_MEMBER_ID,
     UNSUPPORTED_VERSION,
-    of_change,
+    change_error,
 )
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
-from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_to_enter, unverified
+from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_conversion, unverified
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 
@@ -137,7 +137,7 @@ class Conversion:
         results: dict[str, Result] = {}
         entering: list[str] = []
         for group, described in (await self._look(list(targets))).items():
-            hindrance = refuse_to_enter(group, described)
+            hindrance = refuse_conversion(group, described)
             if hindrance:
                 results[group] = hindrance
             elif isinstance(described, GroupDescription) and described.type == targets[group]:
@@ -228,7 +228,7 @@ class Conversion:
                 await self._client.sleep(RETRY_PAUSE_S)
                 continue
             code = answer.error_code or next((row.error_code for row in getattr(answer, "members", ())), NONE)
-            return None if code in (NONE, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND) else of_change(code, stay.group)
+            return None if code in (NONE, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND) else change_error(code, stay.group)
 
     def _refusal(self, stay: _Stay) -> KgroupError | None:
         if stay.lost is None:
@@ -249,7 +249,7 @@ class Conversion:
         answer = await to_coordinator(self._client, self._coordinators, group, request)
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code not in UNSURE:
             return answer
-        return NoResponse(partial(of_change, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)
+        return NoResponse(partial(change_error, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)
 
 
 def _holds_own_member(seen: GroupDescription | KgroupError) -> bool:
@@ -260,7 +260,7 @@ def _refused(code: int, group: str) -> KgroupError | None:
     """Why the broker did not let us in; None if other members are there: the next description names them."""
     if code in _IN_USE:
         return None
-    return _no_new_protocol() if code == UNSUPPORTED_VERSION else of_change(code, group)
+    return _no_new_protocol() if code == UNSUPPORTED_VERSION else change_error(code, group)
 
 
 def _no_new_protocol() -> Refused:

@@ -18,7 +18,7 @@ from kgroup.support.units import plural
 _NAMED = 5
 
 
-def refuse_to_enter(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
+def refuse_conversion(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
     """Why the group may not be converted now; None if it may, or if it has that type already."""
     if before is None or isinstance(before, NotFound):
         return NotFound("it is gone: somebody deleted it, or its last offsets expired", hint="kgroup list")

@@ -30,7 +30,7 @@ from kgroup.cluster.broker_errors import (
     STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     UNRELEASED_INSTANCE_ID,
-    of_change,
+    change_error,
 )
 from kgroup.cluster.commit_requests import commit_request, commit_rows, parts_of
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
@@ -39,7 +39,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
 from kgroup.cluster.membership.conversion import Describe
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_outcome
-from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Seat, leave_request
+from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Membership, leave_request
 from kgroup.cluster.topics import TopicPartition, topic_layouts
 from kgroup.model.groups import Commit, Member
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
@@ -64,7 +64,7 @@ _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class MembershipContext:
     """What ExclusiveMembership uses: a connection, and ``ask``, which runs one question with its own time limit."""
 
     client: CoordinatorClient
@@ -87,14 +87,16 @@ class ExclusiveMembership:
     its member, each of its commits is refused.
     """
 
-    def __init__(self, hands: Hands, group: str, kind: str | None, places: Iterable[TopicPartition]) -> None:
+    def __init__(
+        self, hands: MembershipContext, group: str, kind: str | None, places: Iterable[TopicPartition]
+    ) -> None:
         self.group = group
         self.stays: KgroupError | None = None
         """The error from LeaveGroup, None if our member is out. Otherwise it goes when its session times out."""
         self._hands = hands
         self._client, self._coordinators = hands.client, hands.coordinators
         self._kind = kind
-        self._seat = Seat(group, kind or "", frozenset(places))
+        self._seat = Membership(group, kind or "", frozenset(places))
         self._beat_s = 1.0
         self._entering = self._may_be_in = self._leaves = False
 
@@ -203,7 +205,7 @@ class ExclusiveMembership:
         answer = await self._until_answered(request)
         code = answer.error_code or answer.members[0].error_code
         if code not in (NONE, *_GONE):
-            raise of_change(code, self.group)
+            raise change_error(code, self.group)
 
     async def _join_as_consumer(self) -> bool:
         """Join a consumer group. False: no response came."""
@@ -253,7 +255,7 @@ class ExclusiveMembership:
             if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
             if deadline.passed:
-                raise answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, self.group)
+                raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
             if isinstance(answer, NoResponse) and answer.sent:
@@ -266,7 +268,7 @@ class ExclusiveMembership:
             raise superseded(self.group)
         if code in _NOT_FOR_US or code in _OVERTAKEN:
             raise await self._who_came(code)
-        raise of_change(code, self.group)
+        raise change_error(code, self.group)
 
     async def _until_ours(self) -> None:
         """Wait until the partitions are assigned to us; ``group.consumer.assignment.interval.ms`` may delay that."""
@@ -342,7 +344,7 @@ class ExclusiveMembership:
                 codes = dict(commit_rows(answer, list(left)))
                 await self._refuse(codes.values())
                 results |= {
-                    place: None if code == NONE else of_change(code, self.group, place[0])
+                    place: None if code == NONE else change_error(code, self.group, place[0])
                     for place, code in codes.items()
                     if code not in RETRIABLE_COORDINATOR_ERRORS
                 }
@@ -353,7 +355,7 @@ class ExclusiveMembership:
             if deadline.passed:
                 if isinstance(answer, NoResponse):
                     return results | dict.fromkeys(left, answer.reason)
-                return results | {place: of_change(codes[place], self.group) for place in left}
+                return results | {place: change_error(codes[place], self.group) for place in left}
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
 
@@ -363,7 +365,7 @@ class ExclusiveMembership:
                 raise await self._who_came(code)
         for code in codes:
             if code in MAYBE_STORED:
-                raise unknown_outcome(self.group, of_change(code, self.group))
+                raise unknown_outcome(self.group, change_error(code, self.group))
 
     async def _who_came(self, code: int) -> KgroupError:
         """The error for a refusal by the coordinator, which names the present members."""
@@ -391,7 +393,7 @@ class ExclusiveMembership:
             return
         code = answer.error_code or next((row.error_code for row in getattr(answer, "members", ())), NONE)
         if code not in (NONE, *_GONE):
-            self.stays = of_change(code, self.group)
+            self.stays = change_error(code, self.group)
 
     async def _until_answered(self, make_request: Callable[[], Any]) -> Any:
         """The response to a request that may be repeated any number of times. Raises KgroupError at the deadline."""
@@ -403,6 +405,6 @@ class ExclusiveMembership:
             if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
             if deadline.passed:
-                raise answer.reason if isinstance(answer, NoResponse) else of_change(answer.error_code, self.group)
+                raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)

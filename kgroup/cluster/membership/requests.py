@@ -29,7 +29,7 @@ _NO_USER_DATA = struct.pack(">i", -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Membership:
     """Our membership in a group of type ``kind``, and the partitions we want; ``epoch`` is generation or member epoch.
 
     Requests are built for each try: a request object keeps the API version of the broker it was sent to first.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import (
     ConsumerGroupMetadata,
@@ -73,7 +73,7 @@ def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
 
 
 async def _scan(
-    client: CoordinatorClient, place: Place, since_ms: Mapping[str, int], budget: Deadline
+    client: CoordinatorClient, place: LogPartition, since_ms: Mapping[str, int], budget: Deadline
 ) -> tuple[dict[str, Activity], str | None]:
     """(activities in one partition of the topic, why they are incomplete)."""
     traces = {group: _Trace(since_ms[group]) for group in place.groups}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kgroup.cluster.broker_errors import NONE, of_topic
+from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
@@ -59,7 +59,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPartition:
     """A partition of the topic and the groups to search in it; ``leader`` None: it has no leader now."""
 
     number: int
@@ -69,7 +69,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Bytes:
+class ByteBudget:
     """The limit on fetched bytes (None: no limit) and the bytes fetched; shared by all partitions of one scan."""
 
     most: int | None = None
@@ -90,7 +90,7 @@ OUT_OF_BYTES: Final = "out of bytes"
 
 async def places_of(
     client: CoordinatorClient, layout: TopicLayout, groups: Iterable[str], budget: Deadline
-) -> list[Place]:
+) -> list[LogPartition]:
     """The partitions that hold the groups, with their present leaders and log bounds."""
     by_partition: dict[int, list[str]] = {}
     for group in groups:
@@ -98,14 +98,14 @@ async def places_of(
     wanted = [(OFFSETS_TOPIC, number) for number in by_partition]
     ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
     return [
-        Place(number, layout.leaders[number], ranges[OFFSETS_TOPIC, number], tuple(names))
+        LogPartition(number, layout.leaders[number], ranges[OFFSETS_TOPIC, number], tuple(names))
         for number, names in by_partition.items()
     ]
 
 
 async def scan_backwards(
     client: CoordinatorClient,
-    place: Place,
+    place: LogPartition,
     wanted: Collection[bytes],
     budget: Deadline,
     visit: Callable[[Window], bool],
@@ -125,11 +125,11 @@ async def scan_backwards(
 
 async def read_backwards(
     client: CoordinatorClient,
-    place: Place,
+    place: LogPartition,
     wanted: Collection[bytes],
     budget: Deadline,
     visit: Callable[[Window], bool],
-    allowed: Bytes | None = None,
+    allowed: ByteBudget | None = None,
 ) -> str | None:
     """The same, but raises KgroupError for the broker's error; OUT_OF_BYTES if ``allowed`` is used up."""
     log = place.log
@@ -151,11 +151,11 @@ async def read_backwards(
 
 async def _read_window(
     client: CoordinatorClient,
-    place: Place,
+    place: LogPartition,
     window: Window,
     wanted: KeyFilter,
     budget: Deadline,
-    allowed: Bytes | None,
+    allowed: ByteBudget | None,
 ) -> str | None:
     """Read the window. Returns why it ended early; None: it did not."""
     position, end = window.offsets.start, window.offsets.end
@@ -177,12 +177,12 @@ async def _read_window(
 
 async def _fetch(
     client: CoordinatorClient,
-    place: Place,
+    place: LogPartition,
     offsets: LogRange,
     wanted: KeyFilter,
     budget: Deadline,
     window: Window,
-    allowed: Bytes | None,
+    allowed: ByteBudget | None,
 ) -> int:
     """Add one response's records to the window; returns the offset after the last record.
 
@@ -196,7 +196,7 @@ async def _fetch(
         raise client.failure(answer, place.leader)
     row = answer.responses[0].partitions[0]
     if row.error_code != NONE:
-        raise of_topic(row.error_code, OFFSETS_TOPIC, operation="Read")
+        raise topic_error(row.error_code, OFFSETS_TOPIC, operation="Read")
     raw = row.records or b""
     if allowed is not None:
         allowed.fetched += len(raw)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, scan_backwards
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.offsets_topic.records import OffsetCommit, RecordType, UnknownVersion, decode, key_prefix
 from kgroup.cluster.primitives import MalformedRecord
@@ -80,7 +80,7 @@ async def commits_since(
         )
     start = max(log.start, position)
     trace = _Trace()
-    wanted = Place(place.number, place.leader, LogRange(start, log.end), place.groups)
+    wanted = LogPartition(place.number, place.leader, LogRange(start, log.end), place.groups)
     head = key_prefix(RecordType.OFFSET_COMMIT, group)
     stopped = await scan_backwards(client, wanted, {head}, budget, trace.add)
     unread = f"too much of {OFFSETS_TOPIC} to read in the time for it" if stopped is OUT_OF_TIME else stopped
@@ -92,16 +92,16 @@ async def commits_since(
 
 async def _place_of(
     client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str, budget: Deadline
-) -> Place:
+) -> LogPartition:
     if isinstance(layout, KgroupError):
         raise Unreachable(f"{OFFSETS_TOPIC} {layout.message}", hint=layout.hint)
     number = partition_of(group, len(layout.leaders))
     asked = (OFFSETS_TOPIC, number)
     log = (await log_ranges(client, {OFFSETS_TOPIC: layout}, [asked], budget))[asked]
-    return Place(number, layout.leaders[number], log, (group,))
+    return LogPartition(number, layout.leaders[number], log, (group,))
 
 
-def _log_of(place: Place) -> LogRange:
+def _log_of(place: LogPartition) -> LogRange:
     if isinstance(place.log, KgroupError):
         raise Unreachable(f"{OFFSETS_TOPIC}:{place.number} {place.log.message}", hint=place.log.hint)
     return place.log

@@ -19,7 +19,7 @@ from kgroup.model.group_log import (
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
     MemberDetails,
@@ -117,7 +117,7 @@ def event_of(
                 ended_ms,
             )
         case records.GroupMetadata(value=None):
-            return GroupGone(at, time, RebalanceProtocol.CLASSIC)
+            return GroupDeleted(at, time, RebalanceProtocol.CLASSIC)
         case records.GroupMetadata(value=records.GroupMetadataValue() as group):
             return _generation(at, time, group)
         case records.UnknownVersion(record_type=kind, version=version):
@@ -133,7 +133,7 @@ def _type_of(key: bytes) -> int | None:
 def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[str, str]) -> Event | None:
     match record:
         case records.ConsumerGroupMetadata(value=None):
-            return GroupGone(at, time, RebalanceProtocol.CONSUMER)
+            return GroupDeleted(at, time, RebalanceProtocol.CONSUMER)
         case records.ConsumerGroupMetadata(value=records.ConsumerGroupMetadataValue() as epoch):
             return EpochWritten(at, time, epoch.epoch, epoch.metadata_hash)
         case records.ConsumerGroupMember(member_id=member, value=said):

@@ -15,8 +15,8 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.backwards import (
     OUT_OF_BYTES,
     OUT_OF_TIME,
-    Bytes,
-    Place,
+    ByteBudget,
+    LogPartition,
     Window,
     places_of,
     read_backwards,
@@ -77,7 +77,7 @@ async def read_group_logs(
     layout: TopicLayout | KgroupError,
     depths: Mapping[str, ReadDepth],
     budget: Deadline,
-    most: Bytes,
+    most: ByteBudget,
     progress: Progress | None = None,
     *,
     named: bool = True,
@@ -112,7 +112,7 @@ async def read_group_logs(
     return GroupLogs(found, unread, forbidden)
 
 
-def why_stopped(stopped: str | None, budget_s: float, most: Bytes) -> str | None:
+def why_stopped(stopped: str | None, budget_s: float, most: ByteBudget) -> str | None:
     """Why a scan ended, in words: the limit that it reached, or the broker's error; None: it was complete."""
     if stopped is OUT_OF_TIME:
         return f"the {budget_s:.3g} s for it were over"
@@ -126,7 +126,7 @@ def _unread(groups: Iterable[str], error: KgroupError, why: str) -> GroupLogs:
 
 
 async def _likely(
-    client: CoordinatorClient, layout: TopicLayout, places: Iterable[Place], depths: Mapping[str, ReadDepth]
+    client: CoordinatorClient, layout: TopicLayout, places: Iterable[LogPartition], depths: Mapping[str, ReadDepth]
 ) -> int:
     """Estimate how many offsets will be read."""
     logs = {place: place.log for place in places if isinstance(place.log, LogRange)}
@@ -168,7 +168,7 @@ class ScanTotals:
 class _Scan:
     """Scans one partition of the topic, from its end backwards."""
 
-    def __init__(self, place: Place, depths: Mapping[str, ReadDepth], told: ScanTotals) -> None:
+    def __init__(self, place: LogPartition, depths: Mapping[str, ReadDepth], told: ScanTotals) -> None:
         self.place = place
         self.assignments: list[RawRecord] = []
         self._traces = {name: _Trace(depths[name]) for name in place.groups}
@@ -183,14 +183,14 @@ class _Scan:
         self._oldest_ms: int | None = None
 
     async def run(
-        self, client: CoordinatorClient, budget: Deadline, budget_s: float, most: Bytes
+        self, client: CoordinatorClient, budget: Deadline, budget_s: float, most: ByteBudget
     ) -> str | KgroupError | None:
         """Read the partition. Returns why it ended early; a KgroupError is why nothing was read; None: complete."""
         if isinstance(self.place.log, KgroupError):
             return self.place.log
         floor = max(self.place.log.start, min(trace.depth.floor for trace in self._traces.values()))
         log = LogRange(min(floor, self.place.log.end), self.place.log.end)
-        place = Place(self.place.number, self.place.leader, log, self.place.groups)
+        place = LogPartition(self.place.number, self.place.leader, log, self.place.groups)
         try:
             stopped = await read_backwards(client, place, self._by_head, budget, self._visit, most)
         except KgroupError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, of_topic
+from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import metadata_request
@@ -62,7 +62,7 @@ async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
 def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...] | KgroupError:
     (topic,) = answer.topics
     if topic.error_code != NONE:
-        return of_topic(topic.error_code, OFFSETS_TOPIC, operation)
+        return topic_error(topic.error_code, OFFSETS_TOPIC, operation)
     return tuple(
         Replicas(
             row.partition_index,
@@ -81,7 +81,7 @@ def _least(answer: Any) -> int | KgroupError:
             f"no DESCRIBE_CONFIGS on {OFFSETS_TOPIC}", hint=acl_hint("DescribeConfigs", "topic", OFFSETS_TOPIC)
         )
     if row.error_code != NONE:
-        return of_topic(row.error_code, OFFSETS_TOPIC)
+        return topic_error(row.error_code, OFFSETS_TOPIC)
     value = next((item.value for item in row.configs if item.name == _MIN_IN_SYNC), None)
     if value is None or not value.isdecimal():
         return NotFound(f"the broker does not tell {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")

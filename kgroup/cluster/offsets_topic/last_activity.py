@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_topic.backwards import LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, key_head
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.groups import LastSigns
+from kgroup.model.groups import LastActivities
 from kgroup.support.errors import KgroupError
 
 _SIGNS = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
@@ -22,10 +22,10 @@ _SIGNS = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUM
 
 async def last_signs(
     client: CoordinatorClient, layout: TopicLayout | KgroupError, groups: Iterable[str], since_ms: int, budget: Deadline
-) -> LastSigns:
+) -> LastActivities:
     """The newest sign of each group since that moment, as far as it is read before ``budget`` ends."""
     if isinstance(layout, KgroupError):
-        return LastSigns({}, f"{OFFSETS_TOPIC} {layout.message}")
+        return LastActivities({}, f"{OFFSETS_TOPIC} {layout.message}")
     places = await places_of(client, layout, groups, budget)
     found: dict[str, int | None] = {}
     reasons: dict[str, None] = {}
@@ -33,11 +33,11 @@ async def last_signs(
         found |= signs
         if reason:
             reasons[reason] = None
-    return LastSigns(found, "; ".join(reasons) or None)
+    return LastActivities(found, "; ".join(reasons) or None)
 
 
 async def _scan(
-    client: CoordinatorClient, place: Place, since_ms: int, budget: Deadline
+    client: CoordinatorClient, place: LogPartition, since_ms: int, budget: Deadline
 ) -> tuple[Mapping[str, int | None], str | None]:
     """(last sign of each group in one partition of the topic, why some are missing)."""
     by_head = {key_prefix(kind, group): group for group in place.groups for kind in _SIGNS}

@@ -15,7 +15,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import (
     ClassicMember,
@@ -106,7 +106,7 @@ def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
 
 async def _scan(
     client: CoordinatorClient,
-    place: Place,
+    place: LogPartition,
     wanted: Mapping[str, LastGenerationQuery],
     budget: Deadline,
     *,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Bytes, Place, Window, read_backwards
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, ByteBudget, LogPartition, Window, read_backwards
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, ScanTotals, why_stopped
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
@@ -50,7 +50,7 @@ async def read_last_records(
     numbers: Collection[int] | None,
     at_ms: int | None,
     budget: Deadline,
-    most: Bytes,
+    most: ByteBudget,
     progress: Progress | None = None,
 ) -> LastRecords:
     """The last records of the groups; of all groups (None) in the partitions ``numbers`` (None: in all).
@@ -158,7 +158,7 @@ class _Scan:
         layout: TopicLayout,
         log: LogRange | KgroupError,
         budget: Deadline,
-        most: Bytes,
+        most: ByteBudget,
         told: ScanTotals,
     ) -> KgroupError | None:
         """Read the partition. Returns why nothing could be read; None if something was, see ``stopped``."""
@@ -167,7 +167,7 @@ class _Scan:
         for kept in (self._last, self._then, self._undecided, self._ended):
             kept.clear()
         self._log, self._start, self._whole_from, self._oldest_ms = log, log.end, None, None
-        place = Place(self.number, layout.leaders.get(self.number), log, self.names or ())
+        place = LogPartition(self.number, layout.leaders.get(self.number), log, self.names or ())
         wanted: Collection[bytes] = _AnyGroup()
         if self.names is not None:
             wanted = frozenset(key_prefix(kind, name) for name in self.names for kind in TYPES)
@@ -217,7 +217,7 @@ class _Scan:
         else:
             self._then.setdefault(raw.key, kept)
 
-    def stopped(self, budget_s: float, most: Bytes) -> str | None:
+    def stopped(self, budget_s: float, most: ByteBudget) -> str | None:
         """Why the partition was not read to its start; None: it was."""
         return why_stopped(self._stopped, budget_s, most)
 
@@ -225,7 +225,7 @@ class _Scan:
         """The ids of topics in assignments."""
         return topic_ids(kept.raw for kept in _each((self._last, self._then, self._undecided)))
 
-    def logs(self, topics: Mapping[str, str], budget_s: float, most: Bytes) -> dict[str, GroupLog]:
+    def logs(self, topics: Mapping[str, str], budget_s: float, most: ByteBudget) -> dict[str, GroupLog]:
         """The events of each group, from which ``groups.state_from_log`` makes its state."""
         reach = ScannedRange(
             self._start,

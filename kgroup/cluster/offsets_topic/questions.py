@@ -9,7 +9,7 @@ from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import topic_layouts
-from kgroup.model.groups import Activities, Group, LastSigns
+from kgroup.model.groups import Activities, Group, LastActivities
 
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.commits import CommitHistory
@@ -42,11 +42,11 @@ class OffsetsTopicConnection(ClusterConnection):
         budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
         return await recent_activity(self._client, layout, since_ms, budget)
 
-    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastSigns:
+    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastActivities:
         """When the groups last committed or changed, back to ``since_ms``; reads the log for at most ``budget_s``."""
         from kgroup.cluster.offsets_topic.last_activity import last_signs
 
-        async def read() -> LastSigns:
+        async def read() -> LastActivities:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
             self._client.deadline = budget = Deadline.after(budget_s)
             return await last_signs(self._client, layout, groups, since_ms, budget)
@@ -96,7 +96,7 @@ class OffsetsTopicConnection(ClusterConnection):
         ``to_last_state`` reads on to the group's state at that moment, but never below the offsets in ``floors``. The
         scan ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected).
         """
-        from kgroup.cluster.offsets_topic.backwards import Bytes
+        from kgroup.cluster.offsets_topic.backwards import ByteBudget
         from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
 
         lowest = floors or {}
@@ -107,7 +107,7 @@ class OffsetsTopicConnection(ClusterConnection):
             # The lookup of topic names after the scan has a time limit of its own.
             self._client.deadline = Deadline.after(budget_s + self._timeout_s)
             return await read_group_logs(
-                self._client, layout, depths, Deadline.after(budget_s), Bytes(max_bytes), progress
+                self._client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress
             )
 
         return self._ask(read)
@@ -128,13 +128,15 @@ class OffsetsTopicConnection(ClusterConnection):
         ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected). Raises
         KgroupError.
         """
-        from kgroup.cluster.offsets_topic.backwards import Bytes
+        from kgroup.cluster.offsets_topic.backwards import ByteBudget
         from kgroup.cluster.offsets_topic.last_records import read_last_records
 
         async def read() -> LastRecords:
             budget = Deadline.after(budget_s)
             self._client.deadline = Deadline.after(budget_s + self._timeout_s)  # as in group_logs
-            return await read_last_records(self._client, groups, numbers, at_ms, budget, Bytes(max_bytes), progress)
+            return await read_last_records(
+                self._client, groups, numbers, at_ms, budget, ByteBudget(max_bytes), progress
+            )
 
         return self._ask(read)
 

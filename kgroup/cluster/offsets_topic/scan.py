@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, Place, Window, places_of, scan_backwards
+from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import RawRecord
 from kgroup.cluster.offsets_topic.records import GroupMetadata, RecordType, decode, key_prefix
 from kgroup.cluster.primitives import MalformedRecord
@@ -35,7 +35,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
+class KnownGeneration:
     """A generation that was found, and the end offset up to which the group's partition was read."""
 
     generation: Generation
@@ -55,7 +55,7 @@ async def latest_generations(
     layout: TopicLayout | KgroupError,
     groups: Iterable[str],
     budget: Deadline,
-    known: dict[str, Dated] | None = None,
+    known: dict[str, KnownGeneration] | None = None,
 ) -> GenerationResults:
     """The generation and leader of each classic group that is found before ``budget`` ends.
 
@@ -82,7 +82,7 @@ async def latest_generations(
 
 
 async def _scan(
-    client: CoordinatorClient, place: Place, budget: Deadline, known: dict[str, Dated]
+    client: CoordinatorClient, place: LogPartition, budget: Deadline, known: dict[str, KnownGeneration]
 ) -> tuple[dict[str, Generation], str | None]:
     """(generations found, why the rest was not) in one partition, window by window towards the log start.
 
@@ -112,7 +112,7 @@ async def _scan(
     for group in place.groups:
         known.pop(group, None)
         if isinstance(log, LogRange) and group in found:
-            known[group] = Dated(found[group], log.end)
+            known[group] = KnownGeneration(found[group], log.end)
     return found, "not found within the time for it (--generation-budget)" if stopped is OUT_OF_TIME else stopped
 
 

@@ -144,7 +144,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class LostBatchRange:
     """Offsets [start, end) that can't be read any more, and why; the read continues at ``end``."""
 
     start: int
@@ -193,7 +193,7 @@ class BatchReader:
             self._partitions[topic] = partitions_of(self._consumer, self._watch, topic)
         return self._partitions[topic]
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
         """All records of [start, end), in order. If nothing came for a moment, yields a batch without records.
 
         The last item's end is ``end``: the iterator ends only when the position has reached it. A range that starts at
@@ -286,7 +286,7 @@ class BatchReader:
                 return records, error
         return records, None
 
-    def _gone(self, wanted: OffsetRange, error: KafkaError) -> Gone | None:
+    def _gone(self, wanted: OffsetRange, error: KafkaError) -> LostBatchRange | None:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
         where = f"{wanted.topic}:{wanted.partition}"
         if error.code() not in _OUT_OF_RANGE:
@@ -301,7 +301,7 @@ class BatchReader:
         if low > position:
             end = min(low, wanted.end)
             self._go_to(wanted, end)
-            return Gone(position, end, f"the log start had passed them: it was {low}")
+            return LostBatchRange(position, end, f"the log start had passed them: it was {low}")
         if high < wanted.end:
             raise beyond_end(wanted, high)
         if self._watch.over:

@@ -49,7 +49,7 @@ Item = tuple[int, bytes | None, bytes | None]
 """(offset, key, value)"""
 
 
-class SettledReader:
+class CommittedReader:
     """Reads partition 0 of ``topic``; each read goes from the given start to the present end. A context manager.
 
     ``timeout_s`` is how long to wait without any response. ``on_wait`` is called at most once per read, when an open
@@ -72,7 +72,7 @@ class SettledReader:
         self._on_wait = on_wait
         self._clients: dict[str, Any] = {}
 
-    def __enter__(self) -> SettledReader:
+    def __enter__(self) -> CommittedReader:
         return self
 
     def __exit__(self, *_: object) -> None:

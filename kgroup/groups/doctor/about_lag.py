@@ -10,7 +10,7 @@ from statistics import median
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import called, name, place, text, unread_places
+from kgroup.groups.doctor.words import member_labels, name, place, text, unread_places
 from kgroup.groups.lag.words import rate_words
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
@@ -78,7 +78,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         if partition.owner is not None and place(partition) in lags:
             by_member[partition.owner.member_id] += lags[place(partition)]
             held[partition.owner.member_id] += 1
-    names = called(group)
+    names = member_labels(group)
     who, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
     if _most(lags[worst], total):
         where, lag = worst, lags[worst]

@@ -10,7 +10,7 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, called, kafka, name
+from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, kafka, member_labels, name
 from kgroup.groups.migration.check import How, ReadinessResult
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Member
@@ -68,7 +68,7 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
         return IDLE.unknown(f"how many partitions {some_of(sorted(unsized))} has: {_unsized(snapshot)}")
     if not surplus:
         return ()
-    names = called(group)
+    names = member_labels(group)
     who = [names[member.member_id] for member in surplus]
     wanted = sorted(set().union(*(_reads(member, members) for member in members)))
     partitions = sum(sizes.get(topic, 0) for topic in wanted)
@@ -104,7 +104,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     even = sorted((len(given) for given in assign(CLIENT_SIDE["sticky"], subscribers, topics).values()), reverse=True)
     if counts[0] - even[0] < SKEW_LEAST.value or 100 * counts[0] < SKEW.value * even[0]:
         return ()
-    names = called(group)
+    names = member_labels(group)
     order = sorted(here, key=lambda member: -member.partition_count)
     most, least = order[0], order[-1]
     total = sum(counts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, called, kafka, name, text, utc
+from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, kafka, member_labels, name, text, utc
 from kgroup.groups.wait_conditions import NAMED, some_of
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
@@ -70,7 +70,7 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
     short = [who for who, ms in sessions.items() if HEARTBEATS.value * DEFAULT_HEARTBEAT.value > ms]
     if not short:
         return HEARTBEAT.partly(_NOT_SENT)
-    names = called(group)
+    names = member_labels(group)
     least = min(sessions[who] for who in short)
     return HEARTBEAT.found(
         Severity.INFO,
@@ -168,7 +168,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
     partly = POLL.partly(f"{_UNSEEN}: {plural(unseen, 'member')}" if unseen else None)
     if not long:
         return partly
-    names, most = called(group), known[long[0]]
+    names, most = member_labels(group), known[long[0]]
     return (
         POLL.found(
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
@@ -191,7 +191,7 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
     static = [member for member in group.members if member.instance_id is not None]
     if not static:
         return ()
-    names = called(group)
+    names = member_labels(group)
     gone = [member for member in static if member.epoch == LEFT_FOR_A_MOMENT]
     known = [ms for member in (gone or static) if (ms := _session(snapshot, member)) is not None]
     if not gone and not known:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotLooked, Severity, ranked
+from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Severity, ranked
 from kgroup.groups.doctor.rule import Rule
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
@@ -22,7 +22,7 @@ def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     if hidden is None:
         return found
     named = {item.rule for item in found.not_looked}
-    unseen = tuple(NotLooked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
+    unseen = tuple(NotChecked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
     return replace(found, not_looked=(*found.not_looked, *unseen))
 
 
@@ -35,7 +35,7 @@ def _diagnosis(
     group: str | None, snapshot: _Snapshot, rules: Sequence[tuple[Rule, Callable[[_Snapshot], Answer]]]
 ) -> Diagnosis:
     said = [item for _, look in rules for item in look(snapshot)]
-    missing = tuple(item for item in said if isinstance(item, NotLooked))
+    missing = tuple(item for item in said if isinstance(item, NotChecked))
     return Diagnosis(
         group,
         ranked([item for item in said if isinstance(item, Finding)], ORDER),
@@ -107,7 +107,7 @@ def summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class UnlookedRow:
+class UncheckedRow:
     """A reason why rules could not check, and in how many groups. Several rules may lack the same right."""
 
     why: str
@@ -115,7 +115,7 @@ class UnlookedRow:
     count: int
 
 
-def unlooked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) -> tuple[UnlookedRow, ...]:
+def unchecked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) -> tuple[UncheckedRow, ...]:
     """Unchecked rules by reason, the most frequent reason first; ``partly`` includes partly checked rules."""
     rules: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
@@ -126,4 +126,4 @@ def unlooked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) ->
         for why in {item.why for item in missing}:
             counts[why] = counts.get(why, 0) + 1
     ordered = sorted(counts, key=lambda why: (-counts[why], why))
-    return tuple(UnlookedRow(why, tuple(sorted(rules[why], key=ORDER.index)), counts[why]) for why in ordered)
+    return tuple(UncheckedRow(why, tuple(sorted(rules[why], key=ORDER.index)), counts[why]) for why in ordered)

@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class NotLooked:
+class NotChecked:
     """A rule that could not check, and the reason; with ``partly`` it checked what could be read."""
 
     rule: str
@@ -70,7 +70,7 @@ class NotLooked:
         return {"rule": self.rule, "why": self.why, "partly": self.partly}
 
 
-Answer = tuple[Finding | NotLooked, ...]
+Answer = tuple[Finding | NotChecked, ...]
 """The answer of a rule; empty if there is no problem."""
 
 
@@ -83,7 +83,7 @@ class Diagnosis:
 
     group: str | None
     findings: tuple[Finding, ...]
-    not_looked: tuple[NotLooked, ...]
+    not_looked: tuple[NotChecked, ...]
     looked: int
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kgroup.groups.doctor.finding import Answer, Finding, NotLooked, Severity
+from kgroup.groups.doctor.finding import Answer, Finding, NotChecked, Severity
 from kgroup.support.durations import format_duration
 
 Unit = Literal["", "ms", "%", "x"]
@@ -58,8 +58,8 @@ class Rule:
 
     def unknown(self, why: str) -> Answer:
         """The answer of a rule that could not check anything, with the reason."""
-        return (NotLooked(self.id, why),)
+        return (NotChecked(self.id, why),)
 
     def partly(self, why: str | None) -> Answer:
         """The answer of a rule that checked only a part, with the reason; empty for None: everything was checked."""
-        return () if why is None else (NotLooked(self.id, why, partly=True),)
+        return () if why is None else (NotChecked(self.id, why, partly=True),)

@@ -33,7 +33,7 @@ def name(group: Group) -> str:
     return quote(group.name)
 
 
-def called(group: Group) -> dict[str, str]:
+def member_labels(group: Group) -> dict[str, str]:
     """The label of each member, by member id."""
     return labels(group)
 

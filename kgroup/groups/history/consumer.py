@@ -15,7 +15,7 @@ from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
 from kgroup.groups.history.ownership import identity
 from kgroup.model.group_log import (
-    LEFT_FOR_A_MOMENT,
+    LEFT_TEMPORARILY,
     EpochWritten,
     MemberAssignment,
     MemberAssignmentWritten,
@@ -289,7 +289,7 @@ class Epochs:
         has = self._holdings.get(member_id)
         if has is None:
             return False
-        if has.epoch == LEFT_FOR_A_MOMENT:
+        if has.epoch == LEFT_TEMPORARILY:
             return True
         target = self._targets.get(member_id)
         return has.epoch >= found.record.epoch and has.stable and target in (None, has.partitions)
@@ -314,7 +314,7 @@ class Epochs:
             has = self._holdings.get(member_id)
             partitions = self._targets.get(member_id, None if has is None else has.partitions)
             found.append(
-                ObservedMember(member_id, details, partitions, has is not None and has.epoch == LEFT_FOR_A_MOMENT)
+                ObservedMember(member_id, details, partitions, has is not None and has.epoch == LEFT_TEMPORARILY)
             )
         return tuple(found)
 
@@ -357,7 +357,7 @@ class Epochs:
         signs = [time for time in (heartbeat_ms, commit_ms) if time is not None]
         whole = evidence.whole(since, record.log_offset)
         rhythm_ms = evidence.rhythm_ms if held and whole else None
-        if has is not None and has.epoch == LEFT_FOR_A_MOMENT:
+        if has is not None and has.epoch == LEFT_TEMPORARILY:
             # It left for a moment and is expected back: no other sign of life can follow.
             signs, proofs, rhythm_ms = ([heartbeat_ms], [], 0) if heartbeat_ms is not None and whole else ([], [], None)
         return Absence(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kgroup.model.group_log import Event, GenerationWritten, GroupGone, MemberDetails, MemberWritten
+from kgroup.model.group_log import Event, GenerationWritten, GroupDeleted, MemberDetails, MemberWritten
 
 _MEMBER_ID_SHOWN = 8
 
@@ -34,7 +34,7 @@ def names_of(events: Iterable[Event]) -> Mapping[str, str]:
                 room.leave(member_id)
             case MemberWritten(member_id=member_id, details=MemberDetails() as said):
                 room.enter(member_id, Label(said.instance_id, said.client_id, said.host))
-            case GroupGone():
+            case GroupDeleted():
                 room.only({})
             case _:
                 pass

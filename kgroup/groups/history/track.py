@@ -16,7 +16,7 @@ from kgroup.model.group_log import (
     EpochWritten,
     Event,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignmentWritten,
     MemberWritten,
     Partitions,
@@ -69,7 +69,7 @@ class _Follower:
         self._generations = GenerationTracker(world)
         self._epochs = Epochs(world)
         self._owners: dict[TopicPartition, str] = {}
-        self._gone: tuple[GroupGone, ProtocolSwitch, int] | None = None
+        self._gone: tuple[GroupDeleted, ProtocolSwitch, int] | None = None
         self._protocol: RebalanceProtocol | None = None
         if reach.complete:
             world.ownership.forget()
@@ -86,7 +86,7 @@ class _Follower:
         match event:
             case GenerationWritten():
                 self._generation(event)
-            case GroupGone():
+            case GroupDeleted():
                 self._group_gone(event)
             case _:
                 self._of_consumers(event)
@@ -151,7 +151,7 @@ class _Follower:
             )
         )
 
-    def _group_gone(self, record: GroupGone) -> None:
+    def _group_gone(self, record: GroupDeleted) -> None:
         if record.protocol is RebalanceProtocol.CLASSIC:
             if self._protocol is RebalanceProtocol.CONSUMER:
                 return  # the other half of a conversion, already seen

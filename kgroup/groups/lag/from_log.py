@@ -12,7 +12,7 @@ from kgroup.model.group_log import (
     EpochWritten,
     Event,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignmentWritten,
     MemberWritten,
     ScannedRange,
@@ -64,7 +64,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
                 members.pop(member_id, None)
             case MemberWritten(member_id=member_id, details=details) if details is not None:
                 members[member_id] = MemberFacts(details.rebalance_timeout_ms, details.classic_session_ms)
-            case GroupGone():
+            case GroupDeleted():
                 members.clear()
             case _:
                 pass
@@ -104,7 +104,7 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
                 group.type == "consumer" and group.state == "Stable"
             ):
                 return event.at_ms
-            case GroupGone():
+            case GroupDeleted():
                 return None
             case _:
                 pass

@@ -10,7 +10,7 @@ from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
-from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, Judged, StatusRules, judge
+from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
 
@@ -60,7 +60,7 @@ def _partition(
     log = partition.log
     held_back = None if log is None or known.last_stable is None else max(0, log.end - known.last_stable)
     if why is not None or partition.commit is None or log is None:
-        span, measured = None, _Measured(Judged(None, why=why), Rates(), None)
+        span, measured = None, _Measured(StatusResult(None, why=why), Rates(), None)
     else:
         span = _span(partition.commit.offset, log, known, all_.isolation)
         measured = _measure(span, log, known, all_, rules)
@@ -90,7 +90,7 @@ def _partition(
 class _Measured:
     """Status and rates of a partition. ``first_ms``: timestamp of the first unread record, None: unknown or none."""
 
-    judged: Judged
+    judged: StatusResult
     rates: Rates
     first_ms: int | None
 
@@ -139,7 +139,7 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     if not commits and Source.COMMITS in all_.unknown:
         judged = judge(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if judged.status is None:
-            judged = Judged(None, why=all_.unknown[Source.COMMITS])
+            judged = StatusResult(None, why=all_.unknown[Source.COMMITS])
     else:
         reading = CommitReading(
             lag=span.lag,

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.headroom import Headroom
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, slowest
-from kgroup.groups.lag.status import Judged, LagStatus
-from kgroup.model.groups import Partition, places_document
+from kgroup.groups.lag.status import LagStatus, StatusResult
+from kgroup.model.groups import Partition, partitions_document
 
 
 class LagRow(Protocol):
@@ -34,7 +34,7 @@ class LagRow(Protocol):
         """The age of the oldest unread record in ms, 0 if nothing is unread; None if unknown."""
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> StatusResult:
         """The status; of several partitions the worst one."""
 
     @property
@@ -67,7 +67,7 @@ class PartitionLag:
     open_transaction: BlockingTransaction | None
     behind_ms: int | None
     last_commit_ms: int | None
-    judged: Judged
+    judged: StatusResult
     rates: Rates
     outlook: Outlook
     headroom: Headroom | None
@@ -149,7 +149,7 @@ class Sum:
     behind_ms: int | None
     largest: PartitionLag | None
     oldest: PartitionLag | None
-    judged: Judged
+    judged: StatusResult
     rates: Rates
     outlook: Outlook
     hidden: str | None = None
@@ -238,21 +238,21 @@ class GroupLag:
             "state": self.state,
             "isolation": str(self.isolation),
             **self.total.document(),
-            "hidden_commits": places_document(self.hidden_commits),
+            "hidden_commits": partitions_document(self.hidden_commits),
             "topics": [{"topic": each.topic, **each.document()} for each in self.topics],
             "partitions": [each.document() for each in self.partitions],
         }
 
 
-def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> Judged:
+def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
     known = [p.judged for p in partitions if p.judged.status is not None]
     bad = [judged for judged in known if judged.status is not LagStatus.OK]
     if bad:
         return min(bad, key=lambda j: (-(j.status or LagStatus.OK).severity, j.since_ms is None, j.since_ms or 0))
     if known and len(known) == len(partitions) and not hidden:
-        return Judged(LagStatus.OK)
-    return Judged(None, why=next((p.judged.why for p in partitions if p.judged.status is None), hidden))
+        return StatusResult(LagStatus.OK)
+    return StatusResult(None, why=next((p.judged.why for p in partitions if p.judged.status is None), hidden))
 
 
 def _total(rates: Iterable[float | None]) -> float | None:
@@ -262,7 +262,7 @@ def _total(rates: Iterable[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
-def _judged_document(judged: Judged) -> dict[str, Any]:
+def _judged_document(judged: StatusResult) -> dict[str, Any]:
     return {
         "lag_status": None if judged.status is None else str(judged.status),
         "lag_status_since": _time(judged.since_ms),

@@ -69,7 +69,7 @@ _FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StatusResult:
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 
     ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
@@ -104,10 +104,10 @@ class CommitReading:
     keeps_up: bool = False
 
 
-def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> Judged:
+def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
     """The status of a partition that has a committed offset."""
     if reading.lag <= rules.allowed:
-        return Judged(LagStatus.OK, caught_up=True)
+        return StatusResult(LagStatus.OK, caught_up=True)
     if not reading.commits:
         return _without_commits(reading, rules)
     recent = recent_commits(reading.commits, rules)
@@ -119,10 +119,10 @@ def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> Judged:
         behind_since = not _reached(reading.commits[went_back:], reading.ends, rules)
         if fresh and behind_since:
             before, after = reading.commits[went_back - 1 : went_back + 1]
-            return Judged(LagStatus.REWIND, after.timestamp_ms, back=before.offset - after.offset)
+            return StatusResult(LagStatus.REWIND, after.timestamp_ms, back=before.offset - after.offset)
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
-        return Judged(LagStatus.OK, caught_up=True)
+        return StatusResult(LagStatus.OK, caught_up=True)
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
@@ -154,17 +154,17 @@ def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
     return pauses[len(pauses) // 2] if pauses else None
 
 
-def _without_commits(reading: CommitReading, rules: StatusRules) -> Judged:
+def _without_commits(reading: CommitReading, rules: StatusRules) -> StatusResult:
     since = reading.read_since_ms
     if since is None:
-        return Judged(None, why="no commit of it was found in __consumer_offsets")
+        return StatusResult(None, why="no commit of it was found in __consumer_offsets")
     waiting = max(since, reading.waiting_since_ms or since)
     if reading.now_ms - waiting > rules.lone_ms:
-        return Judged(LagStatus.STOP, waiting, at_least=waiting == since)
-    return Judged(None, why="no commit in the short time that was read")
+        return StatusResult(LagStatus.STOP, waiting, at_least=waiting == since)
+    return StatusResult(None, why="no commit in the short time that was read")
 
 
-def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> Judged | None:
+def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> StatusResult | None:
     """STOP after a long time without a commit, OK or unknown after a single commit; None if no rule here applies.
 
     The time counts from the first unread record: an idle consumer at the log end need not commit. Burrow reports STOP
@@ -175,13 +175,13 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
     silence_ms = reading.now_ms - since
     if len(recent) == 1:
         if silence_ms > rules.lone_ms:
-            return Judged(LagStatus.STOP, since)
+            return StatusResult(LagStatus.STOP, since)
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
-            return Judged(LagStatus.OK, caught_up=True)
-        return Judged(None, why="a single commit tells no rhythm")
+            return StatusResult(LagStatus.OK, caught_up=True)
+        return StatusResult(None, why="a single commit tells no rhythm")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
-    return Judged(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
+    return StatusResult(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
 
 
 def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules) -> bool:
@@ -189,7 +189,7 @@ def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules)
     return any(lag is not None and lag <= rules.allowed for lag in lags)
 
 
-def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> Judged | None:
+def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> StatusResult | None:
     offset = recent[-1].offset
     if len(recent) < _FEW or any(commit.offset != offset for commit in recent):
         return None
@@ -205,17 +205,17 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
     silence_ms = reading.now_ms - same[0].timestamp_ms
     if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
         # The offset did not move before either, so this need not wait for ``least_span_ms`` again.
-        return Judged(LagStatus.STOP, same[0].timestamp_ms)
+        return StatusResult(LagStatus.STOP, same[0].timestamp_ms)
     # No older commit was read, so the stall may have begun earlier.
     at_least = len(same) == len(reading.commits) and since == first_ms
-    return Judged(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
+    return StatusResult(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
 
 
-def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> Judged:
+def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> StatusResult:
     lags = [lag for c in recent if (lag := reading.ends.lag_at(c.timestamp_ms, c.offset)) is not None]
     if len(recent) < _FEW:
-        return Judged(None, why=f"{len(recent)} commits are too few to tell")
+        return StatusResult(None, why=f"{len(recent)} commits are too few to tell")
     if len(lags) < _FEW:
-        return Judged(None, why="where the log ended at its commits is not known")
+        return StatusResult(None, why="where the log ended at its commits is not known")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))
-    return Judged(LagStatus.OK if shrinks else LagStatus.WARN)
+    return StatusResult(LagStatus.OK if shrinks else LagStatus.WARN)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates
-from kgroup.groups.lag.status import Judged
+from kgroup.groups.lag.status import StatusResult
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
 
 _SLOW = 10
 
 
-def status_words(judged: Judged, now_ms: int) -> str | None:
+def status_words(judged: StatusResult, now_ms: int) -> str | None:
     """``OK``, ``STOP 38m``, ``STALL over 22m``; None if the status is unknown."""
     if judged.status is None:
         return None

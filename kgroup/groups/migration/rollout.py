@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.groups.member_names import labels
-from kgroup.groups.wait_conditions import NAMED, EventLine, Sight, Stable, some_of
+from kgroup.groups.wait_conditions import NAMED, EventLine, Observation, Stable, some_of
 from kgroup.model.groups import Group, Member
 from kgroup.support.units import plural
 
@@ -96,7 +96,8 @@ class Followed:
         if group is None or group.type != self.target or not group.members:
             return False
         return (
-            all(m.protocol == self.target for m in group.members) and Stable().judge(Sight(self.name, group, 0)).holds
+            all(m.protocol == self.target for m in group.members)
+            and Stable().judge(Observation(self.name, group, 0)).holds
         )
 
     def unsettled_s(self, now_s: float, for_s: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Concern = Literal["bad", "warn"]
+LineSeverity = Literal["bad", "warn"]
 """``bad``: records are lost or not read now. ``warn``: they may be lost or not be read soon."""
 
 
@@ -15,4 +15,4 @@ class VerdictLine:
 
     word: str
     text: str
-    style: Concern | None = None
+    style: LineSeverity | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kgroup.groups.lag.evidence import LagEvidence, Retention, Source
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.verdict.line import Concern
+from kgroup.groups.verdict.line import LineSeverity
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes
 
@@ -24,7 +24,7 @@ class Safety:
     """
 
     text: str
-    style: Concern | None
+    style: LineSeverity | None
     left_ms: int | None
     too_late: bool = False
 
@@ -55,7 +55,7 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
         when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
         place = "" if row is first else f"; {row.where} has {format_duration(left / 1000)} left"
         text += f"{place}, {when} at this rate"
-    style: Concern | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
+    style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
     return Safety(text + beside, style, left_ms, too_late=late is not None)
 
 

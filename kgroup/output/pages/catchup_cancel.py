@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgroup.catchup.ending import Cancellation
-from kgroup.catchup.steps import Close, MoveBack, Nothing
+from kgroup.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.support.units import plural
@@ -31,7 +31,7 @@ def ended_screen(ending: Cancellation, to_apply: str) -> Screen:
         blocks.append(Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ())))))
     if ending.executed:
         return Screen((*blocks, Text(("Done.",))))
-    if ending.refusal is not None or isinstance(ending.decision, Nothing):
+    if ending.refusal is not None or isinstance(ending.decision, AlreadyDone):
         return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
     return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {to_apply}"))))
 
@@ -55,7 +55,7 @@ def _body(ending: Cancellation) -> Iterator[Block]:
             for lost in given_up[:_ROWS]:
                 what = f"{lost.topic}:{lost.partition} [{lost.start}, {lost.end})"
                 yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
-        case Nothing(why=why):
+        case AlreadyDone(why=why):
             yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital
         case _:
             pass

@@ -207,7 +207,7 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
             return None
 
 
-def proof_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
+def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
     """The page at the end of a replay: all is verified, or the exact ranges that are lost or not delivered.
 
     ``untouched`` is true if the group is known not to have been rewound, apart from the rewinds in the verification.

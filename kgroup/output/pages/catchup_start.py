@@ -15,7 +15,7 @@ from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Scre
 from kgroup.model.groups import Group
 from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
-from kgroup.support.quoting import to_apply
+from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, human_count, plural
 
 ROWS_ON_A_PAGE = 20
@@ -192,12 +192,12 @@ def _end(page: PlanPage) -> Iterator[str]:
         yield "Nothing was changed."
         if page.gap.errors and page.gap.ranges and not page.refusals:
             yield "A part of the plan can't be carried out. The rest:"
-            yield f"  {to_apply(words, '--partial')}"
+            yield f"  {execute_command(words, '--partial')}"
         return
     grows = f"The gap grows by {human_count(round(page.growth_per_s))}/s; it is measured again at --execute:"
     open_ended = page.gap.group is not None and page.gap.released_at == "head"
     yield f"Nothing was changed. {grows if open_ended and page.growth_per_s >= 1 else 'To do it:'}"
-    yield f"  {to_apply(words)}"
+    yield f"  {execute_command(words)}"
 
 
 def _release_only(typed: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from kgroup.model.blocks import (
     Title,
 )
 from kgroup.model.groups import Group
-from kgroup.support.quoting import to_apply
+from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_count, plural
 
 ROWS_ON_A_PAGE = 20
@@ -249,12 +249,12 @@ def _executed(result: Result, wording: Wording) -> Iterator[str]:
 def _planned(result: Result, wording: Wording) -> Iterator[str]:
     if not result.errors or (result.partial and result.possible.size) or _may_pass(result):
         yield "Nothing was changed. To apply:"
-        yield f"  {to_apply(wording.command)}"
+        yield f"  {execute_command(wording.command)}"
         if result.errors and result.possible.size and not result.partial:
             yield "Nothing at all is applied while a part of the plan can't be; --partial applies the rest."
     elif result.possible.size:
         yield "Nothing was changed: a part of the plan can't be applied. To apply the rest:"
-        yield f"  {to_apply(wording.command, '--partial')}"
+        yield f"  {execute_command(wording.command, '--partial')}"
     else:
         yield "Nothing was changed."
     if wording.instead:

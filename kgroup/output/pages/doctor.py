@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.doctor.diagnose import summary, unlooked_summary, worst_first
+from kgroup.groups.doctor.diagnose import summary, unchecked_summary, worst_first
 from kgroup.groups.doctor.explanation import Explanation
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES
@@ -170,7 +170,7 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
 
 def _unlooked_by_many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     """The rules that were not checked, grouped by reason, the most frequent reason first."""
-    rows = unlooked_summary(diagnoses, partly=verbose)
+    rows = unchecked_summary(diagnoses, partly=verbose)
     if not rows:
         return
     shown = rows if verbose else rows[:_REASONS]

@@ -85,7 +85,7 @@ def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
         )
 
 
-def followed(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
+def follow_outcome(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
     """What ``--follow`` reports at one moment: one line per event."""
     return Outcome(
         data=(news.history,),

@@ -9,7 +9,7 @@ from kgroup.groups.history.offset_jumps import CommitAuthor, CommitMove, CommitR
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Styled, Table, Text
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import moment, rfc3339
+from kgroup.support.instants import rfc3339, utc_datetime
 from kgroup.support.units import human_count, plural
 
 _ROWS = 20
@@ -183,7 +183,7 @@ def duration(milliseconds: int | None) -> str:
 
 def clock(timestamp_ms: int, *, seconds: bool = False) -> str:
     """``03:02Z``, ``03:02:11Z``; ``unknown`` for a time outside the calendar."""
-    found = moment(timestamp_ms)
+    found = utc_datetime(timestamp_ms)
     if found is None:
         return "unknown"
     return f"{found:%H:%M:%SZ}" if seconds else f"{found:%H:%MZ}"

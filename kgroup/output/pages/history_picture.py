@@ -10,7 +10,7 @@ from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import moment
+from kgroup.support.instants import utc_datetime
 from kgroup.support.units import plural
 
 _PAGE = 80
@@ -94,7 +94,7 @@ def _title(step: HistoryStep) -> str:
 
 
 def _heads(steps: Sequence[HistoryStep]) -> Iterator[list[Cell]]:
-    moments = [moment(step.at_ms) for step in steps]
+    moments = [utc_datetime(step.at_ms) for step in steps]
     hours = {found.replace(minute=0, second=0, microsecond=0) for found in moments if found is not None}
     days = {found.date() for found in moments if found is not None}
     if len(hours) == 1:

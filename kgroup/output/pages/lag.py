@@ -17,7 +17,7 @@ from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Re
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
-from kgroup.output.pages.sparkline import BLOCKS, Looks
+from kgroup.output.pages.sparkline import BLOCKS, RefreshValues
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.units import percent, plural
 
@@ -90,7 +90,7 @@ class LagRows:
     reports: Sequence[GroupLag]
     violations: Sequence[Violation] = ()
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
-    looks: Looks = field(default_factory=Looks)
+    looks: RefreshValues = field(default_factory=RefreshValues)
     owed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
 

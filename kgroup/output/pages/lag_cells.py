@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.groups.lag.report import PartitionLag
-from kgroup.groups.lag.status import Judged, LagStatus
+from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.groups.lag.words import status_words
 from kgroup.model.blocks import Cell, Style, Styled
 from kgroup.support.durations import format_duration
@@ -19,7 +19,7 @@ _STYLES: Mapping[LagStatus, Style] = {
 }
 
 
-def status_cell(judged: Judged, now_ms: int) -> Cell:
+def status_cell(judged: StatusResult, now_ms: int) -> Cell:
     """``STOP 38m`` in its colour; None if the status is unknown."""
     words = status_words(judged, now_ms)
     return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])

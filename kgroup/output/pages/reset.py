@@ -14,7 +14,7 @@ from kgroup.support.units import human_count, plural
 _SHOWN_INSTEAD = 5
 
 
-def moment_meant(scenario: ResetScenario | None, now: datetime) -> tuple[Block, ...]:
+def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, ...]:
     """The time that was understood: what the user typed does not show the assumed day and time zone."""
     if not isinstance(scenario, ToTime):
         return ()
@@ -43,7 +43,7 @@ def subject(plan: ChangePlan) -> str:
     return f"{names[0]}{new}: {scope}{said}"
 
 
-def repeatable(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:
+def repeatable_command(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:
     """The equivalent ``--to-offset`` of a small ``--shift-by``: repeated by accident, ``--shift-by`` skips twice."""
     rows = [row for row in plan.rows if row.new and not row.error]
     names = {row.group for row in rows}

@@ -32,13 +32,13 @@ def sparkline(values: Sequence[int | None], width: int = LOOKS, steps: str = BLO
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class RefreshValues:
     """The values of the last refreshes by name, oldest first; None where the name was absent."""
 
     count: int = 0
     values: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
-    def and_then(self, now: Mapping[str, int | None], most: int = LOOKS) -> Looks:
+    def and_then(self, now: Mapping[str, int | None], most: int = LOOKS) -> RefreshValues:
         """Add a refresh and drop the oldest; names that are absent from all remaining refreshes are dropped too."""
         count = min(self.count + 1, most)
         found = {}
@@ -47,7 +47,7 @@ class Looks:
             row = (*earlier, now.get(name))[-most:]
             if any(value is not None for value in row) or name in now:
                 found[name] = row
-        return Looks(count, found)
+        return RefreshValues(count, found)
 
     def line(self, name: str, steps: str = BLOCKS) -> str | None:
         """The sparkline of one name; None if the name is unknown, or there was only one refresh."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
-from kgroup.groups.undo_plan import Trace, TypeBack
+from kgroup.groups.undo_plan import TypeRestore, UndoRow
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
 from kgroup.output.pages.text import settings_text
@@ -16,7 +16,7 @@ from kgroup.support.units import plural
 _OTHERS = 10
 
 
-def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) -> list[Block]:
+def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
     """The offsets before, after and now of each partition that is restored."""
     by_place = {trace.place: trace for trace in traces}
     rows = list(result.plan.rows)
@@ -39,14 +39,14 @@ def before_after_now(result: Result, traces: Sequence[Trace], *, verbose: bool) 
     return [table, Text((f"{more} more: --verbose",))] if more else [table]
 
 
-def _cells(row: ChangeRow, trace: Trace) -> tuple[Cell, ...]:
+def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
     back: Cell = None if row.done is None else "yes" if row.proved else "-"
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
     return (row.group, row.name, *offsets, back, note)
 
 
-def types_table(types: Sequence[TypeBack], *, verbose: bool) -> list[Block]:
+def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
     """The groups whose type changes."""
     shown = types if verbose else types[:ROWS_ON_A_PAGE]
     if not shown:
@@ -83,7 +83,7 @@ def put_back(result: Result, *, verbose: bool) -> list[Block]:
     return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
 
 
-def types_records(types: Sequence[TypeBack]) -> Records:
+def types_records(types: Sequence[TypeRestore]) -> Records:
     """The same rows for CSV."""
     header = ("group", "type", "target", "commits", "converted", "change_id", "error")
     rows = []

@@ -7,7 +7,7 @@ import io
 from kgroup.model.outcome import Outcome
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.watch.page import RefreshResult
-from kgroup.output.watch.request import Look
+from kgroup.output.watch.request import Refresh
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError
 
@@ -19,7 +19,7 @@ class RefreshListener:
         self._heard = io.StringIO()
         self.reporter = StderrReporter(self._heard)
 
-    def take(self, look: Look) -> RefreshResult:
+    def take(self, look: Refresh) -> RefreshResult:
         """Do one refresh. A KgroupError makes it a failed refresh; a bug keeps its traceback."""
         outcomes: tuple[Outcome, ...] = ()
         error: KgroupError | None = None

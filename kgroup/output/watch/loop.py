@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from kgroup.model.output_format import Format
 from kgroup.output.formats.envelope import of_watched, write_json_line
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import drop_stdout, writing
+from kgroup.output.streams import drop_stdout, stdout_errors
 from kgroup.output.terminal.draw import draw
 from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, is_the_end
 from kgroup.output.watch.page import RefreshResult
-from kgroup.output.watch.request import Look, WatchedVerb
+from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, KgroupError
-from kgroup.support.stdout_reader import NobodyReads, pause
+from kgroup.support.stdout_reader import StdoutClosed, pause
 
 _WORD = "WATCH"
 
@@ -83,13 +83,13 @@ def _in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pa
                 reporter.error(error)
                 return error.exit_code
             return _look_on(look, watched.every_s, listener, reporter, write)
-    except NobodyReads:
+    except StdoutClosed:
         drop_stdout()
         return ExitCode.DONE
 
 
 def _look_on(
-    look: Look, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
+    look: Refresh, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
 ) -> ExitCode:
     before: RefreshResult | None = None
     while True:
@@ -105,7 +105,7 @@ def _look_on(
 
 
 def _write(write: _Json | _Pages, seen: RefreshResult) -> None:
-    with writing():
+    with stdout_errors():
         write(seen)
         sys.stdout.flush()
 

@@ -20,7 +20,7 @@ SHORTEST_EVERY_S = 0.5
 
 _FORMS = (Format.TABLE, Format.WIDE, Format.JSON)
 
-Look = Callable[[], Iterable[Outcome]]
+Refresh = Callable[[], Iterable[Outcome]]
 """One refresh from the cluster; raises KgroupError if it fails. Calls never overlap."""
 
 
@@ -42,11 +42,11 @@ class WatchedVerb:
 
     every_s: float
     form: Format
-    opened: Callable[[Reporter], AbstractContextManager[Look]]
+    opened: Callable[[Reporter], AbstractContextManager[Refresh]]
 
 
 def watched(
-    run: Invocation, watch: Watch, opened: Callable[[Invocation], AbstractContextManager[Look]]
+    run: Invocation, watch: Watch, opened: Callable[[Invocation], AbstractContextManager[Refresh]]
 ) -> WatchedVerb | None:
     """The verb to be watched; None without ``--watch``.
 

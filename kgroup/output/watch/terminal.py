@@ -25,15 +25,15 @@ from rich.text import Text
 
 from kgroup.model.output_format import Format
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.streams import writing
+from kgroup.output.streams import stdout_errors
 from kgroup.output.terminal.colour import painter
 from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, is_the_end
 from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
-from kgroup.output.watch.request import Look, WatchedVerb
+from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode
-from kgroup.support.signals import put_off
+from kgroup.support.signals import defer_signals
 
 _SIZE_UNKNOWN = (80, 24)
 _KEYS_AT_ONCE = 1024
@@ -109,7 +109,7 @@ def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
 class _Looks:
     """Refreshes one after the other, each in a thread; the result waits in a queue."""
 
-    def __init__(self, look: Look, listener: RefreshListener, wakes: _Wakes) -> None:
+    def __init__(self, look: Refresh, listener: RefreshListener, wakes: _Wakes) -> None:
         self._look, self._listener, self._wakes = look, listener, wakes
         self._brought: SimpleQueue[RefreshResult | BaseException] = SimpleQueue()
 
@@ -177,7 +177,7 @@ class _Terminal:
 
     def leave(self) -> None:
         """Restore the terminal; keys that were typed ahead stay for the shell."""
-        with put_off():  # a second ctrl-C must not interrupt this
+        with defer_signals():  # a second ctrl-C must not interrupt this
             if self._live is not None:
                 with suppress(OSError):  # the terminal itself is gone
                     self._live.stop()
@@ -221,7 +221,7 @@ class _Terminal:
         self._console.width, self._console.height = size
         text = Text("\n", no_wrap=True, overflow="crop", end="").join(Text.from_ansi(line) for line in lines)
         text.no_wrap, text.overflow = True, "crop"
-        with writing():
+        with stdout_errors():
             self._live.update(text, refresh=True)
         self._drawn = (size, lines)
 

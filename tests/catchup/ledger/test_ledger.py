@@ -18,7 +18,7 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.catchup.model import PlanState
-from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.transactions import Fenced
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
@@ -159,17 +159,17 @@ def test_a_start_that_was_overtaken_after_it_had_looked(
     """The other one comes between the look at the ledger and the commit."""
     plan, other = new_plan(name("group")), new_plan("")
     other = replace(other, group=plan.group)
-    look = SettledReader.committed
+    look = CommittedReader.committed
     late = iter([None])
 
-    def then_the_other(self: SettledReader, *arguments: Any, **more: Any) -> Any:
+    def then_the_other(self: CommittedReader, *arguments: Any, **more: Any) -> Any:
         found = list(look(self, *arguments, **more))
         if next(late, "over") is None:
             with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S) as faster:
                 created(faster, other)
         return iter(found)
 
-    monkeypatch.setattr(SettledReader, "committed", then_the_other)
+    monkeypatch.setattr(CommittedReader, "committed", then_the_other)
     with pytest.raises(Refused) as caught:
         created(ledger, plan)
 
@@ -288,7 +288,7 @@ def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, wo
     assert ledger.prune([gone.id], who=ME, now_ms=NOW_MS) == {gone.id: None}
 
     def total() -> int:
-        with SettledReader(config, ledger.topic, timeout_s=TIMEOUT_S) as reader:
+        with CommittedReader(config, ledger.topic, timeout_s=TIMEOUT_S) as reader:
             return len(list(reader.everything()))
 
     alter(ConfigResource.Type.BROKER, "1", log_cleaner_backoff_ms="50")

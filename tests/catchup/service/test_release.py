@@ -12,9 +12,9 @@ from kgroup.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, 
 from kgroup.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.service.release import (
     StateWriter,
+    exclusive_membership,
     first_release,
     history_of,
-    hold,
     move_back,
     read_history,
     release,
@@ -195,7 +195,7 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
     made = behind(kind)
     step = first_release(made.plan, 6)
     book = Book(RunnerEpoch(6, "first", 1, 1))
-    with hold(cluster, made.plan) as holding:
+    with exclusive_membership(cluster, made.plan) as holding:
         release(cluster, holding, Release(step.moves[:1], None), states(book))
     broke_off = book.written[0]
     assert evidence(cluster, made, broke_off.log_position) == [
@@ -205,7 +205,7 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
 
     second = Book()
     rest = Release(first_release(made.plan, 7).moves[1:], broke_off.log_position)
-    with hold(cluster, made.plan) as holding:
+    with exclusive_membership(cluster, made.plan) as holding:
         release(cluster, holding, rest, states(second, broke_off))
 
     assert {record.log_position for record in second.written} == {broke_off.log_position}
@@ -219,7 +219,7 @@ def test_while_a_transaction_is_open_the_history_does_not_tell(
     cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
 ) -> None:
     made, book = behind(kind), Book()
-    with hold(cluster, made.plan) as holding:
+    with exclusive_membership(cluster, made.plan) as holding:
         release(cluster, holding, Release(first_release(made.plan, 7).moves[:1], None), states(book))
     position = book.written[0].log_position
     with world.pending(made.group, {(topic, 1): 100}):
@@ -282,7 +282,7 @@ def test_a_group_that_was_converted_since_the_plan_is_held_only_by_who_goes_on_w
     assert caught.value.code == "moved-since"
     assert book.written == []
     assert world.exact(made.group) == made.before
-    with hold(cluster, made.plan, as_planned=False):
+    with exclusive_membership(cluster, made.plan, as_planned=False):
         assert world.groups()[made.group] == (other, "stable")
 
 
@@ -306,7 +306,7 @@ def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
     made, book = behind(kind), Book()
     first, *_ = first_release(made.plan, 7).moves
     long = replace(first, commits=(Commit(120, 0, "m" * 4097),))
-    with pytest.raises(Refused, match=f"{topic}:0: ") as caught, hold(cluster, made.plan) as holding:
+    with pytest.raises(Refused, match=f"{topic}:0: ") as caught, exclusive_membership(cluster, made.plan) as holding:
         release(cluster, holding, Release((long,), None), states(book))
     assert caught.value.code == "metadata-size"
     assert book.said == [PlanState.RELEASING]
@@ -366,7 +366,7 @@ def test_a_successor_between_releasing_and_the_commit(
 
     def take_over(state: PlanState) -> None:
         if state is PlanState.RELEASING:
-            with connected(bootstrap) as other, hold(other, made.plan) as theirs:
+            with connected(bootstrap) as other, exclusive_membership(other, made.plan) as theirs:
                 move_back(theirs, MoveBack(()), states(cancelling, book.written[-1]))
 
     book = Book(then=take_over)
@@ -428,7 +428,7 @@ def test_moved_back_with_the_groups_own_metadata(
     made = behind(kind)
     before = released_group(cluster, made)
     book = Book(RunnerEpoch(8, "me", 1, 1))
-    with hold(cluster, made.plan) as holding:
+    with exclusive_membership(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70, 1: 5, 2: 0}), states(book, before))
     assert book.said == [PlanState.CANCELLING, PlanState.CANCELLED]
     cancelling = book.written[0]
@@ -449,7 +449,7 @@ def test_not_moved_back_where_the_group_went_on(
     before = released_group(cluster, made)
     world.commit(made.group, {(topic, 1): (9, "é\0 at 9", 0)})
     stands, book = world.exact(made.group), Book(RunnerEpoch(8, "me", 1, 1))
-    with pytest.raises(Refused) as caught, hold(cluster, made.plan) as holding:
+    with pytest.raises(Refused) as caught, exclusive_membership(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70, 1: 5}), states(book, before))
     assert caught.value.code == "moved-since"
     assert book.written == []
@@ -462,7 +462,7 @@ def test_a_fenced_cancel_moves_nothing(
 ) -> None:
     made = behind(kind)
     before, book = released_group(cluster, made), Book(RunnerEpoch(8, "me", 1, 1), fenced=PlanState.CANCELLING)
-    with pytest.raises(Refused), hold(cluster, made.plan) as holding:
+    with pytest.raises(Refused), exclusive_membership(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70}), states(book, before))
     assert world.exact(made.group) == released(made, topic)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.delivered import touched, undelivered
+from kgroup.catchup.delivered import started_chunks, undelivered
 from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.catchup.service.target_losses import (
     DeliveredRanges,
+    TargetBounds,
     TargetLoss,
-    TopicNow,
     difference,
     find_loss,
     has_delivered,
@@ -19,7 +19,7 @@ from tests.support.catchup.ledgers import progress
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
 
 BEFORE = TargetTopic("id", (5, 0))
-SAME = TopicNow("id", (5, 0), (50, 40))
+SAME = TargetBounds("id", (5, 0), (50, 40))
 CHUNKS = (Chunk(0, "orders", 0, 70, 90), Chunk(1, "orders", 0, 90, 120))
 PLACE = ("orders", 0)
 
@@ -28,17 +28,20 @@ PLACE = ("orders", 0)
     ("now", "why"),
     [
         (SAME, None),
-        (TopicNow("id", (0, 0), (5, 0)), None),
-        (TopicNow("id", (5, 0, 0), (50, 40, 3)), None),
+        (TargetBounds("id", (0, 0), (5, 0)), None),
+        (TargetBounds("id", (5, 0, 0), (50, 40, 3)), None),
         (None, "copy was deleted"),
-        (TopicNow("other", (0, 0), (50, 40)), "copy was deleted and created again"),
-        (TopicNow("id", (0,), (50,)), "copy was deleted and created again"),
-        (TopicNow("id", (0, 0), (4, 0)), "copy was deleted and created again"),
-        (TopicNow("id", (6, 0), (50, 40)), "records of copy were deleted: the log start of copy:0 moved to 6"),
-        (TopicNow("id", (5, 0, 1), (50, 40, 3)), "records of copy were deleted: the log start of copy:2 moved to 1"),
+        (TargetBounds("other", (0, 0), (50, 40)), "copy was deleted and created again"),
+        (TargetBounds("id", (0,), (50,)), "copy was deleted and created again"),
+        (TargetBounds("id", (0, 0), (4, 0)), "copy was deleted and created again"),
+        (TargetBounds("id", (6, 0), (50, 40)), "records of copy were deleted: the log start of copy:0 moved to 6"),
+        (
+            TargetBounds("id", (5, 0, 1), (50, 40, 3)),
+            "records of copy were deleted: the log start of copy:2 moved to 1",
+        ),
     ],
 )
-def test_what_makes_a_difference(now: TopicNow | None, why: str | None) -> None:
+def test_what_makes_a_difference(now: TargetBounds | None, why: str | None) -> None:
     assert difference("copy", BEFORE, now) == why
 
 
@@ -56,7 +59,7 @@ def counted(
 def loss(
     before: PlanSnapshot,
     *spans: tuple[int, int],
-    now: TopicNow | None = SAME,
+    now: TargetBounds | None = SAME,
     keeps: bool = True,
     compacted: bool = False,
 ) -> TargetLoss:
@@ -88,8 +91,8 @@ def test_scattered_records_are_kept_one_by_one() -> None:
     assert changed.kept == ((72, 73), (80, 90))
 
 
-@pytest.mark.parametrize("now", [None, TopicNow("other", (0, 0), (0, 0))])
-def test_all_is_gone_with_the_topic(now: TopicNow | None) -> None:
+@pytest.mark.parametrize("now", [None, TargetBounds("other", (0, 0), (0, 0))])
+def test_all_is_gone_with_the_topic(now: TargetBounds | None) -> None:
     before = delivered(counted(0, 90, 20), counted(1, 100, 10))
 
     found = loss(before, now=now)
@@ -125,7 +128,7 @@ def test_where_it_cannot_be_delivered_again() -> None:
 
 
 def test_what_is_frozen_anew_lies_above_what_is_gone() -> None:
-    found = loss(delivered(counted(0, 90, 20)), (80, 90), now=TopicNow("id", (15, 0), (50, 40)))
+    found = loss(delivered(counted(0, 90, 20)), (80, 90), now=TargetBounds("id", (15, 0), (50, 40)))
 
     (delivery, _) = found.values
     assert isinstance(delivery, Delivery)
@@ -141,7 +144,7 @@ def test_what_is_kept_is_not_owed_and_was_touched() -> None:
         OffsetRange("orders", 0, 80, 85),
         OffsetRange("orders", 0, 90, 120),
     )
-    assert [chunk.number for chunk in touched(plan, rows)] == [0, 1]
+    assert [chunk.number for chunk in started_chunks(plan, rows)] == [0, 1]
 
 
 def test_whether_anything_was_delivered() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.delivered import touched
+from kgroup.catchup.delivered import started_chunks
 from kgroup.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.catchup.sinks import files
 from kgroup.catchup.sinks.files import MANIFEST, ChunkFile, write_manifest
@@ -440,4 +440,4 @@ def test_a_file_in_which_nothing_was_wanted_sets_the_condition(
         run_task(spec, lambda told: None, lambda: False, reader)
 
     assert len(finished(plan, tmp_path)) == 1
-    assert list(touched(plan_of(plan), plan.progress())) == [chunk]
+    assert list(started_chunks(plan_of(plan), plan.progress())) == [chunk]

@@ -15,7 +15,7 @@ import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 import pytest
 
-from kgroup.catchup.buckets import begun, bucket_of
+from kgroup.catchup.buckets import bucket_of, buckets_with_progress
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.model import ChunkProgress
 from kgroup.catchup.sinks.files import write_manifest
@@ -245,7 +245,7 @@ def test_an_empty_file_of_a_bucket_sets_their_number(
 
     (file,) = tmp_path.rglob("bucket-00000.json")
     assert file.read_bytes() == b""
-    assert list(begun(found.plan, found.progress)) == [len(found.plan.chunks)]
+    assert list(buckets_with_progress(found.plan, found.progress)) == [len(found.plan.chunks)]
 
 
 def write_down(records: list[dict[str, object]]) -> None:

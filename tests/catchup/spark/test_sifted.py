@@ -16,7 +16,7 @@ from kgroup.catchup.spark.sifting import Feed, Sifted, delivered
 from kgroup.catchup.spark.source import _Books, lost_told
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.failure import failure_of
-from kgroup.cluster.reader.batches import Batch, Gone
+from kgroup.cluster.reader.batches import Batch, LostBatchRange
 from kgroup.support.errors import KgroupError, NotFound
 
 CHUNKS = (Chunk(4, "t", 0, 10, 20), Chunk(5, "t", 0, 20, 30), Chunk(2, "t", 1, 0, 5))
@@ -70,7 +70,7 @@ def read(reader: Sifted, chunk: Chunk, start: int | None = None) -> list[Any]:
     """Offsets, positions of empty batches as ``@20``, and what is gone as (start, end)."""
     found: list[Any] = []
     for item in reader.batches(chunk.topic, chunk.partition, chunk.start if start is None else start, chunk.end):
-        if isinstance(item, Gone):
+        if isinstance(item, LostBatchRange):
             found.append((item.start, item.end))
         else:
             found.extend(item.offsets() if len(item) else [f"@{item.position}"])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.core import TyperCommand
 
-from kgroup.catchup.service.catchup_request import Books
-from kgroup.catchup.service.replay_request import Speed
+from kgroup.catchup.service.catchup_request import LedgerOptions
+from kgroup.catchup.service.replay_request import SpeedOptions
 from kgroup.cli import options as cli_options
 from kgroup.cli.completion import line
 from kgroup.cli.options import MODULE_OF, connection, field_annotations
@@ -55,7 +55,7 @@ def test_options_that_were_typed_are_typed_again() -> None:
     """In their order; of an option that is typed twice the last counts, as it does for the verb."""
     seen: list[Invocation] = []
 
-    def verb(run: Invocation, speed: Speed, books: Books) -> Outcome:
+    def verb(run: Invocation, speed: SpeedOptions, books: LedgerOptions) -> Outcome:
         raise AssertionError
 
     def execute(name: str, run: Invocation, call: Callable[[Invocation], Any]) -> ExitCode:

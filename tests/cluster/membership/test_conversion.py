@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
@@ -52,7 +52,7 @@ def empty(world: KafkaWorld, topic: str, name: Name, cluster: ChangingCluster) -
 
 
 def described(cluster: ChangingCluster, group: str) -> Group:
-    (found,) = cluster.describe([group], Want(logs=False, generation_budget_s=0)).groups
+    (found,) = cluster.describe([group], SnapshotRequest(logs=False, generation_budget_s=0)).groups
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.cluster.coordinator.groups import GroupDescription
-from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_to_enter, unverified
+from kgroup.cluster.membership.conversion_result import converted_or_why_not, refuse_conversion, unverified
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -43,7 +43,7 @@ def group(kind: str, *members: Member, state: str | None = None, protocol_type: 
     ],
 )
 def test_what_may_be_entered(before: GroupDescription | KgroupError | None, code: str | None) -> None:
-    error = refuse_to_enter("svc", before)
+    error = refuse_conversion("svc", before)
     assert (error.code if error else None) == code
 
 

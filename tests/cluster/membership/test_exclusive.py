@@ -13,9 +13,9 @@ import pytest
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.membership import exclusive as holding_module
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit, Group, Leaver
+from kgroup.model.groups import Commit, Group, MemberToRemove
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
 from tests.support import by_hand
@@ -72,7 +72,7 @@ def empty(world: KafkaWorld, topic: str, name: Name) -> Callable[[str], str]:
 
 
 def described(cluster: ChangingCluster, group: str) -> Group:
-    (found,) = cluster.describe([group], Want(logs=False, generation_budget_s=0)).groups
+    (found,) = cluster.describe([group], SnapshotRequest(logs=False, generation_budget_s=0)).groups
     return found
 
 
@@ -209,7 +209,7 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
         holding.leave()
         holding.leave()
         assert world.groups()[group] == (kind, "empty")
-    leaver = Leaver(None, "kgroup-catchup")
+    leaver = MemberToRemove(None, "kgroup-catchup")
     with cluster.hold(evicted, kind, places) as holding:
         assert other.remove_members(evicted, [leaver]) == {leaver: None}
         with pytest.raises(Refused) as caught:
@@ -505,7 +505,7 @@ def test_a_run_that_stood_still_while_an_application_started(
     kind: str,
 ) -> None:
     group = empty(kind)
-    leaver = Leaver(None, "kgroup-catchup")
+    leaver = MemberToRemove(None, "kgroup-catchup")
     with holder(bootstrap, group, kind, places) as first:
         assert first.says() == {"held": True}
         first.stop()

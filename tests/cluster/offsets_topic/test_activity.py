@@ -15,7 +15,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic import questions
 from kgroup.cluster.offsets_topic.activity import recent_activity
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import topic_layouts
 from kgroup.groups.active_committers import ActiveCommitter, active_committer
 from kgroup.model.groups import Activities, Activity, Group, LoggedCommit
@@ -40,7 +40,7 @@ def cluster(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 def group_of(cluster: Cluster, name: str) -> Group:
-    (group,) = cluster.describe([name], Want(logs=False, generation_budget_s=0)).groups
+    (group,) = cluster.describe([name], SnapshotRequest(logs=False, generation_budget_s=0)).groups
     return group
 
 

@@ -18,7 +18,7 @@ from kgroup.model.group_log import (
     EpochWritten,
     ForeignGroupWritten,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignmentWritten,
     MemberWritten,
     PatternResolved,
@@ -71,7 +71,7 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
         assert event is None
         return
     gone = line["value"] is None and line["type"] in (2, 3)
-    assert type(event) is (GroupGone if gone else EVENTS[line["type"]])
+    assert type(event) is (GroupDeleted if gone else EVENTS[line["type"]])
     assert (event.log_offset, event.at_ms) == (7, 1_000)  # type: ignore[union-attr]
 
 
@@ -128,7 +128,7 @@ def test_tombstones_tell_of_which_protocol_they_are() -> None:
         ("consumer group v0", RebalanceProtocol.CONSUMER),
     ):
         event = event_of(raw_of(named(name), value=None), TransactionEnd.PLAIN, {})
-        assert event == GroupGone(7, 1_000, protocol)
+        assert event == GroupDeleted(7, 1_000, protocol)
 
 
 @pytest.mark.parametrize(("number", "type_"), [(11, "share"), (17, "streams")])

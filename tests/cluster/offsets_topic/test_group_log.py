@@ -16,7 +16,7 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignmentWritten,
     MemberWritten,
     RebalanceProtocol,
@@ -99,7 +99,7 @@ def test_both_protocols_their_commits_and_their_ends(
     assert [len(generation.members) for generation in generations][-2:] == [1, 0]
     (joined,) = generations[-2].members
     assert (joined.client_id, joined.topics, joined.partitions) == ("one", frozenset({topic}), both)
-    assert [event.protocol for event in old if isinstance(event, GroupGone)] == [RebalanceProtocol.CLASSIC]
+    assert [event.protocol for event in old if isinstance(event, GroupDeleted)] == [RebalanceProtocol.CLASSIC]
     commits = [event for event in old if isinstance(event, CommitWritten)]
     assert {(event.topic, event.partition) for event in commits} == both
     assert [event.offset is None for event in commits] == [False, False, True, True]  # taken away with the group

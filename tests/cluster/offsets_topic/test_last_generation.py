@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.cluster.commit_requests import CommitPart
-from kgroup.cluster.snapshot import Want
+from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
 from kgroup.model.migration_facts import GroupPast, PastMember
@@ -41,7 +41,7 @@ def now_ms() -> int:
 
 
 def group_of(cluster: ChangingCluster, name: str) -> Group:
-    (group,) = cluster.describe([name], Want(logs=False, generation_budget_s=0)).groups
+    (group,) = cluster.describe([name], SnapshotRequest(logs=False, generation_budget_s=0)).groups
     return group
 
 

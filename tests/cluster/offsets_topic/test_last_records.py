@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgroup.cluster.offsets_topic import scan
-from kgroup.cluster.offsets_topic.backwards import Place, scan_backwards
-from kgroup.cluster.snapshot import Cluster, Want
+from kgroup.cluster.offsets_topic.backwards import LogPartition, scan_backwards
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.model.groups import Group, LogRange
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -18,7 +18,7 @@ from tests.support.members import Members
 
 Name = Callable[[str], str]
 
-_WANT = Want(offsets=False, logs=False, generation_budget_s=5.0)
+_WANT = SnapshotRequest(offsets=False, logs=False, generation_budget_s=5.0)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_next_look_reads_what_came_since(
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     read_from: list[LogRange] = []
 
-    async def noted(client: object, place: Place, *rest: object) -> str | None:
+    async def noted(client: object, place: LogPartition, *rest: object) -> str | None:
         assert isinstance(place.log, LogRange)
         read_from.append(place.log)
         return await scan_backwards(client, place, *rest)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kgroup.catchup.worker import arrow, json_lines
-from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
+from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
 from kgroup.support.errors import NotFound, Refused, Unreachable
 from tests.support.catchup.replays import hurried_at_the_end, producer
 from tests.support.kafka_world import KafkaWorld
@@ -114,14 +114,14 @@ def test_what_is_gone_is_told_exactly(reader: BatchReader, world: KafkaWorld, lo
     world.delete_records(log, 0, 20)
 
     items = list(reader.batches(log, 0, 5, 30))
-    (gone,) = [item for item in items if isinstance(item, Gone)]
+    (gone,) = [item for item in items if isinstance(item, LostBatchRange)]
     assert (gone.start, gone.end) == (5, 20)
     assert [offset for item in items if isinstance(item, Batch) for offset in item.offsets()] == list(range(20, 30))
-    (whole,) = [item for item in reader.batches(log, 0, 5, 15) if isinstance(item, Gone)]
+    (whole,) = [item for item in reader.batches(log, 0, 5, 15) if isinstance(item, LostBatchRange)]
     assert (whole.start, whole.end) == (5, 15)
     assert read(reader, log, 0, 25, 30) == list(range(25, 30))
     world.delete_records(log, 0, 30)
-    (all_of_it,) = [item for item in reader.batches(log, 0, 0, 30) if isinstance(item, Gone)]
+    (all_of_it,) = [item for item in reader.batches(log, 0, 0, 30) if isinstance(item, LostBatchRange)]
     assert (all_of_it.start, all_of_it.end) == (0, 30)
 
 
@@ -160,7 +160,7 @@ def test_an_idle_reader_hands_on_empty_batches(reader: BatchReader, bootstrap: s
     writer.begin_transaction()
     writer.produce(log, b"open", partition=0)
     assert writer.flush(30) == 0
-    empty: list[Batch | Gone] = []
+    empty: list[Batch | LostBatchRange] = []
     with hurried_at_the_end(items=4), pytest.raises(Refused) as caught:
         empty.extend(reader.batches(log, 0, 0, 1))
     assert len(empty) > 3

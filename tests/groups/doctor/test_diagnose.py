@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.doctor.diagnose import (
-    UnlookedRow,
+    UncheckedRow,
     decide,
     diagnose_cluster,
     diagnose_group,
     summary,
-    unlooked_summary,
+    unchecked_summary,
     worst_first,
 )
-from kgroup.groups.doctor.finding import Diagnosis, Finding, NotLooked, Severity
+from kgroup.groups.doctor.finding import Diagnosis, Finding, NotChecked, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.support.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
@@ -26,13 +26,13 @@ def finding(rule: str, severity: Severity) -> Finding:
     return Finding(rule, severity, "7 of 9", "mend it", "KIP-1", {"seven": 7})
 
 
-def diagnosis(group: str | None, *findings: Finding, missing: tuple[NotLooked, ...] = ()) -> Diagnosis:
+def diagnosis(group: str | None, *findings: Finding, missing: tuple[NotChecked, ...] = ()) -> Diagnosis:
     return Diagnosis(group, findings, missing, 20)
 
 
 ILL = diagnosis("pay", finding("out-of-range", CRITICAL), finding("idle-members", INFO))
 WARNED = diagnosis("orders", finding("idle-members", WARNING), finding("never-read", WARNING))
-WELL = diagnosis("audit", missing=(NotLooked("rebalance-storm", "no READ"),))
+WELL = diagnosis("audit", missing=(NotChecked("rebalance-storm", "no READ"),))
 ODD = diagnosis("zoo", finding("poll-interval", INFO))
 THE_CLUSTER = diagnosis(None, finding("coordinator-load", INFO))
 ALL = (WELL, ODD, WARNED, ILL, THE_CLUSTER)
@@ -100,10 +100,12 @@ def test_summary_has_a_row_a_rule_worst_first() -> None:
 
 
 def test_what_was_not_looked_at_by_its_reason() -> None:
-    other = diagnosis("x", missing=(NotLooked("not-static", "no READ"), NotLooked("never-read", "no log", partly=True)))
+    other = diagnosis(
+        "x", missing=(NotChecked("not-static", "no READ"), NotChecked("never-read", "no log", partly=True))
+    )
 
-    assert unlooked_summary((WELL, ODD, other)) == (UnlookedRow("no READ", ("rebalance-storm", "not-static"), 2),)
-    assert len(unlooked_summary((WELL, ODD, other), partly=True)) == 2
+    assert unchecked_summary((WELL, ODD, other)) == (UncheckedRow("no READ", ("rebalance-storm", "not-static"), 2),)
+    assert len(unchecked_summary((WELL, ODD, other), partly=True)) == 2
 
 
 def test_documents() -> None:

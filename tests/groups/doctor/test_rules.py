@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
-from kgroup.groups.doctor.finding import Answer, Finding, NotLooked
+from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
@@ -29,7 +29,7 @@ def test_rule(case: Case) -> None:
     answer = look(case)
     assert case.said or case.expected is None
     findings = [item for item in answer if isinstance(item, Finding)]
-    missing = [item for item in answer if isinstance(item, NotLooked)]
+    missing = [item for item in answer if isinstance(item, NotChecked)]
 
     if case.expected in (UNKNOWN, PARTLY):
         assert not findings

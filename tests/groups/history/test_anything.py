@@ -17,7 +17,7 @@ from kgroup.model.group_log import (
     Event,
     GenerationMember,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
     MemberDetails,
@@ -64,7 +64,7 @@ EVENT = st.one_of(
         st.none() | st.integers(T0 - 10, T0 + 60_000),
         st.lists(GENERATION_MEMBER, max_size=4).map(tuple),
     ),
-    st.builds(GroupGone, ZERO, ZERO, st.sampled_from(RebalanceProtocol)),
+    st.builds(GroupDeleted, ZERO, ZERO, st.sampled_from(RebalanceProtocol)),
     st.builds(EpochWritten, ZERO, ZERO, NUMBERS, st.none() | st.integers(0, 2)),
     st.builds(
         MemberWritten,

@@ -14,8 +14,8 @@ from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
 from kgroup.groups.lag.status import (
     CommitReading,
-    Judged,
     LagStatus,
+    StatusResult,
     StatusRules,
     judge,
     last_rewind,
@@ -37,7 +37,7 @@ def judged(
     read_since: int | None = None,
     keeps_up: bool = False,
     rules: StatusRules | None = None,
-) -> Judged:
+) -> StatusResult:
     committed = commits[-1].offset if commits else 0
     points = list(past)
     if unread_ago is not None:
@@ -127,7 +127,7 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (None, judged(steady(1000, 10, 2000, times=2), 9000, past=[past(10 * MINUTE, 3000)])),
     ],
 )  # fmt: skip
-def test_status(status: LagStatus | None, found: Judged) -> None:
+def test_status(status: LagStatus | None, found: StatusResult) -> None:
     assert found.status == status
     assert (found.why is None) == (status is not None)
 
@@ -146,7 +146,7 @@ def test_status(status: LagStatus | None, found: Judged) -> None:
         (judged([at(8000, 900), at(3000, 100)], 1000), 3 * SECOND, False),
     ],
 )
-def test_since_when(found: Judged, since_ago: int, at_least: bool) -> None:
+def test_since_when(found: StatusResult, since_ago: int, at_least: bool) -> None:
     assert found.since_ms == NOW - since_ago
     assert found.at_least == at_least
 

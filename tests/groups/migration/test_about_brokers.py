@@ -12,7 +12,7 @@ from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
 from kgroup.model.acl_hint import tool_flags
-from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts
+from kgroup.model.migration_facts import Access, BrokerFacts, PrincipalWithoutDescribe
 from tests.support.cases.migration import (
     EMPTY,
     LIVE,
@@ -198,7 +198,10 @@ def test_which_patch_levels_have_a_defect(release: str, rules: MigrationRules, s
     assert words in check.evidence
 
 
-BLIND = Access(True, (BlindPrincipal("User:app", ("orders", "audit")), BlindPrincipal("User:other", ("audit",))))
+BLIND = Access(
+    True,
+    (PrincipalWithoutDescribe("User:app", ("orders", "audit")), PrincipalWithoutDescribe("User:other", ("audit",))),
+)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ BLIND = Access(True, (BlindPrincipal("User:app", ("orders", "audit")), BlindPrin
         (Access(authorizer=False), CheckStatus.OK),
         (Access(authorizer=True), CheckStatus.OK),
         (BLIND, CheckStatus.WARNING),
-        (Access(True, (BlindPrincipal("User:app", ()),)), CheckStatus.WARNING),
+        (Access(True, (PrincipalWithoutDescribe("User:app", ()),)), CheckStatus.WARNING),
     ],
 )
 def test_topic_describe(access: Access | None, status: CheckStatus) -> None:

@@ -17,7 +17,7 @@ from kgroup.groups.migration.rolling import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.summary import ReadinessSummary, summary
 from kgroup.groups.migration.verdict import cluster_notes, readiness, worst_first
-from kgroup.model.migration_facts import Access, BlindPrincipal, BrokerFacts, GroupPast
+from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
 from kgroup.queries.migration_data import load_rules
 from tests.support.cases.migration import (
     EMPTY,
@@ -39,7 +39,7 @@ RULES = load_rules()
 USER_DATA = replace(LIVE, past=past(past_member(user_data=True)))
 SHORT = replace(EMPTY, past=past(past_member(session_ms=10_000)))
 STATIC = replace(LIVE, group=group(member("a", instance="a"), assignor="range"))
-BLIND = Access(True, (BlindPrincipal("User:app", ("orders",)),))
+BLIND = Access(True, (PrincipalWithoutDescribe("User:app", ("orders",)),))
 
 
 def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> Readiness:

@@ -24,7 +24,7 @@ from kgroup.output.pages import describe
 from kgroup.output.pages.describe_records import DescribePart as Shown
 from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.lag_metrics import lag_metrics
-from kgroup.output.pages.sparkline import PLAIN, Looks, sparkline
+from kgroup.output.pages.sparkline import PLAIN, RefreshValues, sparkline
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
@@ -181,7 +181,7 @@ def test_a_page_in_eighty_columns_keeps_what_matters(monkeypatch: pytest.MonkeyP
 
 
 def test_watch_draws_a_line_a_row() -> None:
-    looks = Looks()
+    looks = RefreshValues()
     for lag in (0, 5, 10):
         looks = looks.and_then({"orders-enrich orders:7": lag})
 
@@ -221,7 +221,7 @@ def test_a_sparkline_is_as_long_as_its_values(values: list[int | None], width: i
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9))), max_size=9))
 def test_looks_line_up(ticks: list[dict[str, int | None]]) -> None:
-    looks = Looks()
+    looks = RefreshValues()
     for tick in ticks:
         looks = looks.and_then(tick, most=4)
 

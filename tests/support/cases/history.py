@@ -14,7 +14,7 @@ from kgroup.model.group_log import (
     Event,
     GenerationMember,
     GenerationWritten,
-    GroupGone,
+    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
     MemberDetails,
@@ -90,7 +90,7 @@ class Log:
         )
 
     def gone(self, protocol: RebalanceProtocol) -> Log:
-        return self._add(GroupGone(*self._place(), protocol))
+        return self._add(GroupDeleted(*self._place(), protocol))
 
     def commit(self, number: int, offset: int | None, topic: str = TOPIC, **other: Any) -> Log:
         given: dict[str, Any] = {"metadata": "", "topic_id": None, "producer_id": None, "ending": TransactionEnd.PLAIN}

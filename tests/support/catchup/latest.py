@@ -8,7 +8,7 @@ from typing import Any
 from kgroup.catchup.buckets import as_chunk, first, tasks, unfinished
 from kgroup.catchup.model import Delivery, Order
 from kgroup.catchup.sinks.run_buckets import by_task, deliver
-from kgroup.catchup.verification import Verification, prove
+from kgroup.catchup.verification import Verification, verify
 from kgroup.catchup.worker.bucket_run import ByKey, read
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
@@ -72,7 +72,7 @@ class Latest:
         return [deliver(by_key, spec, some, told.append, stop) for spec, some in by_task(by_key, dealt)]
 
     def proof(self, results: list[TaskResult]) -> Verification:
-        return prove(self.plan.runner.read(), [one for result in results for one in result.counted])
+        return verify(self.plan.runner.read(), [one for result in results for one in result.counted])
 
 
 def newest(records: list[Seen], *, topic: str) -> set[str]:

@@ -27,7 +27,7 @@ from kgroup.catchup.model import (
     Task,
 )
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
-from kgroup.cluster.reader.committed import SettledReader
+from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.support.errors import KgroupError
@@ -123,7 +123,7 @@ def delivered(config: Config, topic: str) -> list[str]:
 
 
 def end_of(config: Config, topic: str) -> int:
-    with SettledReader(config, topic, timeout_s=TIMEOUT_S) as reader:
+    with CommittedReader(config, topic, timeout_s=TIMEOUT_S) as reader:
         return reader.bounds()[1]
 
 

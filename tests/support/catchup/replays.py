@@ -15,11 +15,11 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
 from kgroup.catchup.sinks.run_task import run_task
-from kgroup.catchup.verification import Verification, prove
+from kgroup.catchup.verification import Verification, verify
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
-from kgroup.cluster.reader.batches import Batch, BatchReader, Gone
+from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.model.records import OffsetRange, merged
 from tests.support.catchup.plans import ME, NOW_MS, gap_range, make_plan
@@ -65,7 +65,7 @@ class Replay:
         return dict(self.runner.read().progress)
 
     def proof(self, *results: TaskResult) -> Verification:
-        return prove(self.runner.read(), [one for result in results for one in result.counted])
+        return verify(self.runner.read(), [one for result in results for one in result.counted])
 
 
 @contextmanager
@@ -157,7 +157,9 @@ def hurried_at_the_end(items: int = 1) -> Iterator[None]:
     """Nothing is waited for at the end of a log, once it was heard of and so many batches were handed on."""
     batches = BatchReader.batches
 
-    def hurried(self: BatchReader, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | Gone]:
+    def hurried(
+        self: BatchReader, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[Batch | LostBatchRange]:
         for number, item in enumerate(batches(self, topic, partition, start, end), 1):
             yield item
             if self._ended_at is not None and number >= items:
