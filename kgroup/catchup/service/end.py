@@ -9,13 +9,13 @@ from typing import Any
 
 from kgroup.catchup import decisions
 from kgroup.catchup.documents import plan_document
-from kgroup.catchup.ending import Cancellation
 from kgroup.catchup.model import Place, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, list_plans, running_plan, with_connection_flags
+from kgroup.catchup.service.results import Cancellation
 from kgroup.catchup.service.show import PlanRow, commands, resume_text, state_outcome
-from kgroup.catchup.service.start_outcome import explain_partial_release, released_text
+from kgroup.catchup.service.start_release import explain_partial_release, released_text
 from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse, Situation
 from kgroup.catchup.verification import verify
 from kgroup.model.blocks import Screen, Text, Title

@@ -19,7 +19,8 @@ from kgroup.catchup.service.lookup import find_plan, with_connection_flags
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session, where_of
 from kgroup.catchup.service.show import commands, state_outcome
-from kgroup.catchup.service.start_outcome import (
+from kgroup.catchup.service.start_plan import Intent, Planned, plan_start
+from kgroup.catchup.service.start_release import (
     explain_partial_release,
     plan_outcome,
     release_group,
@@ -27,7 +28,6 @@ from kgroup.catchup.service.start_outcome import (
     released_text,
     show_may_start,
 )
-from kgroup.catchup.service.start_plan import Intent, Planned, plan_start
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.steps import AlreadyDone
 from kgroup.groups.change_result import Refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.catchup.ending import Cancellation
+from kgroup.catchup.service.results import Cancellation
 from kgroup.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
