@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.catchup.buckets import done
-from kgroup.catchup.documents import next_deadline_ms, rfc3339
+from kgroup.catchup.documents import next_deadline_ms, plan_document, rfc3339
 from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.verification import Verification
 from kgroup.support.redact import redact
@@ -34,6 +34,10 @@ class VerifiedPlan:
     found: PlanSnapshot
     proof: Verification
     now_ms: int
+
+    def document(self) -> dict[str, Any]:
+        """The JSON form."""
+        return plan_document(self.found, self.proof)
 
     @property
     def owed(self) -> int:

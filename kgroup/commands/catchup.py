@@ -7,17 +7,18 @@ from typing import Annotated
 import typer
 
 from kgroup.catchup.service.catchup_request import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
-from kgroup.catchup.service.end import cancel_outcome, prune_outcome, release_outcome, stop_outcome
+from kgroup.catchup.service.end import cancel_plan, finish_release, prune_plans, stop_plan
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
-from kgroup.catchup.service.show import follow_replay, list_outcome, show_outcome
+from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import skipped_intent
-from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
+from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
 from kgroup.model.outcome import Outcome
+from kgroup.output.pages.catchup import outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
@@ -71,7 +72,8 @@ def start(
         intent = Intent(group, wish, how)
         if part.skipped_by is not None:
             intent = skipped_intent(run, engine, intent, part.skipped_by)
-        return start_outcome(run, engine, intent, wanted, doing, verbose=verbose)
+        result = start_catchup(run, engine, intent, wanted, doing)
+        return outcome(result, engine.cluster.ref, run.typed, verbose=verbose)
 
 
 def _check_report(speed: SpeedOptions) -> None:
@@ -97,7 +99,8 @@ def list_(
     Exit codes: 0 2 3 4
     """
     with open_engine(run, books.ledger_topic) as engine:
-        return list_outcome(run, engine, groups or (), verbose=verbose)
+        found = show_plans(run, engine, groups or ())
+        return outcome(found, engine.cluster.ref, run.typed, verbose=verbose)
 
 
 def show(
@@ -122,7 +125,7 @@ def show(
     with open_engine(run, books.ledger_topic) as engine:
         if watch:
             plan = follow_replay(run, engine, plan)
-        return show_outcome(run, engine, plan, verbose=verbose)
+        return outcome(show_plan(run, engine, plan), engine.cluster.ref, run.typed, verbose=verbose)
 
 
 ASSUME = typer.Option(
@@ -146,7 +149,8 @@ def stop(run: Invocation, how: ExecuteOptions, books: LedgerOptions, plan: Annot
     """
     check_execution(run, how.execution)
     with open_engine(run, books.ledger_topic) as engine:
-        return stop_outcome(run, engine, plan, execute=how.execute)
+        stopped = stop_plan(run, engine, plan, execute=how.execute)
+        return outcome(stopped, engine.cluster.ref, run.typed)
 
 
 def resume(
@@ -181,9 +185,11 @@ def resume(
     _check_report(speed)
     with open_engine(run, books.ledger_topic) as engine:
         if release_only:
-            return release_outcome(run, engine, plan, assume or (), execute=how.execute)
+            released = finish_release(run, engine, plan, assume or (), execute=how.execute)
+            return outcome(released, engine.cluster.ref, run.typed)
         doing = RunOptions(how.execute, speed.spark_log, speed.report)
-        return resume_outcome(run, engine, plan, wanted, assume or (), doing)
+        resumed = resume_catchup(run, engine, plan, wanted, assume or (), doing)
+        return outcome(resumed, engine.cluster.ref, run.typed)
 
 
 def cancel(
@@ -219,7 +225,8 @@ def cancel(
     """
     check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
     with open_engine(run, books.ledger_topic) as engine:
-        return cancel_outcome(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
+        ending = cancel_plan(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
+        return outcome(ending, engine.cluster.ref, run.typed)
 
 
 def prune(
@@ -241,7 +248,8 @@ def prune(
     """
     check_execution(run, how.execution)
     with open_engine(run, books.ledger_topic) as engine:
-        return prune_outcome(run, engine, plans or (), execute=how.execute)
+        pruned = prune_plans(run, engine, plans or (), execute=how.execute)
+        return outcome(pruned, engine.cluster.ref, run.typed)
 
 
 SUBCOMMANDS = (start, list_, show, stop, resume, cancel, prune)

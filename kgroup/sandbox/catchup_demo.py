@@ -14,7 +14,7 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.start_and_resume import RunOptions, resume_outcome, start_outcome
+from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
@@ -26,7 +26,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.records import OffsetRange
-from kgroup.output.pages import describe
+from kgroup.output.pages import catchup, describe
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.sandbox.demo import END, Crashed, DemoApplication
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
@@ -100,7 +100,8 @@ class _Play:
             self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
             run = self._said("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
             before = len(application.handled)
-            proved = resume_outcome(run, engine, crashed.group, self._wanted, (), doing)
+            resumed = resume_catchup(run, engine, crashed.group, self._wanted, (), doing)
+            proved = catchup.outcome(resumed, engine.cluster.ref, run.typed)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(
                 "CONSUME", f"{crashed.group} handled {plural(meanwhile, 'new order')} meanwhile, at the head"
@@ -125,7 +126,8 @@ class _Play:
     def _started(self, engine: CatchupEngine, wanted: ReplayOptions, words: Sequence[str], *, execute: bool) -> Outcome:
         run = self._said(*words)
         intent = Intent(self._crashed.group, GapRequest(), Change(execute=execute, reason=_REASON))
-        return start_outcome(run, engine, intent, wanted, RunOptions(execute=execute), verbose=False)
+        result = start_catchup(run, engine, intent, wanted, RunOptions(execute=execute))
+        return catchup.outcome(result, engine.cluster.ref, run.typed)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
         """Errors for everything that is not as expected, although the replay reports success."""

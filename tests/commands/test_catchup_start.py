@@ -12,7 +12,7 @@ import pytest
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.lookup import open_engine, with_connection
-from kgroup.catchup.service.show import show_outcome
+from kgroup.catchup.service.show import show_plan
 from kgroup.catchup.service.start_plan import Intent, plan_of, plan_start
 from kgroup.catchup.service.start_release import show_may_start
 from kgroup.changes.execution import Change
@@ -213,9 +213,9 @@ def test_watching_a_group_ends_with_the_plan_that_was_watched(
 
     def ends(*arguments: Any, **named: Any) -> Any:
         kgroup("catchup", "cancel", second, "--give-up", "--execute")
-        return show_outcome(*arguments, **named)
+        return show_plan(*arguments, **named)
 
-    monkeypatch.setattr("kgroup.commands.catchup.show_outcome", ends)
+    monkeypatch.setattr("kgroup.commands.catchup.show_plan", ends)
 
     assert kgroup("catchup", "show", crashed.group, "--watch").stdout.startswith(f"{second}  cancelled")
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 from kgroup.catchup import decisions
-from kgroup.catchup.documents import plan_document
 from kgroup.catchup.model import Place, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, list_plans, running_plan, with_connection_flags
-from kgroup.catchup.service.results import Cancellation
-from kgroup.catchup.service.show import PlanRow, commands, resume_text, state_outcome
+from kgroup.catchup.service.results import Cancellation, PlanStatus, PrunedPlans, ReleasedPlan
+from kgroup.catchup.service.show import commands, plan_status, resume_text
 from kgroup.catchup.service.start_release import explain_partial_release, released_text
 from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse, Situation
 from kgroup.catchup.verification import verify
-from kgroup.model.blocks import Screen, Text, Title
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup_cancel import ended_records, ended_screen
-from kgroup.output.pages.catchup_plans import list_records, list_screen, released_screen
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
@@ -50,16 +43,7 @@ def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[Place, bool
     return assumed
 
 
-@dataclass(frozen=True, slots=True)
-class _EndingRow:
-    ending: Cancellation
-
-    def document(self) -> dict[str, Any]:
-        state = self.ending.state
-        return plan_document(state.found, state.proof) | self.ending.document()
-
-
-def cancel_outcome(
+def cancel_plan(
     run: Invocation,
     engine: CatchupEngine,
     text: str,
@@ -68,7 +52,7 @@ def cancel_outcome(
     *,
     give_up: bool,
     execute: bool,
-) -> Outcome:
+) -> Cancellation:
     """Cancel a plan; without ``execute``, show what would happen."""
 
     def decide(now: Situation) -> Decision:
@@ -80,7 +64,7 @@ def cancel_outcome(
     would = engine.would(found, decide, assumed)
     if isinstance(would, Refuse) or not execute or isinstance(would, AlreadyDone):
         refusal = with_connection_flags(run, would.error) if isinstance(would, Refuse) else None
-        return _ending(run, engine, Cancellation(_state(engine, found), would, refusal, executed=False))
+        return Cancellation(_state(engine, found), would, refusal, executed=False)
     with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
@@ -88,79 +72,56 @@ def cancel_outcome(
     ending = Cancellation(_state(engine, found), decision, None, executed=True)
     moved = f"; {plural(len(ending.moves), 'partition')} moved back" if ending.moves else ""
     run.reporter.event("STOPPED", f"{found.plan.id} is cancelled{moved}")
-    return _ending(run, engine, ending)
-
-
-def _ending(run: Invocation, engine: CatchupEngine, ending: Cancellation) -> Outcome:
-    errors = (RowError.of(ending.refusal, group=ending.state.found.plan.group),) if ending.refusal else ()
-    return Outcome(
-        data=(_EndingRow(ending),),
-        screen=lambda: ended_screen(ending, execute_command(run.typed)),
-        records=lambda: ended_records(ending),
-        cluster=engine.cluster.ref,
-        errors=errors,
-        executed=ending.executed,
-        decided=errors[0].exit_code if errors else ExitCode.DONE,
-    )
+    return ending
 
 
 def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
     return VerifiedPlan(found, engine.proof(found), utc_ms())
 
 
-def stop_outcome(run: Invocation, engine: CatchupEngine, text: str, *, execute: bool) -> Outcome:
+def stop_plan(run: Invocation, engine: CatchupEngine, text: str, *, execute: bool) -> PlanStatus:
     """End a replay, from any machine; it can be resumed."""
     found = running_plan(run, engine, text)
-    if execute and found.state.state.is_open:
-        with defer_signals():
-            run.result.touched = None
-            found = engine.stop(found)
-        run.reporter.event("STOPPED", f"{found.plan.id}: {resume_text(run, engine, found)}")
-        return state_outcome(run, engine, _state(engine, found), executed=True)
     if not found.state.state.is_open:
         run.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")
-    outcome = state_outcome(run, engine, _state(engine, found))
-    if execute or not found.state.state.is_open:
-        return outcome
-    lines = (
-        "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:",
-        f"  {execute_command(run.typed)}",
-    )
-    return with_lines(outcome, lines)
+        return plan_status(run, engine, found)
+    if not execute:
+        nothing = "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:"
+        return plan_status(run, engine, found, nothing, f"  {execute_command(run.typed)}")
+    with defer_signals():
+        run.result.touched = None
+        found = engine.stop(found)
+    run.reporter.event("STOPPED", f"{found.plan.id}: {resume_text(run, engine, found)}")
+    return plan_status(run, engine, found, executed=True)
 
 
-def with_lines(outcome: Outcome, lines: tuple[str, ...]) -> Outcome:
-    """The same page with these lines added at the end."""
-    drawn = outcome.screen
-    return replace(outcome, screen=lambda: Screen((*drawn().blocks, Text(("", *lines)))))
-
-
-def release_outcome(
+def finish_release(
     run: Invocation, engine: CatchupEngine, text: str, assume: Sequence[str], *, execute: bool
-) -> Outcome:
+) -> PlanStatus | ReleasedPlan:
     """Resume the release of a plan whose start was interrupted, until its group may start."""
     found = find_plan(run, engine, text)
     assumed = parse_assumed(assume, found)
     if found.state.state is PlanState.RELEASED:
         run.reporter.note(f"{found.plan.id} is released already")
-        return state_outcome(run, engine, _state(engine, found))
+        return plan_status(run, engine, found)
     would = engine.would(found, decisions.resume, assumed)
-    if isinstance(would, Refuse) or not execute:
-        refusal = refusal_of(would)
-        return _going_on(run, engine, found, None if refusal is None else with_connection_flags(run, refusal))
+    if (refusal := refusal_of(would)) is not None and (isinstance(would, Refuse) or not execute):
+        return refused_status(run, engine, found, refusal)
+    if not execute:
+        return plan_status(
+            run, engine, found, "Nothing was changed. To release the rest:", f"  {execute_command(run.typed)}"
+        )
     with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
         with explain_partial_release(run, runner):
             found = engine.go_on(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
-    state = VerifiedPlan(found, verify(found), utc_ms())
-    return Outcome(
-        data=(PlanRow(state),),
-        screen=lambda: released_screen(state, commands(run, found)),
-        records=lambda: list_records([state]),
-        cluster=engine.cluster.ref,
-        executed=True,
-    )
+    return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found))
+
+
+def refused_status(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
+    """A plan as it is, and why the command cannot be executed."""
+    return plan_status(run, engine, found, "Nothing was changed.", refused=with_connection_flags(run, refused))
 
 
 def refusal_of(would: Decision) -> KgroupError | None:
@@ -174,15 +135,7 @@ def refusal_of(would: Decision) -> KgroupError | None:
             return None
 
 
-def _going_on(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refusal: KgroupError | None) -> Outcome:
-    outcome = state_outcome(run, engine, _state(engine, found))
-    if refusal is None:
-        return with_lines(outcome, ("Nothing was changed. To release the rest:", f"  {execute_command(run.typed)}"))
-    error = RowError.of(refusal, group=found.plan.group)
-    return replace(with_lines(outcome, ("Nothing was changed.",)), errors=(error,), decided=error.exit_code)
-
-
-def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> Outcome:
+def prune_plans(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> PrunedPlans:
     """Prune finished plans: the named ones, or all."""
     if texts:
         chosen = [find_plan(run, engine, text, finished=True) for text in texts]
@@ -202,29 +155,8 @@ def prune_outcome(run: Invocation, engine: CatchupEngine, texts: Sequence[str], 
             for found in chosen
             if found.state.state.is_open
         )
-    states = [VerifiedPlan(found, verify(found), utc_ms()) for found in chosen]
-    failed = len(errors)
-
-    def screen() -> Screen:
-        if not states:
-            return Screen(())
-        word = "DONE" if execute else "PLAN"
-        title = Title(f"{word}  forget {plural(len(states) - (failed if execute else 0), 'finished plan')}")
-        lines = ("Done.",) if execute else ("Nothing was changed. To do it:", f"  {execute_command(run.typed)}")
-        return Screen((title, *list_screen(states, verbose=True).blocks[1:], Text(lines)))
-
-    code = ExitCode.DONE
-    if errors:
-        code = ExitCode.PARTLY if failed < len(states) else errors[0].exit_code
-    return Outcome(
-        data=tuple(PlanRow(state) for state in states),
-        screen=screen,
-        records=lambda: list_records(states),
-        cluster=engine.cluster.ref,
-        errors=errors,
-        executed=execute and failed < len(states),
-        decided=code,
-    )
+    states = tuple(VerifiedPlan(found, verify(found), utc_ms()) for found in chosen)
+    return PrunedPlans(states, errors, execute)
 
 
 def _failed(plan_id: str, error: KgroupError) -> RowError:

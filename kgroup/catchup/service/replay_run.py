@@ -26,7 +26,8 @@ from kgroup.catchup.service.replay import (
     delivery_of,
     task_specs,
 )
-from kgroup.catchup.service.show import PlanRow, commands, resume_text, stopped_text
+from kgroup.catchup.service.results import Planned, ReplayedPlan
+from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
     SinkFinding,
     check_dead_letters,
@@ -34,7 +35,6 @@ from kgroup.catchup.service.sink_checks import (
     check_target,
     may_not_write,
 )
-from kgroup.catchup.service.start_plan import Planned
 from kgroup.catchup.service.target_losses import TargetLoss
 from kgroup.catchup.service.target_topic import (
     check_target_topic,
@@ -60,9 +60,7 @@ from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import ProgressPart
-from kgroup.output.pages.catchup_plans import list_records, verification_screen
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
@@ -224,7 +222,7 @@ def replay(
     session: DriverSession | None,
     wanted: ReplayOptions,
     report: Path | None,
-) -> Outcome:
+) -> ReplayedPlan:
     """Replay the rest of a released plan, and verify it.
 
     Raises KeyboardInterrupt and Terminated after the tasks have ended their transactions and the resume command was
@@ -345,7 +343,7 @@ def _proved(
     came: ReplayResult,
     report: Path | None,
     loss: TargetLoss | None = None,
-) -> Outcome:
+) -> ReplayedPlan:
     """Verify, write the end of the plan to the ledger, and write the report; ``loss`` is an already known loss."""
     found = runner.read()
     _require_still_same_topics(engine, found)
@@ -387,20 +385,9 @@ def _proved(
         )
         for row in came.stopped
     )
-    code = ExitCode.DONE
-    if not proof.complete:
-        code = errors[0].exit_code if errors else ExitCode.CHECK_FAILED
     if report is not None:
         _write_report(report, state, came)
-    return Outcome(
-        data=(PlanRow(state),),
-        screen=lambda: verification_screen(state, came.took_s, untouched=since.unread is None),
-        records=lambda: list_records([state]),
-        cluster=engine.cluster.ref,
-        errors=errors,
-        executed=True,
-        decided=code,
-    )
+    return ReplayedPlan(state, came.took_s, since.unread is None, errors)
 
 
 def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:

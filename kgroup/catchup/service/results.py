@@ -1,13 +1,173 @@
-"""The cancellation of a plan, as planned or as executed: what is moved back, and what happens to the rest. Pure."""
+"""What the catch-up verbs return: values, which ``output.pages.catchup`` turns into pages and documents."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from kgroup.catchup.plan_state import VerifiedPlan
+from kgroup.catchup.documents import gap_document, plan_document
+from kgroup.catchup.gap import Gap, NotMoved
+from kgroup.catchup.model import Chunk
+from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan
+from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
+from kgroup.catchup.service.read_gap import GapInput
 from kgroup.catchup.steps import Close, Decision, MoveBack
-from kgroup.support.errors import KgroupError
+from kgroup.groups.change_result import Refusal
+from kgroup.model.groups import Group, RowError
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan that may be executed, and what prevents it.
+
+    ``where`` is where the records go, None if the user has not chosen it; ``checks`` are the checks that passed.
+    """
+
+    group: Group | None
+    seen: GapInput
+    chunks: tuple[Chunk, ...]
+    risks: tuple[Risk, ...]
+    refusals: tuple[Refusal, ...]
+    checks: tuple[str, ...]
+    pace: ReplayPace
+    partial: bool
+    at_ms: int
+    unread: tuple[RowError, ...] = ()
+    where: str | None = None
+
+    @property
+    def gap(self) -> Gap:
+        """The gap."""
+        return self.seen.gap
+
+    @property
+    def takes_s(self) -> float | None:
+        """The expected seconds of the replay; None if unknown."""
+        return duration_s(self.gap, self.pace)
+
+    @property
+    def errors(self) -> tuple[RowError, ...]:
+        """Everything that prevents the plan, and the partitions that cannot be caught up."""
+        better = {(error.topic, error.partition) for error in self.unread}  # these errors say why it could not be read
+        blocked = [
+            RowError(risk.code, risk.message, self.gap.group, risk.topic, risk.partition, risk.hint, ExitCode.REFUSED)
+            for risk in self.risks
+            if risk.level is RiskLevel.BLOCKED
+        ]
+        rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
+        return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
+
+    def _row_error(self, row: NotMoved) -> RowError:
+        """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
+        why, hint = row.why, row.hint
+        exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
+        fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
+        if isinstance(fault, Unreachable | NotAuthorized):
+            why, hint, exit_code = fault.message, fault.hint, fault.exit_code
+        return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of the plan, which the execution would have too."""
+        if not self.errors:
+            return ExitCode.DONE
+        return ExitCode.PARTLY if self.possible else self.errors[0].exit_code
+
+    @property
+    def possible(self) -> bool:
+        """Whether it may be executed."""
+        hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
+        return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether everything that prevents it may end by itself, or can be accepted with ``--accept``."""
+        ours = [error for error in self.errors if error.code not in MAY_PASS]
+        return bool(self.gap.ranges) and (self.possible or not ours)
+
+    def document(self) -> dict[str, Any]:
+        """The JSON form."""
+        return gap_document(self.gap, self.chunks, self.risks)
+
+
+MAY_PASS = frozenset({"not-empty", "active-committer", "foreign-owner"})
+"""Codes of refusals that may end by themselves, or can be accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedPlan:
+    """A plan whose group may start, and whose gap is pending; ``planned`` is what ``start`` made it from."""
+
+    state: VerifiedPlan
+    commands: PlanCommands
+    planned: Planned | None = None
+
+    @property
+    def errors(self) -> tuple[RowError, ...]:
+        """The partitions that were left out."""
+        return () if self.planned is None else self.planned.errors
+
+    def document(self) -> Mapping[str, Any]:
+        """The JSON form."""
+        if self.planned is None:
+            return self.state.document()
+        return plan_document(self.state.found, None, self.planned.risks, self.planned.gap.not_moved)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatus:
+    """One plan as it is now, or as ``stop`` left it (``executed``).
+
+    ``gone`` is why no more of it can be delivered, None if it can. ``refused`` is why the command cannot be executed.
+    ``lines`` end the page: what was not changed, and how to do it.
+    """
+
+    state: VerifiedPlan
+    commands: PlanCommands
+    gone: KgroupError | None
+    executed: bool = False
+    lines: tuple[str, ...] = ()
+    refused: KgroupError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanList:
+    """Plans of the ledger, in the order in which they are shown."""
+
+    states: tuple[VerifiedPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedPlans:
+    """Finished plans that are pruned, or would be; ``errors`` are of those that cannot be."""
+
+    states: tuple[VerifiedPlan, ...]
+    errors: tuple[RowError, ...]
+    executed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPlan:
+    """The end of a replay. ``took_s`` are its seconds.
+
+    ``untouched`` is whether the group is known not to have been rewound, apart from the rewinds in the verification.
+    ``left_out`` are the partitions that ``start`` could not catch up.
+    """
+
+    state: VerifiedPlan
+    took_s: float
+    untouched: bool
+    errors: tuple[RowError, ...]
+    left_out: tuple[RowError, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """A failed verification has priority over what was left out."""
+        if not self.state.proof.complete:
+            return self.errors[0].exit_code if self.errors else ExitCode.CHECK_FAILED
+        return ExitCode.PARTLY if self.left_out else ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +186,11 @@ class Cancellation:
         return [(*move.place, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
 
     def document(self) -> dict[str, Any]:
-        """The JSON fields that are added to those of the plan."""
+        """The JSON form: the plan's, and what the cancellation moves, repeats and abandons."""
         twice = self.decision.twice if isinstance(self.decision, MoveBack) else ()
         given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
         return {
+            **self.state.document(),
             "moves": [
                 {"topic": topic, "partition": partition, "from": before, "to": after}
                 for topic, partition, before, after in self.moves
@@ -43,3 +204,6 @@ class Cancellation:
                 for row in given_up
             ],
         }
+
+
+CatchupResult: TypeAlias = Planned | ReleasedPlan | PlanStatus | PlanList | PrunedPlans | ReplayedPlan | Cancellation

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from kgroup.catchup.delivered import undelivered
-from kgroup.catchup.documents import plan_document
 from kgroup.catchup.model import PlanSnapshot
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, ledger_options, list_plans
+from kgroup.catchup.service.results import PlanList, PlanStatus
 from kgroup.catchup.unrecorded_releases import range_words
 from kgroup.catchup.verification import verify
-from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup_plans import list_records, list_screen, show_screen
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -24,17 +20,6 @@ from kgroup.support.stdout_reader import pause
 _LOOK_EVERY_S = 1.0
 _NOT_KEPT = ("--master", "--parallelism", "--conf")
 _PATIENCE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRow:
-    """A row with one plan."""
-
-    state: VerifiedPlan
-
-    def document(self) -> dict[str, Any]:
-        """The JSON form."""
-        return plan_document(self.state.found, self.state.proof)
 
 
 def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
@@ -131,7 +116,7 @@ def follow_replay(run: Invocation, engine: CatchupEngine, text: str) -> str:
         found = engine.ledger.read(found.plan.id, found.offset)
 
 
-def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], *, verbose: bool) -> Outcome:
+def show_plans(run: Invocation, engine: CatchupEngine, groups: Sequence[str]) -> PlanList:
     """All plans, or those of some groups."""
     at_ms = utc_ms()
     states = [
@@ -143,29 +128,23 @@ def list_outcome(run: Invocation, engine: CatchupEngine, groups: Sequence[str], 
     if not states:
         of = f" of {', '.join(groups)}" if groups else ""
         run.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
-    return Outcome(
-        data=tuple(PlanRow(state) for state in states),
-        screen=lambda: list_screen(states, verbose=verbose),
-        records=lambda: list_records(states),
-        cluster=engine.cluster.ref,
-    )
+    return PlanList(tuple(states))
 
 
-def show_outcome(run: Invocation, engine: CatchupEngine, text: str, *, verbose: bool) -> Outcome:
-    """One plan, including records that are lost now."""
-    found = find_plan(run, engine, text, finished=True)
-    return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()), verbose=verbose)
+def show_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanStatus:
+    """One plan, including records that are lost now. Raises as ``find_plan``."""
+    return plan_status(run, engine, find_plan(run, engine, text, finished=True))
 
 
-def state_outcome(
-    run: Invocation, engine: CatchupEngine, state: VerifiedPlan, *, verbose: bool = False, executed: bool = False
-) -> Outcome:
-    """A plan's page."""
-    gone = sources_gone(engine, state.found)
-    return Outcome(
-        data=(PlanRow(state),),
-        screen=lambda: show_screen(state, commands(run, state.found), verbose=verbose, gone=gone),
-        records=lambda: list_records([state]),
-        cluster=engine.cluster.ref,
-        executed=executed,
-    )
+def plan_status(
+    run: Invocation,
+    engine: CatchupEngine,
+    found: PlanSnapshot,
+    *lines: str,
+    executed: bool = False,
+    refused: KgroupError | None = None,
+) -> PlanStatus:
+    """A plan as it is now; ``lines`` and ``refused`` as in PlanStatus."""
+    state = VerifiedPlan(found, engine.proof(found), utc_ms())
+    gone = sources_gone(engine, found)
+    return PlanStatus(state, commands(run, found), gone, executed, lines, refused)

@@ -13,29 +13,28 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.model import Delivery, Order, Place, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
-from kgroup.catchup.service.end import parse_assumed, refusal_of, with_lines
+from kgroup.catchup.service.end import parse_assumed, refusal_of, refused_status
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import find_plan, with_connection_flags
+from kgroup.catchup.service.lookup import find_plan
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session, where_of
-from kgroup.catchup.service.show import commands, state_outcome
-from kgroup.catchup.service.start_plan import Intent, Planned, plan_start
+from kgroup.catchup.service.results import Planned, PlanStatus, ReleasedPlan, ReplayedPlan
+from kgroup.catchup.service.show import commands, plan_status
+from kgroup.catchup.service.start_plan import Intent, plan_start
 from kgroup.catchup.service.start_release import (
     explain_partial_release,
-    plan_outcome,
+    note_nothing,
     release_group,
-    released_outcome,
     released_text,
     show_may_start,
 )
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.steps import AlreadyDone
+from kgroup.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
-from kgroup.model.groups import RowError
-from kgroup.model.outcome import Outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.errors import ExitCode, NotFound, Refused
 from kgroup.support.quoting import execute_command, join
 from kgroup.support.signals import Terminated, defer_signals
 
@@ -49,9 +48,9 @@ class RunOptions:
     report: Path | None = None
 
 
-def start_outcome(
-    run: Invocation, engine: CatchupEngine, intent: Intent, wanted: ReplayOptions, doing: RunOptions, *, verbose: bool
-) -> Outcome:
+def start_catchup(
+    run: Invocation, engine: CatchupEngine, intent: Intent, wanted: ReplayOptions, doing: RunOptions
+) -> Planned | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
     if wanted.sink is not None:
         intent = replace(
@@ -61,27 +60,24 @@ def start_outcome(
         )
     if doing.execute:
         engine.ledger.expect(of_group(intent.group))
-    plan = plan_start(run, engine, intent)
+    plan = replace(plan_start(run, engine, intent), where=where_of(wanted))
     fits: ReplayChecks | None = None
     if wanted.sink is not None and plan.gap.ranges:
         plan, fits = _fitted(run, engine, plan, wanted)
     if not (doing.execute and plan.possible):
-        return plan_outcome(run, engine, plan, where=where_of(wanted), verbose=verbose)
+        note_nothing(run, plan)
+        return plan
     reason = intent.how.reason
     if fits is None:
         with release_group(run, engine, plan, reason) as runner:
             found = runner.found
-        return released_outcome(run, engine, found, plan)
+        return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found), plan)
     with (
         spark_session(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
         release_group(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
     ):
         show_may_start(run, runner.found, plan)
-        outcome = replay(run, engine, runner, session, wanted, doing.report)
-    if not plan.errors:
-        return outcome
-    code = ExitCode.PARTLY if outcome.exit_code is ExitCode.DONE else outcome.exit_code
-    return replace(outcome, errors=(*plan.errors, *outcome.errors), decided=code)
+        return replace(replay(run, engine, runner, session, wanted, doing.report), left_out=plan.errors)
 
 
 def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: Planned) -> Planned:
@@ -102,25 +98,25 @@ def _fitted(
     return found.of(plan), found
 
 
-def resume_outcome(
+def resume_catchup(
     run: Invocation, engine: CatchupEngine, text: str, wanted: ReplayOptions, assume: Sequence[str], doing: RunOptions
-) -> Outcome:
+) -> PlanStatus | ReplayedPlan:
     """Continue a plan from its current state to its verification."""
     found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     would = engine.would(found, decisions.resume, assumed)
     if isinstance(would, AlreadyDone):
         run.reporter.note(f"{would.why}: nothing to do")
-        return _page(run, engine, found)
+        return plan_status(run, engine, found)
     refusal = refusal_of(would)
     if refusal is not None and not (doing.execute and refusal.code == "went-on"):
-        return _refused(run, engine, found, refusal)
+        return refused_status(run, engine, found, refusal)
     needed = bool(unfinished(found.plan, found.progress))
     try:
         if needed:
             engine.require_sources(found.plan)
     except (Refused, NotFound) as error:
-        return _refused(run, engine, found, error)
+        return refused_status(run, engine, found, error)
     delivery = delivery_of(found, wanted, join(run.typed))
     latest = delivery.buckets > 0
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
@@ -129,10 +125,10 @@ def resume_outcome(
     fits = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
     fits.warn(run)
     if fits.blocked:
-        return _refused(run, engine, found, fits.blocked[0])
+        return refused_status(run, engine, found, fits.blocked[0])
     if not doing.execute:
-        lines = (f"Nothing was changed. To go on, to {where_of(effective)}:", f"  {execute_command(run.typed)}")
-        return with_lines(_page(run, engine, found), lines)
+        nothing = f"Nothing was changed. To go on, to {where_of(effective)}:"
+        return plan_status(run, engine, found, nothing, f"  {execute_command(run.typed)}")
     with spark_session(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
         rehearse(run, session, effective)
         with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:
@@ -185,13 +181,3 @@ def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, 
     except Refused:
         engine.sign_off(runner)
         raise
-
-
-def _page(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> Outcome:
-    return state_outcome(run, engine, VerifiedPlan(found, engine.proof(found), utc_ms()))
-
-
-def _refused(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, error: KgroupError) -> Outcome:
-    row = RowError.of(with_connection_flags(run, error), group=found.plan.group)
-    page = with_lines(_page(run, engine, found), ("Nothing was changed.",))
-    return replace(page, errors=(row,), decided=error.exit_code)

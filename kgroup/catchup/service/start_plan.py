@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kgroup.catchup.chunks import RateLimit, cut_into_chunks
 from kgroup.catchup.delivered import undelivered
-from kgroup.catchup.documents import gap_document, plan_document
-from kgroup.catchup.gap import Gap, NotMoved
+from kgroup.catchup.gap import Gap
 from kgroup.catchup.gap_request import GapRequest, Missing
 from kgroup.catchup.ledger.ledger import PlanListing
 from kgroup.catchup.ledger.view import shared_with
 from kgroup.catchup.model import CatchupPlan, Chunk, PlanSnapshot, PlanState
-from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
+from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, risks
 from kgroup.catchup.service.engine import CatchupEngine, without_own
 from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
-from kgroup.catchup.service.read_gap import GapInput, read_gap
+from kgroup.catchup.service.read_gap import read_gap
+from kgroup.catchup.service.results import MAY_PASS, Planned
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.changes.execute import COMMITS
@@ -37,7 +36,7 @@ from kgroup.model.hidden_commits import hidden_words
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.units import plural
 
 ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
@@ -48,79 +47,6 @@ _SOON_S = 2.0
 
 _PARALLELISM = 4
 """For how many workers a gap is cut if the replay's parallelism is unknown: chunks are frozen before the replay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A plan that may be executed, and what prevents it."""
-
-    group: Group | None
-    seen: GapInput
-    chunks: tuple[Chunk, ...]
-    risks: tuple[Risk, ...]
-    refusals: tuple[Refusal, ...]
-    checks: tuple[str, ...]
-    pace: ReplayPace
-    partial: bool
-    at_ms: int
-    unread: tuple[RowError, ...] = ()
-
-    @property
-    def gap(self) -> Gap:
-        """The gap."""
-        return self.seen.gap
-
-    @property
-    def takes_s(self) -> float | None:
-        """The expected seconds of the replay; None if unknown."""
-        return duration_s(self.gap, self.pace)
-
-    @property
-    def errors(self) -> tuple[RowError, ...]:
-        """Everything that prevents the plan, and the partitions that cannot be caught up."""
-        better = {(error.topic, error.partition) for error in self.unread}  # these errors say why it could not be read
-        blocked = [
-            RowError(risk.code, risk.message, self.gap.group, risk.topic, risk.partition, risk.hint, ExitCode.REFUSED)
-            for risk in self.risks
-            if risk.level is RiskLevel.BLOCKED
-        ]
-        rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
-        return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
-
-    def _row_error(self, row: NotMoved) -> RowError:
-        """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
-        why, hint = row.why, row.hint
-        exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
-        fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
-        if isinstance(fault, Unreachable | NotAuthorized):
-            why, hint, exit_code = fault.message, fault.hint, fault.exit_code
-        return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of the plan, which the execution would have too."""
-        if not self.errors:
-            return ExitCode.DONE
-        return ExitCode.PARTLY if self.possible else self.errors[0].exit_code
-
-    @property
-    def possible(self) -> bool:
-        """Whether it may be executed."""
-        hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
-        return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether everything that prevents it may end by itself, or can be accepted with ``--accept``."""
-        ours = [error for error in self.errors if error.code not in _PASSED]
-        return bool(self.gap.ranges) and (self.possible or not ours)
-
-    def document(self) -> dict[str, Any]:
-        """The JSON form."""
-        return gap_document(self.gap, self.chunks, self.risks)
-
-
-_PASSED = frozenset({"not-empty", "active-committer", "foreign-owner"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +142,7 @@ def _refusals(
     refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
         refusals += missing_release_rights(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
-    if group is not None and not any(refusal.error.code in _PASSED for refusal in refusals):
+    if group is not None and not any(refusal.error.code in MAY_PASS for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
         looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
         checks.append(f"{group.name} is {group.state}" + (", nobody commits" if looked else ""))
@@ -389,15 +315,3 @@ def _plan(
         gap.given_up,
         gap.released_at,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A new plan as it is now; ``plan_start`` is what it was made from."""
-
-    found: PlanSnapshot
-    planned: Planned
-
-    def document(self) -> dict[str, Any]:
-        """The JSON form."""
-        return plan_document(self.found, None, self.planned.risks, self.planned.gap.not_moved)

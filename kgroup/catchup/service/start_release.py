@@ -1,4 +1,4 @@
-"""The outcome of ``kgroup catchup start``: a plan that was only shown, or a released group."""
+"""The release of ``kgroup catchup start``: the plan is written, the group is released, and users are told."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from contextlib import ExitStack, contextmanager
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import PlanSnapshot, PlanState
-from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import ReplayOptions, new_delivery
+from kgroup.catchup.service.results import Planned
 from kgroup.catchup.service.show import commands
-from kgroup.catchup.service.start_plan import Planned, Started, plan_of
-from kgroup.catchup.verification import verify
-from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup_plans import list_records, released_screen
-from kgroup.output.pages.catchup_start import PlanPage, plan_records, plan_screen
+from kgroup.catchup.service.start_plan import plan_of
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_ms, utc_now
+from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.signals import Terminated, defer_signals
 from kgroup.support.units import human_count, plural
@@ -25,36 +21,10 @@ from kgroup.support.units import human_count, plural
 _NAMED = 3
 
 
-def plan_outcome(
-    run: Invocation, engine: CatchupEngine, plan: Planned, *, where: str | None = None, verbose: bool = False
-) -> Outcome:
-    """The page of a plan; its exit code is the one that the execution would have."""
+def note_nothing(run: Invocation, plan: Planned) -> None:
+    """Tell that a plan has nothing to do, if that is so."""
     if not plan.gap.ranges and not plan.errors:
         run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
-    page = PlanPage(
-        gap=plan.gap,
-        group=plan.group,
-        risks=plan.risks,
-        refusals=plan.refusals,
-        checks=plan.checks,
-        typed=run.typed,
-        chunks=len(plan.chunks),
-        now_ms=plan.at_ms,
-        growth_per_s=plan.seen.growth_per_s,
-        where=where,
-        takes_s=plan.takes_s,
-        per_s=plan.pace.records_per_s,
-        verbose=verbose,
-        may_pass=plan.may_pass,
-    )
-    return Outcome(
-        data=(plan,),
-        screen=lambda: plan_screen(page),
-        records=lambda: plan_records(plan.gap),
-        cluster=engine.cluster.ref,
-        errors=plan.errors,
-        decided=plan.exit_code,
-    )
 
 
 def _nothing(plan: Planned) -> str:
@@ -165,18 +135,3 @@ def released_text(found: PlanSnapshot) -> str:
         return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} may be replayed"
     count, where = len(plan.ranges), "the head" if plan.released_at == "head" else "--until"
     return f"{plan.group} at {where}, {count} of {plural(count, 'partition')} read back: it may start now"
-
-
-def released_outcome(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, plan: Planned) -> Outcome:
-    """The group is released, and the gap is pending."""
-    state = VerifiedPlan(found, verify(found), utc_ms())
-    left_out = plan.errors
-    return Outcome(
-        data=(Started(found, plan),),
-        screen=lambda: released_screen(state, commands(run, found)),
-        records=lambda: list_records([state]),
-        cluster=engine.cluster.ref,
-        errors=left_out,
-        executed=True,
-        decided=ExitCode.PARTLY if left_out else ExitCode.DONE,
-    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kgroup.catchup.service.results import Cancellation
 from kgroup.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
+from kgroup.support.quoting import execute_command
 from kgroup.support.units import plural
 
 _ROWS = 20
@@ -19,7 +20,7 @@ _MOVES = (
 HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
 
 
-def ended_screen(ending: Cancellation, to_apply: str) -> Screen:
+def ended_screen(ending: Cancellation, typed: Sequence[str]) -> Screen:
     """The page of ``catchup cancel``, before or after execution."""
     plan = ending.state.found.plan
     word = "DONE" if ending.executed else "PLAN"
@@ -33,7 +34,7 @@ def ended_screen(ending: Cancellation, to_apply: str) -> Screen:
         return Screen((*blocks, Text(("Done.",))))
     if ending.refusal is not None or isinstance(ending.decision, AlreadyDone):
         return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
-    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {to_apply}"))))
+    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {execute_command(typed)}"))))
 
 
 def _body(ending: Cancellation) -> Iterator[Block]:

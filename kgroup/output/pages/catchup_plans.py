@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from kgroup.catchup.documents import next_deadline_ms, rfc3339
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text, sink_name
 from kgroup.catchup.release_evidence import OffsetRewind
+from kgroup.catchup.service.results import PlanStatus, PrunedPlans
 from kgroup.catchup.verification import PartitionVerification, Verification
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import KgroupError
+from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, percent, plural
 
 ROWS_ON_A_PAGE = 20
@@ -106,6 +107,16 @@ def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
     )
 
 
+def prune_screen(pruned: PrunedPlans, typed: Sequence[str]) -> Screen:
+    """The finished plans that are pruned, or would be."""
+    if not pruned.states:
+        return Screen(())
+    word, count = ("DONE", len(pruned.states) - len(pruned.errors)) if pruned.executed else ("PLAN", len(pruned.states))
+    lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {execute_command(typed)}")
+    title = Title(f"{word}  forget {plural(count, 'finished plan')}")
+    return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
+
+
 def list_records(states: Sequence[VerifiedPlan]) -> Records:
     """The same rows for CSV."""
     return Records(
@@ -127,11 +138,9 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
     )
 
 
-def show_screen(state: VerifiedPlan, typed: PlanCommands, *, verbose: bool, gone: KgroupError | None = None) -> Screen:
-    """One plan: its runner, its progress, what is lost, and the next command.
-
-    ``gone`` is the error that makes further delivery impossible, or None.
-    """
+def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
+    """One plan: its runner, its progress, what is lost, and the next command."""
+    state, typed, gone = status.state, status.commands, status.gone
     found, proof = state.found, state.proof
     plan = found.plan
     blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.done)}  {state.name}")]
@@ -158,6 +167,8 @@ def show_screen(state: VerifiedPlan, typed: PlanCommands, *, verbose: bool, gone
         blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
     elif following := _next(state, typed):
         blocks.append(Text((f"-> {following}",)))
+    if status.lines:
+        blocks.append(Text(("", *status.lines)))
     return Screen(tuple(blocks))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from kgroup.catchup.documents import rfc3339
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.model import GapRange
 from kgroup.catchup.risks import Risk, RiskLevel
+from kgroup.catchup.service.results import Planned
 from kgroup.groups.change_result import NOT_EMPTY, Refusal
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
@@ -39,65 +39,40 @@ HEADER = (
 _INDENT = " " * 9
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPage:
-    """What the page shows in addition to the gap.
-
-    ``where`` is the destination of the records, None if the user has not chosen one. ``takes_s`` is the expected
-    duration of the replay, None if there is no basis for an estimate; ``per_s`` is the rate in records/s that the
-    estimate assumes. ``checks`` are the checks that passed. ``may_pass`` is true if the same command can be executed,
-    now or once the group is empty.
-    """
-
-    gap: Gap
-    group: Group | None
-    risks: Sequence[Risk]
-    refusals: Sequence[Refusal]
-    checks: Sequence[str]
-    typed: Sequence[str]
-    chunks: int
-    now_ms: int
-    growth_per_s: float
-    where: str | None = None
-    takes_s: float | None = None
-    per_s: float | None = None
-    verbose: bool = False
-    may_pass: bool = True
-
-
-def plan_screen(page: PlanPage) -> Screen:
+def plan_screen(plan: Planned, typed: Sequence[str], *, verbose: bool) -> Screen:
     """The page; empty if there are no ranges, no excluded partitions and no refusals."""
-    gap = page.gap
-    if not gap.ranges and not gap.not_moved and not page.refusals:
+    gap = plan.gap
+    if not gap.ranges and not gap.not_moved and not plan.refusals:
         return Screen(())
     subject = gap.group or plural(len(gap.ranges), "range")
-    if not gap.ranges and not gap.errors and not page.refusals:
+    if not gap.ranges and not gap.errors and not plan.refusals:
         title = Title(f"PLAN  catch up {subject}: nothing to do")
-        return Screen((title, *_partitions(page), Space(), Text(("Nothing was changed.",))))
+        return Screen((title, *_partitions(plan, verbose=verbose), Space(), Text(("Nothing was changed.",))))
     blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
-    blocks.append(Text(tuple(_steps(page))))
-    blocks += [Space(), *_partitions(page)]
-    to_read = [line for risk in page.risks if risk.level is RiskLevel.READ for line in _read(risk)]
+    blocks.append(Text(tuple(_steps(plan))))
+    blocks += [Space(), *_partitions(plan, verbose=verbose)]
+    to_read = [line for risk in plan.risks if risk.level is RiskLevel.READ for line in _read(risk)]
     if to_read:
         blocks += [Space(), Text(("READ THIS", *to_read))]
-    checks = list(_checks(page))
+    checks = list(_checks(plan))
     if checks:
         blocks += [Space(), Text(("CHECKS",)), *checks]
-    return Screen((*blocks, Space(), Text(tuple(_end(page)))))
+    return Screen((*blocks, Space(), Text(tuple(_end(plan, typed)))))
 
 
-def _steps(page: PlanPage) -> Iterator[str]:
-    gap = page.gap
+def _steps(plan: Planned) -> Iterator[str]:
+    gap = plan.gap
     if gap.group is not None:
         where = "the head" if gap.released_at == "head" else "--until"
         yield f" 1 release  {plural(len(gap.ranges), 'partition')} to {where}, about 1 s; then the group may start"
     else:
         yield " 1 release  nothing: no group is moved"
     size = "" if gap.size is None else f", {human_bytes(gap.size)}"
-    yield f" 2 replay   {_records(gap)}{size} -> {page.where or 'you have not said where to (resume --to-... does)'}"
-    took = "" if page.takes_s is None else f"; about {format_duration(page.takes_s)}"
-    assumed = f" ({human_count(round(page.per_s))}/s assumed)" if page.takes_s is not None and page.per_s else ""
-    yield f"            {plural(page.chunks, 'chunk')}{took}{assumed}"
+    yield f" 2 replay   {_records(gap)}{size} -> {plan.where or 'you have not said where to (resume --to-... does)'}"
+    took = "" if plan.takes_s is None else f"; about {format_duration(plan.takes_s)}"
+    per_s = plan.pace.records_per_s
+    assumed = f" ({human_count(round(per_s))}/s assumed)" if took and per_s else ""
+    yield f"            {plural(len(plan.chunks), 'chunk')}{took}{assumed}"
     yield " 3 prove    every record delivered once, or named by its offset"
 
 
@@ -107,18 +82,18 @@ def _records(gap: Gap) -> str:
     return f"{human_count(gap.records)} record{'s' * (gap.records != 1)}"
 
 
-def _partitions(page: PlanPage) -> Iterator[Block]:
-    gap = page.gap
+def _partitions(plan: Planned, *, verbose: bool) -> Iterator[Block]:
+    gap = plan.gap
     ranked = sorted(gap.ranges, key=lambda item: item.start - item.end)
-    rows = [_row(item, page.now_ms, of_group=gap.group is not None) for item in ranked]
+    rows = [_row(item, plan.at_ms, of_group=gap.group is not None) for item in ranked]
     rows += [(row.name, None, None, None, None, None, None, _why(row.why, error=row.error)) for row in gap.not_moved]
-    shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
+    shown = rows if verbose else rows[:ROWS_ON_A_PAGE]
     if shown:
         columns = _COLUMNS if gap.group is not None else (_COLUMNS[0], *_OF_RANGES, *_COLUMNS[3:])
         yield Table(columns, shown, sparse=frozenset({"NOTE", "SIZE", "OLDEST", "RETENTION", "RECORDS"}))
     if more := len(rows) - len(shown):
         yield Text((f"{more} more: --verbose",))
-    yield from (Text((f"{risk.code}: {risk.message}",)) for risk in page.risks if risk.code == "skew")
+    yield from (Text((f"{risk.code}: {risk.message}",)) for risk in plan.risks if risk.code == "skew")
 
 
 def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
@@ -147,22 +122,22 @@ def _read(risk: Risk) -> Iterator[str]:
     yield from others
 
 
-def _checks(page: PlanPage) -> Iterator[Block]:
-    for check in page.checks:
+def _checks(plan: Planned) -> Iterator[Block]:
+    for check in plan.checks:
         yield Text((f" ok       {check}",))
-    for risk in page.risks:
+    for risk in plan.risks:
         if risk.level is not RiskLevel.READ:
             bad = risk.level is RiskLevel.BLOCKED
             yield LabelledLine(risk.level.value, risk.message, "bad" if bad else "warn")
             if risk.hint:
                 yield Text((f"{_INDENT}{risk.hint}",))
-    for row in page.gap.not_moved:
+    for row in plan.gap.not_moved:
         if row.error:
             yield LabelledLine("ERROR", f"{row.name}: {row.why} [{row.code}]", "bad")
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
-    for refusal in page.refusals:
-        yield from _refusal(refusal, page.group)
+    for refusal in plan.refusals:
+        yield from _refusal(refusal, plan.group)
 
 
 def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
@@ -186,17 +161,17 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
     yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
 
 
-def _end(page: PlanPage) -> Iterator[str]:
-    words = list(page.typed) if page.where is not None or "--release-only" in page.typed else _release_only(page.typed)
-    if not page.may_pass:
+def _end(plan: Planned, typed: Sequence[str]) -> Iterator[str]:
+    words = list(typed) if plan.where is not None or "--release-only" in typed else _release_only(typed)
+    if not plan.may_pass:
         yield "Nothing was changed."
-        if page.gap.errors and page.gap.ranges and not page.refusals:
+        if plan.gap.errors and plan.gap.ranges and not plan.refusals:
             yield "A part of the plan can't be carried out. The rest:"
             yield f"  {execute_command(words, '--partial')}"
         return
-    grows = f"The gap grows by {human_count(round(page.growth_per_s))}/s; it is measured again at --execute:"
-    open_ended = page.gap.group is not None and page.gap.released_at == "head"
-    yield f"Nothing was changed. {grows if open_ended and page.growth_per_s >= 1 else 'To do it:'}"
+    grows = f"The gap grows by {human_count(round(plan.seen.growth_per_s))}/s; it is measured again at --execute:"
+    open_ended = plan.gap.group is not None and plan.gap.released_at == "head"
+    yield f"Nothing was changed. {grows if open_ended and plan.seen.growth_per_s >= 1 else 'To do it:'}"
     yield f"  {execute_command(words)}"
 
 
