@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from kgroup.catchup.buckets import done
@@ -13,6 +11,7 @@ from kgroup.catchup.gap import Gap, NotMoved, total
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, Place, PlanSnapshot
 from kgroup.catchup.risks import Risk
 from kgroup.catchup.verification import PartitionVerification, Verification, gone_before
+from kgroup.support.instants import rfc3339
 
 
 def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:
@@ -173,12 +172,3 @@ def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
 
 def _owing(plan: CatchupPlan, owed: dict[Place, int]) -> Iterable[GapRange]:
     return (item for item in plan.ranges if item.place in owed)
-
-
-def rfc3339(timestamp_ms: int | None) -> str | None:
-    """``2026-11-28T02:19:50Z``; None for None, and for times that ``datetime`` cannot represent."""
-    if timestamp_ms is None:
-        return None
-    with suppress(OverflowError, ValueError, OSError):
-        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.catchup.buckets import done
-from kgroup.catchup.documents import next_deadline_ms, plan_document, rfc3339
+from kgroup.catchup.documents import next_deadline_ms, plan_document
 from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.verification import Verification
+from kgroup.support.instants import rfc3339
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
@@ -128,7 +129,7 @@ def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     lines = []
     for state in states:
         deadline = next_deadline_ms(state.found)
-        until = f"; retention takes the first of it at {rfc3339(deadline)}" if deadline is not None else ""
+        until = f"; retention takes the first of it at {rfc3339(deadline, 'seconds')}" if deadline is not None else ""
         # Otherwise it is unknown whether the group was released, or processes the gap itself.
         maybe = "" if state.found.state.state is PlanState.RELEASED else "maybe "
         lines.append(f"{maybe}{human_count(state.owed)} in {state.found.plan.id} ({state.word}){until}")

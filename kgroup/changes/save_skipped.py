@@ -17,7 +17,6 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.model.blocks import Cell, Column, Table
@@ -27,6 +26,7 @@ from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
@@ -106,12 +106,11 @@ def preview(
 
 def line(record: ConsumerRecord) -> bytes:
     """The record as a line of the file, with its newline."""
-    at = _time(record.timestamp_ms)
     fields = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp": None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "timestamp": rfc3339(record.timestamp_ms),
         "timestamp_ms": record.timestamp_ms,
         "key": _json_form(record.key),
         "value": _json_form(record.value),
@@ -129,7 +128,7 @@ def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
         (
             f"{record.topic}:{record.partition}",
             record.offset,
-            None if (at := _time(record.timestamp_ms)) is None else f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            rfc3339(record.timestamp_ms, "seconds"),
             None if record.key is None else _shown(record.key, _KEY_WIDTH),
             "null" if record.value is None else _size(len(record.value)),
             _shown_headers(record.headers),
@@ -246,16 +245,6 @@ def _json_form(data: bytes | None) -> str | Mapping[str, str] | None:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode()}
-
-
-def _time(timestamp_ms: int | None) -> datetime | None:
-    if timestamp_ms is None:
-        return None
-    try:
-        seconds, milliseconds = divmod(timestamp_ms, 1000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _shown(data: bytes, width: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +28,7 @@ from kgroup.output.pages.change_outcome import outcome, with_rows
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import Refused
+from kgroup.support.instants import rfc3339, utc_datetime
 from kgroup.support.units import plural
 
 _BUDGET_S = 30.0
@@ -59,24 +59,18 @@ class Deletion:
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form."""
-        sign = self.last_sign
         return {
             "group": self.group.name,
             "type": self.group.type,
             "state": self.group.state,
             "commits": len(committed(self.group)),
             "hidden_commits": partitions_document(self.group.hidden_commits),
-            "last_sign": f"{sign:%Y-%m-%dT%H:%M:%SZ}" if sign else None,
+            "last_sign": rfc3339(self.last_sign_ms),
             "last_sign_ms": self.last_sign_ms,
             "deleted": self.deleted,
             "error": self.error,
             "change_id": self.change_id,
         }
-
-    @property
-    def last_sign(self) -> datetime | None:
-        """The time of ``last_sign_ms``."""
-        return None if self.last_sign_ms is None else datetime.fromtimestamp(self.last_sign_ms / 1000, UTC)
 
     @property
     def record(self) -> tuple[str | int | None, ...]:
@@ -89,7 +83,7 @@ class Deletion:
     def cells(self) -> tuple[Cell, ...]:
         """Its row on the page."""
         note: Cell = Styled(self.error, "bad") if self.error else "deleted" if self.deleted else None
-        when = f"{sign:%Y-%m-%d %H:%M}" if (sign := self.last_sign) else None
+        when = f"{sign:%Y-%m-%d %H:%M}" if (sign := utc_datetime(self.last_sign_ms)) else None
         group = self.group
         return (group.name, group.type, group.state, len(committed(group)), when, note)
 

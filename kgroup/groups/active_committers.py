@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from kgroup.model.groups import Activity, LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import Refused
+from kgroup.support.instants import short_time
 
 _ACTIVE_MS = 3_600_000
 _RHYTHM_MS = 600_000
@@ -84,7 +84,7 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
     last = finding.last
     ago = format_duration(max(0, now_ms - last.timestamp_ms) // 1000)
     commits = f"{finding.count} in all" if finding.count > 1 else "the only one"
-    since = "lately" if finding.since_ms is None else f"since it became Empty, {_time(finding.since_ms, now_ms)}"
+    since = "lately" if finding.since_ms is None else f"since it became Empty, {short_time(finding.since_ms, now_ms)}"
     seen = f"Last commit {ago} ago: {last.topic}:{last.partition} at {last.offset}; {commits} {since}."
     if finding.moments == 1 and last.leader_epoch is None:
         found = "somebody has committed since"
@@ -104,8 +104,3 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
         hint="To go on all the same: --accept active-committer",
         code="active-committer",
     )
-
-
-def _time(moment_ms: int, now_ms: int) -> str:
-    moment, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (moment_ms, now_ms))
-    return moment.strftime("%H:%MZ" if moment.date() == now.date() else "%Y-%m-%d %H:%MZ")

@@ -267,7 +267,7 @@ def parse_past_time(text: str, option: str = "--as-of") -> int:
     now = utc_now()
     at_ms = parse_moment(text, now, option)
     if at_ms > round(now.timestamp() * 1000):
-        raise UsageError(f"{option} {text}: that is yet to come; it is {now:%Y-%m-%dT%H:%M:%SZ}")
+        raise UsageError(f"{option} {text}: that is yet to come; it is {rfc3339(now, 'seconds')}")
     return at_ms
 
 

@@ -1,12 +1,15 @@
-"""Timestamps from a log as text; a timestamp outside the calendar (broken bytes) becomes None."""
+"""Instants as text, RFC 3339 in UTC; a timestamp outside the calendar (broken bytes) becomes None."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal, overload
+
+Unit = Literal["milliseconds", "seconds", "minutes"]
 
 
 def utc_datetime(timestamp_ms: int | None) -> datetime | None:
-    """The datetime in UTC, None for None, a negative or an impossible timestamp."""
+    """The time in UTC, None for None, a negative or an impossible timestamp."""
     if timestamp_ms is None or timestamp_ms < 0:
         return None
     try:
@@ -15,7 +18,22 @@ def utc_datetime(timestamp_ms: int | None) -> datetime | None:
         return None
 
 
-def rfc3339(timestamp_ms: int | None) -> str | None:
-    """The timestamp in RFC 3339, ``2026-11-21T03:02:11.250Z``; None as in ``utc_datetime``."""
-    found = utc_datetime(timestamp_ms)
-    return None if found is None else found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+@overload
+def rfc3339(instant: datetime, unit: Unit = ...) -> str: ...
+@overload
+def rfc3339(instant: int | None, unit: Unit = ...) -> str | None: ...
+def rfc3339(instant: int | datetime | None, unit: Unit = "milliseconds") -> str | None:
+    """``2026-11-21T03:02:11.250Z`` for a time or a timestamp in ms; None as in ``utc_datetime``.
+
+    Documents have milliseconds; pages may leave out what nobody needs: ``2026-11-21T03:02Z`` with ``minutes``.
+    """
+    time = instant if isinstance(instant, datetime) else utc_datetime(instant)
+    return None if time is None else f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=unit)}Z"
+
+
+def short_time(timestamp_ms: int, now_ms: int) -> str:
+    """``03:02Z`` for a time of today, otherwise ``2026-11-20 03:02Z``; ``unknown`` outside the calendar."""
+    time, now = utc_datetime(timestamp_ms), utc_datetime(now_ms)
+    if time is None or now is None:
+        return "unknown"
+    return f"{time:%H:%MZ}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%MZ}"

@@ -141,7 +141,7 @@ def test_every_key_and_value_comes_back_as_it_was(data: bytes | None) -> None:
         (None, None),
         (0, "1970-01-01T00:00:00.000Z"),
         (999, "1970-01-01T00:00:00.999Z"),
-        (-1, "1969-12-31T23:59:59.999Z"),
+        (-1, None),
         (2**63 - 1, None),
         (1_795_229_931_123_000, None),  # microseconds: a frequent mistake
     ],

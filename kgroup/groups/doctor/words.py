@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from kgroup.groups.member_names import labels
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
@@ -45,10 +45,7 @@ def text(ms: int) -> str:
 
 def utc(timestamp_ms: int) -> str:
     """``2026-11-21T03:05Z``; a number outside the calendar is shown in ms."""
-    try:
-        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"
-    except (ValueError, OverflowError, OSError):
-        return f"{timestamp_ms} ms"
+    return rfc3339(timestamp_ms, "minutes") or f"{timestamp_ms} ms"
 
 
 def kafka(tool: str, bootstrap: str | None, rest: str) -> str:

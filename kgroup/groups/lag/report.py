@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
@@ -12,6 +11,7 @@ from kgroup.groups.lag.headroom import Headroom
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, slowest
 from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition, partitions_document
+from kgroup.support.instants import rfc3339
 
 
 class LagRow(Protocol):
@@ -119,7 +119,7 @@ class PartitionLag:
             "held_back": self.held_back,
             "open_transaction": None if transaction is None else _transaction_document(transaction),
             "lag_ms": self.behind_ms,
-            "last_commit": _time(self.last_commit_ms),
+            "last_commit": rfc3339(self.last_commit_ms),
             "last_commit_ms": self.last_commit_ms,
             **_judged_document(self.judged),
             **_rates_document(self.rates, self.outlook),
@@ -265,7 +265,7 @@ def _total(rates: Iterable[float | None]) -> float | None:
 def _judged_document(judged: StatusResult) -> dict[str, Any]:
     return {
         "lag_status": None if judged.status is None else str(judged.status),
-        "lag_status_since": _time(judged.since_ms),
+        "lag_status_since": rfc3339(judged.since_ms),
         "lag_status_since_ms": judged.since_ms,
         "lag_status_unknown": judged.why if judged.status is None else None,
     }
@@ -287,21 +287,10 @@ def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:
         "producer_epoch": transaction.producer_epoch,
         "transactional_id": transaction.transactional_id,
         "start_offset": transaction.start_offset,
-        "since": _time(transaction.since_ms),
+        "since": rfc3339(transaction.since_ms),
         "since_ms": transaction.since_ms,
     }
 
 
 def _rounded(rate: float | None) -> float | None:
     return None if rate is None else round(rate, 3)
-
-
-def _time(moment_ms: int | None) -> str | None:
-    """RFC 3339 in UTC; None also for a number outside the calendar (producers can set any timestamp)."""
-    if moment_ms is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from kgroup.groups.migration.case import Case
 from kgroup.groups.migration.check import Check
 from kgroup.groups.migration.subject import Subject
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 EXPIRY = Subject(
@@ -68,9 +67,9 @@ def offsets_expiry(case: Case) -> Check | None:
     horizon_ms = case.evidence.now_ms + min(_SOON_MS, retention_ms // 2)
     soon = sum(time + retention_ms < horizon_ms for time in times)
     if not soon:
-        return EXPIRY.ok(f"the first would expire at {_utc(first_ms)}; {_KEPT}")
+        return EXPIRY.ok(f"the first would expire at {rfc3339(first_ms, 'minutes')}; {_KEPT}")
     within = format_duration((horizon_ms - case.evidence.now_ms) / 1000)
-    when = "at once" if first_ms <= case.evidence.now_ms else f"the first at {_utc(first_ms)}"
+    when = "at once" if first_ms <= case.evidence.now_ms else f"the first at {rfc3339(first_ms, 'minutes')}"
     return EXPIRY.info(
         f"{soon} of {plural(len(committed), 'commit')} would expire within {within} of the conversion, {when}; {_KEPT}"
     )
@@ -136,7 +135,3 @@ def pending_transactions(case: Case) -> Check | None:
         remedy="wait until it ends (transaction.timeout.ms at the latest); one that hangs: kafka-transactions.sh "
         "--bootstrap-server BROKER find-hanging --broker-id ID",
     )
-
-
-def _utc(timestamp_ms: int) -> str:
-    return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%dT%H:%MZ}"

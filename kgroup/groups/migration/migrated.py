@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from kgroup.groups.change_plan import ChangeRow, committed
@@ -12,6 +11,7 @@ from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, 
 from kgroup.groups.migration.check import Check, How, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import RowError
+from kgroup.support.instants import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Migrated:
             "read_back": self.identical if self.converted else None,
             "configs": dict(self.configs),
             "configured": self.configured,
-            "kept_until": None if kept is None else f"{utc(kept):%Y-%m-%dT%H:%M:%SZ}",
+            "kept_until": rfc3339(kept),
             "kept_until_ms": kept,
             "client_config": self.config,
             "change_id": self.change_id,
@@ -105,11 +105,6 @@ class Migrated:
 
 
 _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
-
-
-def utc(timestamp_ms: int) -> datetime:
-    """The UTC time for ms since 1970."""
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
 
 
 def migrated(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
@@ -15,6 +13,7 @@ from kgroup.groups.verdict.shape import LagShape, Shape, Siblings, member_words
 from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
 from kgroup.model.groups import Group
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import short_time
 from kgroup.support.units import percent, plural
 
 _HOT = 3
@@ -70,7 +69,7 @@ def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[Par
     if first.last_commit_ms is not None:
         end_ms = first.last_commit_ms + facts.max_poll_interval_ms
         if end_ms > evidence.now_ms:
-            until = f", so the group keeps it until about {_clock(end_ms, evidence.now_ms)}"
+            until = f", so the group keeps it until about {short_time(end_ms, evidence.now_ms)}"
     interval = format_duration(facts.max_poll_interval_ms / 1000)
     return f"{owns}; its max.poll.interval.ms is {interval}{until}"
 
@@ -110,8 +109,3 @@ def _hot(report: GroupLag, row: PartitionLag) -> str | None:
         return None
     share = percent(round(row.rates.incoming * 1000), round(sum(rates) * 1000))
     return f"{row.where} gets {share} of what arrives on {row.partition.topic}: keys are not spread evenly"
-
-
-def _clock(moment_ms: int, now_ms: int) -> str:
-    moment, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (moment_ms, now_ms))
-    return moment.strftime("%H:%MZ" if moment.date() == now.date() else "%Y-%m-%d %H:%MZ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import IO, Any
 
@@ -14,6 +14,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
+from kgroup.support.instants import rfc3339
 
 _INDENTED_SUBJECTS = 20
 
@@ -62,7 +63,7 @@ def of_watched(
     """
     envelope = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
     envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
-    return {"kind": envelope.pop("kind"), "at": _rfc3339(at), **envelope}
+    return {"kind": envelope.pop("kind"), "at": rfc3339(at), **envelope}
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
@@ -116,10 +117,6 @@ def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
     if any(not found[0].isprintable() for found in re.finditer(_NOT_ASCII, text)):
         text = yaml.dump(document, Dumper=Dumper, sort_keys=False)
     stream.write(text)
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _cluster(cluster: ClusterRef | None) -> dict[str, Any] | None:

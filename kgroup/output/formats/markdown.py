@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC
 
 from kgroup.model.blocks import BlankLine, LabelledLine, Table, Text, Title
 from kgroup.model.outcome import Outcome
@@ -12,6 +11,7 @@ from kgroup.output.terminal.draw import title_lines
 from kgroup.output.terminal.layout import draw_table
 from kgroup.output.terminal.text import visible
 from kgroup.support.clock import utc_now
+from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import join
 
 _WIDTH = 100
@@ -21,7 +21,7 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Re
     """The lines of the block; ``argv`` is what the user typed, already free of secrets."""
     at = outcomes[0].at if outcomes else utc_now()
     yield "```"
-    yield f"$ {visible(join(argv))}    # {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    yield f"$ {visible(join(argv))}    # {rfc3339(at, 'seconds')}"
     for number, outcome in enumerate(outcomes):
         if number > 0:
             yield ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from kgroup.catchup.documents import next_deadline_ms, rfc3339
+from kgroup.catchup.documents import next_deadline_ms
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text, sink_name
 from kgroup.catchup.release_evidence import OffsetRewind
 from kgroup.catchup.service.results import PlanStatus, PrunedPlans
@@ -13,6 +13,7 @@ from kgroup.catchup.verification import PartitionVerification, Verification
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, percent, plural
 
@@ -73,7 +74,7 @@ def owed(state: VerifiedPlan) -> Iterator[Block]:
     yield LabelledLine("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
     deadline = next_deadline_ms(state.found)
     if deadline is not None:
-        yield LabelledLine("UNTIL", f"{rfc3339(deadline)}; then retention takes the first of them")
+        yield LabelledLine("UNTIL", f"{rfc3339(deadline, 'seconds')}; then retention takes the first of them")
 
 
 def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
@@ -181,7 +182,7 @@ def _who(state: VerifiedPlan) -> str:
         by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
         seen = "which has ended" if seen_s is None else f"seen {format_duration(seen_s)} ago"
         runner = f"runner epoch {epoch.number}{by}, {seen}"
-    return f"{found.plan.who}, since {rfc3339(found.plan.created_ms)}{reason}; {runner}"
+    return f"{found.plan.who}, since {rfc3339(found.plan.created_ms, 'seconds')}{reason}; {runner}"
 
 
 def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Iterator[Block]:
@@ -256,7 +257,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
 def _twice(state: VerifiedPlan) -> Iterator[Block]:
     for row in state.proof.twice:
         what = f"{row.topic}:{row.partition} [{row.start}, {row.end})"
-        group, at = state.found.plan.group, rfc3339(row.at_ms)
+        group, at = state.found.plan.group, rfc3339(row.at_ms, "seconds")
         said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
         yield LabelledLine("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.catchup.documents import rfc3339
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.model import GapRange
 from kgroup.catchup.risks import Risk, RiskLevel
@@ -15,6 +14,7 @@ from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Scre
 from kgroup.model.groups import Group
 from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, human_count, plural
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
 from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult
-from kgroup.groups.migration.migrated import Migrated, utc
+from kgroup.groups.migration.migrated import Migrated
 from kgroup.groups.migration.summary import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.blocks import LabelledLine as Line
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
+from kgroup.support.instants import rfc3339, utc_datetime
 from kgroup.support.units import plural
 
 HEADER = (
@@ -237,8 +238,8 @@ def _after(row: Migrated, page: Page) -> Iterator[Block]:
     if kept := row.kept_until_ms:
         would = row.expires_ms
         sooner = would is not None and would < kept - _WORTH_SAYING_MS
-        ends = f"; would have expired {utc(would):%m-%d %H:%MZ}" if would is not None and sooner else ""
-        yield Line("KEPT   ", f"until {utc(kept):%Y-%m-%dT%H:%MZ} if nobody commits (made again{ends})")
+        ends = f"; would have expired {utc_datetime(would):%m-%d %H:%MZ}" if would is not None and sooner else ""
+        yield Line("KEPT   ", f"until {rfc3339(kept, 'minutes')} if nobody commits (made again{ends})")
     if (session := row.check("session")) and row.target == "consumer":
         yield Line("SESSION", session.evidence)
         if session.remedy:
@@ -257,7 +258,7 @@ def _all_after(rows: Sequence[Migrated], page: Page) -> Iterator[Block]:
     yield BlankLine()
     yield Line("OFFSETS", _offsets(done))
     if until := [kept for row in done if (kept := row.kept_until_ms)]:
-        yield Line("KEPT   ", f"until {utc(min(until)):%Y-%m-%dT%H:%MZ} if nobody commits")
+        yield Line("KEPT   ", f"until {rfc3339(min(until), 'minutes')} if nobody commits")
     yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[done[0].target], f"  {page.watch}"))
 

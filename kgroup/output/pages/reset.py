@@ -9,6 +9,7 @@ from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import Block, LabelledLine
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.units import human_count, plural
 
 _SHOWN_INSTEAD = 5
@@ -21,7 +22,7 @@ def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, .
     moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
     away_s = now.timestamp() - moment.timestamp()
     ago = f"{format_duration(away_s)} ago" if away_s >= 0 else f"in {format_duration(-away_s)}"
-    blocks: list[Block] = [LabelledLine("TO", f"the first record since {moment:%Y-%m-%dT%H:%M:%SZ}, {ago}")]
+    blocks: list[Block] = [LabelledLine("TO", f"the first record since {rfc3339(moment, 'seconds')}, {ago}")]
     if away_s < 0:
         blocks.append(LabelledLine("UNUSUAL", "that lies in the future: every partition goes to its log end", "warn"))
     return tuple(blocks)

@@ -296,5 +296,5 @@ def test_a_described_group_with_its_verdict() -> None:
     (data,) = of_outcomes("describe", [found])["data"]
     assert data["verdict"]["stuck"] == ["orders:7"]
     assert data["partitions"][0]["lag_ms"] == 38 * MINUTE
-    assert data["partitions"][0]["last_commit"] == "2026-11-21T00:58:40Z"
+    assert data["partitions"][0]["last_commit"] == "2026-11-21T00:58:40.000Z"
     assert set(data) == set(about.document()) | {"owed", "source", "as_of"}
