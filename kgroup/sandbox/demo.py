@@ -16,9 +16,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from kgroup.cluster.wire import connected
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
-from kgroup.sandbox.wire import BrokerSocket
 from kgroup.support.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -194,10 +194,10 @@ def _await_empty(bootstrap_servers: str, group: str) -> None:
     deadline = time.monotonic() + _EMPTY_S
     state = None
     while time.monotonic() < deadline:
-        with BrokerSocket(host, int(port)) as connection:
+        with connected(host, int(port)) as connection:
             error, coordinator = connection.coordinator(group)
         if not error:
-            with BrokerSocket(coordinator.host, coordinator.port) as connection:
+            with connected(coordinator.host, coordinator.port) as connection:
                 error, state = connection.group_state(group)
             if not error and state == "Empty":
                 return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Sequence
 
-from kgroup.sandbox.wire import BrokerSocket
+from kgroup.cluster.wire import NO_ANSWER, Wire, connected
 from kgroup.support.errors import SandboxError
 
 _LOOK_EVERY_S = 0.02
@@ -17,9 +16,9 @@ _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
     """Whether a Kafka broker answers at this address."""
     try:
-        with BrokerSocket(host, port, timeout_s) as connection:
+        with connected(host, port, timeout_s) as connection:
             connection.brokers()
-    except (OSError, struct.error):
+    except NO_ANSWER:
         return False
     return True
 
@@ -46,23 +45,23 @@ def wait_until_ready(
 
 def _knows(host: str, port: int, brokers: int) -> bool:
     try:
-        with BrokerSocket(host, port) as connection:
+        with connected(host, port) as connection:
             return len(connection.brokers()) == brokers
-    except (OSError, struct.error):
+    except NO_ANSWER:
         return False
 
 
 def _groups_are_served(host: str, port: int) -> bool:
     try:
-        with BrokerSocket(host, port) as connection:
+        with connected(host, port) as connection:
             return all(_is_served(connection, group) for group in _PROBE_GROUPS)
-    except (OSError, struct.error):
+    except NO_ANSWER:
         return False
 
 
-def _is_served(connection: BrokerSocket, group: str) -> bool:
+def _is_served(connection: Wire, group: str) -> bool:
     error, coordinator = connection.coordinator(group)
     if error:
         return False
-    with BrokerSocket(coordinator.host, coordinator.port) as at_coordinator:
+    with connected(coordinator.host, coordinator.port) as at_coordinator:
         return at_coordinator.offsets_error(group) == 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kgroup.cluster.wire import connected
 from kgroup.sandbox import ProcessState, Sandbox
 from kgroup.sandbox.config import CONTROLLER_ID
-from kgroup.sandbox.wire import BrokerSocket
 from tests.support.sandbox_reporters import Recorder
 
 
@@ -17,7 +17,7 @@ def test_all_serve_groups(three_brokers: Sandbox) -> None:
         *((number, "broker") for number in (1, 2, 3)),
     ]
     assert status.bootstrap_servers == ",".join(f"127.0.0.1:{broker.port}" for broker in status.brokers[1:])
-    with BrokerSocket("127.0.0.1", status.brokers[1].port) as connection:
+    with connected("127.0.0.1", status.brokers[1].port) as connection:
         assert sorted(connection.brokers()) == [1, 2, 3]
         asked = [connection.coordinator(f"kgroup-probe-{number}") for number in range(16)]
     assert {coordinator.node_id for _, coordinator in asked} == {1, 2, 3}

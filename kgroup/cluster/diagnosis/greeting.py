@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from kgroup.cluster.diagnosis import apis, tcp
+from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.cluster.diagnosis.wire import SHOWN_LENGTH, Foreign, Wire
+from kgroup.cluster.wire import SHOWN_LENGTH, Foreign, Wire
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact
 
@@ -19,7 +19,7 @@ _SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a ma
 
 def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
     """Send ApiVersions in plaintext. If no response comes soon, also send an HTTP request."""
-    apis.send_api_versions(wire)
+    wire.send_api_versions()
     try:
         return wire.answer(within_s=_PATIENCE_S)
     except TimeoutError:

@@ -8,7 +8,7 @@ from contextlib import closing
 from kgroup.cluster.diagnosis import greeting, tcp, tls
 from kgroup.cluster.diagnosis.certificates import certificate_refused, client_certificate_refused
 from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.cluster.wire import Closed, Foreign, Wire
 from kgroup.settings.tls import client_context
 from kgroup.support.errors import KgroupError
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 import ssl
-import struct
 from contextlib import closing
 
-from kgroup.cluster.diagnosis import apis, greeting, handshake, sasl, tcp, tls
+from kgroup.cluster.diagnosis import greeting, handshake, sasl, tcp, tls
 from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.cluster.wire import MALFORMED, METADATA, Closed, Foreign, Wire, offered_apis
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
 
@@ -17,7 +16,7 @@ def probe(target: DiagnosisTarget) -> None:
     """Raise the target's fault; return if it has none."""
     try:
         _steps(target)
-    except struct.error:  # framed like a Kafka message, but too short to be one
+    except MALFORMED:  # framed like a Kafka message, but too short to be one
         raise greeting.not_kafka(target, b"") from None
 
 
@@ -27,7 +26,7 @@ def _steps(target: DiagnosisTarget) -> None:
     with closing(_connection(target)) as connection:
         wire = Wire(connection, target.deadline)
         answer = _greeted_over_tls(target, wire) if target.settings.uses_tls else _greeted(target, wire)
-        if apis.METADATA not in apis.offered_apis(answer):
+        if METADATA not in offered_apis(answer):
             raise _controller(target)
         mechanism = target.settings.sasl_mechanism
         if mechanism is None:
@@ -42,7 +41,7 @@ def _connection(target: DiagnosisTarget) -> socket.socket:
 
 def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
     try:
-        apis.send_api_versions(wire)
+        wire.send_api_versions()
         return wire.answer()
     except ssl.SSLError as error:
         raise handshake.ended(target, error) from None
@@ -99,7 +98,7 @@ def _controller(target: DiagnosisTarget) -> Unreachable:
 def _anonymous(target: DiagnosisTarget, wire: Wire) -> None:
     """Check that no login is needed: a listener with SASL answers ApiVersions, and closes at anything else."""
     try:
-        apis.metadata(wire)
+        wire.brokers()
         return
     except TimeoutError:
         raise greeting.silent(target) from None

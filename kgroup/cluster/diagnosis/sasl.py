@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from kgroup.cluster.diagnosis import apis, greeting
+from kgroup.cluster.diagnosis import greeting
 from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.cluster.diagnosis.wire import Closed, Foreign, Wire
+from kgroup.cluster.wire import ILLEGAL_SASL_STATE, NO_ERROR, UNSUPPORTED_MECHANISM, Closed, Foreign, Wire
 from kgroup.settings.keys import PASSWORD_MECHANISMS
 from kgroup.support.errors import AuthenticationFailed, KgroupError
 from kgroup.support.redact import redact
@@ -30,8 +30,8 @@ class _Exchange:
 
 def mechanisms(wire: Wire) -> tuple[str, ...]:
     """The mechanisms of the listener: the response to an unknown mechanism lists them."""
-    error, offered = apis.sasl_handshake(wire, "?")
-    return offered if error == apis.UNSUPPORTED_MECHANISM else ()
+    error, offered = wire.sasl_handshake("?")
+    return offered if error == UNSUPPORTED_MECHANISM else ()
 
 
 def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
@@ -45,8 +45,8 @@ def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
 
 
 def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
-    error, offered = apis.sasl_handshake(wire, mechanism)
-    if error == apis.UNSUPPORTED_MECHANISM:
+    error, offered = wire.sasl_handshake(mechanism)
+    if error == UNSUPPORTED_MECHANISM:
         raise AuthenticationFailed(
             f"{target.where} does not take {mechanism}",
             details=(
@@ -54,19 +54,19 @@ def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
                 f"sasl.mechanism={mechanism} is from {target.settings.source('sasl.mechanism')}.",
             ),
         )
-    if error == apis.ILLEGAL_SASL_STATE:
+    if error == ILLEGAL_SASL_STATE:
         without = "SSL" if target.settings.uses_tls else "PLAINTEXT"
         raise AuthenticationFailed(
             f"{target.where} does not ask who you are (no SASL on that port)",
             details=(target.protocol_origin,),
             hint=f"Set security.protocol={without}, or use the port of another listener.",
         )
-    if error != apis.NO_ERROR:
+    if error != NO_ERROR:
         raise _refused(target, mechanism, f"error {error}")
     exchange = _exchange(target, mechanism)
     while not exchange.is_done():
-        code, message, payload = apis.sasl_authenticate(wire, exchange.auth_bytes())
-        if code != apis.NO_ERROR:
+        code, message, payload = wire.sasl_authenticate(exchange.auth_bytes())
+        if code != NO_ERROR:
             raise _refused(target, mechanism, message or f"error {code}")
         try:
             exchange.receive(payload)

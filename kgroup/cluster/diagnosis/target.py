@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
+from kgroup.cluster.wire import left_s
 from kgroup.settings.model import Settings
 
 
@@ -46,8 +47,3 @@ class DiagnosisTarget:
         if self.settings.get("security.protocol") is None:
             return f"{named} is the default."
         return f"{named} is from {self.settings.source('security.protocol')}."
-
-
-def left_s(deadline: float) -> float:
-    """Seconds until the deadline, for a socket timeout: never 0, which would mean non-blocking."""
-    return max(deadline - time.monotonic(), 0.001)

@@ -296,7 +296,7 @@ def test_a_client_error_is_quoted_without_secrets(
         correlation = connection.recv(1024)[8:12]
         connection.sendall(b"\x00\x00\x00\x10" + correlation + b"\x00\x00\x00\x00\x00\x01\x00\x03\x00\x00\x00\x0c")
         correlation = connection.recv(1024)[8:12]
-        connection.sendall(b"\x00\x00\x00\x04" + correlation)
+        connection.sendall(b"\x00\x00\x00\x08" + correlation + b"\x00\x00\x00\x00")
 
     port = serve(kafka)
     settings = settings_for(f"127.0.0.1:{port}", "sasl.password=hush-hush")
