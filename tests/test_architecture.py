@@ -321,6 +321,22 @@ def test_underscored_names_of_kafka_python_are_nowhere_imported() -> None:
     assert [str(i) for i in IMPORTS if under(i.module, "kafka") and "._" in i.module] == []
 
 
+def test_nobody_changes_an_error_of_another() -> None:
+    """Context is added to a copy: ``KgroupError.with_context``."""
+    of_errors = {"message", "details", "hint", "args", "exit_code"}
+    changed = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(target)}"
+        for path in FILES
+        if path != PACKAGE / "support" / "errors.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and target.attr in of_errors and ast.unparse(target.value) != "self"
+    ]
+
+    assert changed == []
+
+
 def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None:
     """A producer's questions bring back a topic that was deleted, where brokers create topics that are asked for."""
     made = {"AdminClient", "Consumer", "Producer"}

@@ -85,15 +85,14 @@ def check_change_permitted(run: Invocation, how: Execution, *, backup: bool = Fa
 
     With ``backup`` the journal may be unwritable.
     """
-    journal = Journal()
-    try:
-        if not how.execute:  # with --execute, check_execution has refused already
-            run.settings.require_change_allowed()
-        if not backup:
+    if not how.execute and (refusal := run.settings.change_refusal):  # an execution has been refused already
+        return (Refusal(None, refusal),)
+    if not backup:
+        journal = Journal()
+        try:
             (journal.require_writable if how.execute else journal.check)()
-    except Refused as error:
-        error.hint = (error.hint or "").removeprefix("Nothing was changed.").strip() or None
-        return (Refusal(None, error),)
+        except Refused as error:
+            return (Refusal(None, error),)
     return ()
 
 

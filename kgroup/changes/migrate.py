@@ -167,8 +167,7 @@ def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[
         if item.verdict is not ReadinessResult.BLOCKED:
             continue
         if owner := guesses.get(item.group):
-            error = refuse_foreign_owner(item.group, owner)
-            error.details = tuple(_lines(item))
+            error = refuse_foreign_owner(item.group, owner, tuple(_lines(item)))
         elif len(judged) > 1:
             error = Refused(f"can't be migrated: {item.reason}", code="blocked")
         else:

@@ -175,11 +175,10 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
             yield _Topic(writer.add, topic, keeping)
             writer.finish()
         except KgroupError as error:
-            if writer.acknowledged:
-                error.details += (
-                    f"At least {plural(writer.acknowledged, 'record')} had been written to {topic} by then.",
-                )
-            raise
+            if not writer.acknowledged:
+                raise
+            written = f"At least {plural(writer.acknowledged, 'record')} had been written to {topic} by then."
+            raise error.with_context(details=(written,)) from error
 
 
 def _copy(settings: Settings, ranges: Sequence[OffsetRange], place: _Place, reporter: Reporter) -> int:

@@ -49,7 +49,7 @@ def _read(run: Invocation, cluster: Cluster, selection: Selection) -> Iterator[S
         yield from snapshots(run, cluster, selection, COMMITS)
     except NotFound as error:
         if run.verb == _CREATING and names_of(selection):
-            error.hint = "Nothing was created. For a new group with offsets: --create"
+            raise error.with_context(hint="Nothing was created. For a new group with offsets: --create") from None
         raise
 
 

@@ -47,9 +47,7 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
             return entry
     lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {state_of(e, entries)}" for e in entries)
     if lasting := next((entry for entry in entries if not entry.undoable), None):
-        refused = not_undoable(lasting)
-        refused.details = lines[:_LISTED]
-        raise refused
+        raise not_undoable(lasting).with_context(details=lines[:_LISTED])
     raise NotFound(
         f"there is nothing left to take back in the journal of this machine for {cluster.ref.label}",
         details=(f"The journal is {journal.directory}.", *lines[:_LISTED]),

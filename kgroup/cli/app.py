@@ -189,7 +189,8 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
                     return present(verb, result, output, run.typed, reporter)
     except KgroupError as error:
         if change := run.result.change:
-            error.details += (f"The change was made: {change}. To take it back:  {run.command('undo', change)}",)
+            made = f"The change was made: {change}. To take it back:  {run.command('undo', change)}"
+            error = error.with_context(details=(made,))
         with _where_it_belongs(run):
             return _fail(path, error, output, reporter)
     except StdoutClosed:  # from a verb that follows and shows its result at the end

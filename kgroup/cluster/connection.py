@@ -29,9 +29,10 @@ class ClusterConnection:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KgroupError):
-            error.cluster = self.ref
+        reference = self.ref
         self._client.close()
+        if isinstance(error, KgroupError) and error.cluster is None:
+            raise error.with_context(cluster=reference) from error
 
     def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Ask one question with the whole time limit, whatever time the questions before it needed."""

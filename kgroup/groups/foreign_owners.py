@@ -53,12 +53,12 @@ def foreign_owner(group: Group | ListedGroup) -> Owner | None:
     )
 
 
-def refuse_foreign_owner(group_name: str, owner: Owner) -> Refused:
-    """The refusal ``foreign-owner``: the offsets belong to a framework."""
+def refuse_foreign_owner(group_name: str, owner: Owner, details: tuple[str, ...] | None = None) -> Refused:
+    """The refusal ``foreign-owner``: the offsets belong to a framework. ``details`` None: the owner's evidence."""
     relation = "is" if owner.framework.startswith("a ") else "belongs to"
     return Refused(
         f"{group_name} {relation} {owner.framework}",
-        details=tuple(f"{owner.evidence}. {owner.remedy}".splitlines()),
+        details=tuple(f"{owner.evidence}. {owner.remedy}".splitlines()) if details is None else details,
         hint="To go on all the same: --accept foreign-owner",
         code="foreign-owner",
     )

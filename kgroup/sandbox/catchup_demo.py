@@ -79,9 +79,9 @@ class _Play:
         try:
             check(self._wanted.spark, timeout_s=self._settings.timeout_s)
         except Refused as error:
-            error.hint = f"{error.hint}; then again: kgroup sandbox demo"
+            refusal = error.with_context(hint=f"{error.hint}; then again: kgroup sandbox demo")
             page = self.page(engine)
-            yield replace(page, errors=(*page.errors, RowError.of(error)), decided=error.exit_code)
+            yield replace(page, errors=(*page.errors, RowError.of(refusal)), decided=refusal.exit_code)
             return
         yield self.page(engine)
         crashed, doing = self._crashed, RunOptions(execute=True)

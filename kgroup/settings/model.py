@@ -116,22 +116,28 @@ class Settings:
             if is_secret(setting.key) and setting.value
         )
 
-    def require_change_allowed(self) -> None:
-        """Raise Refused if the context forbids ``--execute``: it is read_only, or explicit and not named."""
+    @property
+    def change_refusal(self) -> Refused | None:
+        """Why the context forbids ``--execute``: it is read_only, or explicit and not named. None: it allows it."""
         if self.read_only:
-            raise Refused(
+            return Refused(
                 f'context "{self.context}" is read-only',
                 details=(f"read_only: true is from {self.context_source}.",),
-                hint="Nothing was changed.",
                 code="read-only",
             )
         if self.explicit and not self.named:
-            raise Refused(
+            return Refused(
                 f'context "{self.context}" must be named to change anything',
                 details=(f"explicit: true is from {self.context_source}; the context is only remembered.",),
-                hint=f"Nothing was changed. Name it: --context {self.context}",
+                hint=f"Name it: --context {self.context}",
                 code="context-not-named",
             )
+        return None
+
+    def require_change_allowed(self) -> None:
+        """Raise ``change_refusal`` if there is one."""
+        if refusal := self.change_refusal:
+            raise refusal.with_context(hint=" ".join(filter(None, ("Nothing was changed.", refusal.hint))))
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(setting) for setting in self.entries.values())

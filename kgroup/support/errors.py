@@ -7,7 +7,7 @@ stable word in brackets that scripts may match and ``--accept`` takes.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from kgroup.support.cluster_ref import ClusterRef
 
@@ -63,6 +63,28 @@ class KgroupError(Exception):
         self.cluster: ClusterRef | None = None
         if code is not None:
             self.code = code
+
+    def with_context(
+        self,
+        *,
+        prefix: str = "",
+        details: tuple[str, ...] = (),
+        hint: str | None = None,
+        cluster: ClusterRef | None = None,
+    ) -> Self:
+        """A copy with ``prefix`` before the message and ``details`` after its own.
+
+        ``hint`` and ``cluster`` replace its own; None keeps them. The error itself stays as its maker made it.
+        """
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.__cause__, made.__suppress_context__ = self.__cause__, self.__suppress_context__
+        made.message = f"{prefix}{self.message}"
+        made.args = (made.message,)
+        made.details = (*self.details, *details)
+        made.hint = self.hint if hint is None else hint
+        made.cluster = self.cluster if cluster is None else cluster
+        return made
 
 
 class UsageError(KgroupError):

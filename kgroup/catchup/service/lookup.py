@@ -55,15 +55,12 @@ def open_engine(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
         try:
             yield CatchupEngine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
         except KgroupError as error:
-            with_connection_flags(run, error)
-            raise
+            raise with_connection_flags(run, error) from error
 
 
 def with_connection_flags(run: Invocation, error: E) -> E:
     """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
-    if error.hint is not None:
-        error.hint = with_connection(run, error.hint)
-    return error
+    return error if error.hint is None else error.with_context(hint=with_connection(run, error.hint))
 
 
 def with_connection(run: Invocation, text: str) -> str:

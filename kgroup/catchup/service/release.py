@@ -170,7 +170,7 @@ def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> N
         wanted = {move.place: move.commits[turn] for move in moves if turn < len(move.commits)}
         for place, error in holding.commit(wanted).items():
             if error is not None:
-                raise _at(place, error)
+                raise error.with_context(prefix=f"{place[0]}:{place[1]}: ")
     found = fetch_commits(holding)
     for move in moves:
         now = found.get(move.place)
@@ -231,13 +231,6 @@ def _group_commit(record: CommitRecord) -> GroupCommit:
 
 def _shown(commit: Commit | None) -> str:
     return "no commit" if commit is None else str(commit.offset)
-
-
-def _at(place: Place, error: KgroupError) -> KgroupError:
-    topic, partition = place
-    error.message = f"{topic}:{partition}: {error.message}"
-    error.args = (error.message,)
-    return error
 
 
 def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:

@@ -304,8 +304,8 @@ def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> No
     try:
         engine.require_same_topics(found.plan)
     except Refused as error:
-        error.details += ("What was delivered may be records of the new one: nothing is proved.",)
-        raise
+        doubt = "What was delivered may be records of the new one: nothing is proved."
+        raise error.with_context(details=(doubt,)) from error
 
 
 def _on_spark(

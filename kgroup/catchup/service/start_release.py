@@ -38,9 +38,9 @@ def explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
     try:
         yield
     except KgroupError as error:
-        if error.code != "superseded":
-            error.details += _left(run, runner)
-        raise
+        if error.code == "superseded":
+            raise
+        raise error.with_context(details=_left(run, runner)) from error
 
 
 def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:

@@ -54,8 +54,7 @@ async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
     """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
     found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # callers read records next
     if isinstance(found, KgroupError):
-        found.message = f"{OFFSETS_TOPIC} {found.message}"
-        raise found
+        raise found.with_context(prefix=f"{OFFSETS_TOPIC} ")
     return {row.partition: row for row in found}
 
 

@@ -62,8 +62,7 @@ async def read_last_records(
     budget_s = budget.left_s
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     if isinstance(layout, KgroupError):
-        layout.message = f"{OFFSETS_TOPIC} {layout.message}"
-        raise layout
+        raise layout.with_context(prefix=f"{OFFSETS_TOPIC} ")
     scans = {
         number: _Scan(number, names, at_ms) for number, names in _chosen(len(layout.leaders), groups, numbers).items()
     }
