@@ -25,7 +25,7 @@ from kgroup.model.groups import Commit
 from kgroup.model.journal import JournalEntry, JournalRow, Place
 from kgroup.model.reporter import Reporter
 from kgroup.settings import paths
-from kgroup.support.atomic_file import nearest_existing
+from kgroup.support.atomic_file import nearest_existing, sync_directory
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -158,7 +158,7 @@ class Journal:
                     file.write(json.dumps(line) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            _sync_directory(self.directory)
+            sync_directory(self.directory)
             return ChangeWriter(path, entry)
         except OSError as error:
             raise _unwritable(path, error) from error
@@ -420,14 +420,6 @@ def _is_id(text: str) -> bool:
 
 def _of_cluster(entry: JournalEntry, cluster_id: str | None) -> bool:
     return entry.cluster.cluster_id == cluster_id
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unreadable(path: Path, error: OSError) -> Refused:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
+from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import Refused
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import Java
@@ -79,9 +79,7 @@ class Distribution:
         name = f"{'tool' if quiet else 'broker'}_{'log4j' if old else 'log4j2'}.properties"
         path, wanted = self.home / name, data_text(name)
         if not path.exists() or path.read_text(encoding="utf-8") != wanted:
-            aside = self.home / f"{name}.{os.getpid()}.part"
-            aside.write_text(wanted, encoding="utf-8")
-            aside.replace(path)
+            replace_file(path, wanted.encode(), mode=0o644)
         return f"-Dlog4j.configuration={path.as_uri()}" if old else f"-Dlog4j2.configurationFile={path}"
 
 

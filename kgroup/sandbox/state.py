@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.sandbox.config import Layout, Node, Role
+from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
 
 _FORMAT = 1
@@ -16,10 +17,7 @@ _FORMAT = 1
 def write_layout(path: Path, layout: Layout) -> None:
     """Replace the file atomically. Only its owner may read it, since broker settings may have passwords."""
     document = {"format": _FORMAT, **asdict(layout)}
-    aside = path.with_suffix(".part")
-    aside.touch(mode=0o600)
-    aside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    aside.replace(path)
+    replace_file(path, (json.dumps(document, indent=2) + "\n").encode())
 
 
 def read_layout(path: Path) -> Layout | None:

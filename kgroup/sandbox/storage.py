@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
 
 CHECKPOINT = "bootstrap.checkpoint"
@@ -37,9 +38,7 @@ def format_by_copy(data: Path, *, cluster_id: str, node_id: int, checkpoint: Pat
     data.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(checkpoint, data / CHECKPOINT)
     meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": random_id()}
-    aside = data.parent / META
-    aside.write_text("".join(f"{key}={value}\n" for key, value in meta.items()))
-    aside.replace(data / META)
+    replace_file(data / META, "".join(f"{key}={value}\n" for key, value in meta.items()).encode())
 
 
 def format_by_tool(

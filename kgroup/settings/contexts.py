@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import os
 import re
 import stat
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING
 from kgroup.settings import paths
 from kgroup.settings.keys import FILE_KEYS
 from kgroup.settings.model import Setting
+from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import ConfigError, NotFound
 from kgroup.support.redact import is_secret
 
@@ -130,22 +130,10 @@ def load_choice() -> str | None:
 
 def save_choice(name: str) -> None:
     """Choose a context for later commands. Raises ConfigError if the choice cannot be written."""
-    # Imported here: only this function writes, and tempfile imports random, hashlib and shutil.
-    import tempfile
-
     file = _choice_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".context-", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-                out.write(name + "\n")
-                out.flush()
-                os.fsync(out.fileno())
-            Path(temporary).replace(file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(file, f"{name}\n".encode())
     except OSError as error:
         raise ConfigError(
             f"cannot write {display_path(file)}: {error.strerror}",

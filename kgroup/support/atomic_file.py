@@ -1,4 +1,4 @@
-"""A file that gets its name only when it is complete, and replaces an existing file only on request."""
+"""Files that get their name only when they are complete and on disk."""
 
 from __future__ import annotations
 
@@ -125,14 +125,38 @@ class AtomicFile:
         os.fsync(self._file.fileno())
         self._require_free()  # another process may have created it meanwhile
         self._part.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self._path.parent)
 
     def _usage(self, reason: str) -> UsageError:
         return UsageError(f"{self._option} {self._typed}: {reason}", hint="Name a new file.")
+
+
+def replace_file(path: Path, content: bytes, *, mode: int = _MODE) -> None:
+    """Write ``content`` next to ``path``, and rename it to ``path`` when it is on disk. Raises OSError."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        write_synced(part, content, mode=mode)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def write_synced(path: Path, content: bytes, *, mode: int = _MODE) -> None:
+    """Write a new file; it is on disk when this returns. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Bring new and renamed names of a directory to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def nearest_existing(path: Path) -> Path:

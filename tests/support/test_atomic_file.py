@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.support.atomic_file import AtomicFile
+from kgroup.support.atomic_file import AtomicFile, replace_file
 from kgroup.support.errors import KgroupError, UsageError
 
 
@@ -166,3 +166,35 @@ def test_no_name_is_no_file() -> None:
 def test_a_descriptor_that_is_not_open_is_said() -> None:
     with pytest.raises(UsageError, match="/dev/fd/987: Bad file descriptor"):
         write("/dev/fd/987")
+
+
+def test_replace_file_replaces_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b"old and longer")
+
+    replace_file(path, b"new", mode=0o640)
+
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 & ~umask()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_replace_file_leaves_the_old_one_on_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"new")
+
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found

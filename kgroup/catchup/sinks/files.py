@@ -26,7 +26,7 @@ from kgroup.catchup.model import BucketShare, CatchupPlan, Chunk, ChunkProgress,
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.support.atomic_file import nearest_existing
+from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError
 
 MANIFEST = "_manifest.json"
@@ -135,7 +135,7 @@ class ChunkFile:
     def keep(self, part: Path, token: str, receipt: Receipt) -> bool:
         """Write the receipt, then give the complete file its name; False if another attempt was faster."""
         path = self.directory / f"_{self.name}.{token}.receipt"
-        write_whole(path, json.dumps(receipt.document()).encode())
+        write_synced(path, json.dumps(receipt.document()).encode(), mode=0o666)
         try:
             os.link(part, self.path)
         except FileExistsError:
@@ -148,7 +148,7 @@ class ChunkFile:
                 path.unlink(missing_ok=True)
                 return False
             part.rename(self.path)
-        _sync_directory(self.directory)
+        sync_directory(self.directory)
         return True
 
 
@@ -312,22 +312,11 @@ def write_manifest(
             "files": rows,
         }
         make_directory(path.parent)
-        part = path.with_name(f".{MANIFEST}.{secrets.token_hex(4)}.part")
-        write_whole(part, json.dumps(document, indent=1).encode())
-        part.replace(path)
-        _sync_directory(path.parent)
+        replace_file(path, json.dumps(document, indent=1).encode(), mode=0o666)
         for file in files:
             for receipt_path in file.receipts():
                 receipt_path.unlink(missing_ok=True)
     return path
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a new file; it is on disk when this returns."""
-    with path.open("xb") as raw:
-        raw.write(content)
-        raw.flush()
-        os.fsync(raw.fileno())
 
 
 def make_directory(path: Path) -> None:
@@ -335,12 +324,4 @@ def make_directory(path: Path) -> None:
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for one in missing:
-        _sync_directory(one.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_directory(one.parent)

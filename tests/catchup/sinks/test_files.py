@@ -207,7 +207,7 @@ def test_a_finished_file_is_never_written_again(
 
     ChunkFile.of(tmp_path, plan.runner.plan_id, plan.chunks[0], "json").directory.mkdir(parents=True)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "_sync_directory", die)
+        patched.setattr(files, "sync_directory", die)
         with pytest.raises(Died):
             plan.run("files", options(tmp_path))
     (path,) = finished(plan, tmp_path)
@@ -411,7 +411,7 @@ def test_new_directories_are_on_the_disk_before_the_ledger_knows_of_what_is_in_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(files, "_sync_directory", synced.append)
+    monkeypatch.setattr(files, "sync_directory", synced.append)
 
     files.make_directory(tmp_path / "a" / "b")
     assert set(synced) == {tmp_path, tmp_path / "a"}
