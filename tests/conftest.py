@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from kgroup.sandbox import Sandbox
 from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 
@@ -97,6 +98,13 @@ def world(bootstrap: str) -> Iterator[KafkaWorld]:
     """The shared cluster, set up and read back through plain clients."""
     with KafkaWorld(bootstrap) as world:
         yield world
+
+
+@pytest.fixture(scope="session")
+def kafka_tool() -> Iterator[KafkaTools]:
+    """Kafka's own tools: ``kafka_tool(main_class, *arguments)``."""
+    with KafkaTools() as tools:
+        yield tools
 
 
 @pytest.fixture

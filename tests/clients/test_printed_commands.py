@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shlex
@@ -33,8 +32,8 @@ from tests.support.cases.doctor import group as group_of
 from tests.support.cases.doctor import partition
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.java import java_command
+from tests.support.kafka_tools import SOURCE, KafkaTools
 from tests.support.kafka_world import KafkaWorld
-from tests.support.places import DATA
 from tests.support.secure_broker import USERS, _jaas_quoted, secure_broker
 from tests.support.waiting import wait_for
 
@@ -156,30 +155,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def as_printed(directory: Path) -> Iterator[Run]:
     """Runs a printed command as it is."""
-    process = subprocess.Popen(
-        java_command(str(DATA / "KafkaTools.java")),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=directory,
-    )
+    with KafkaTools(java_command(SOURCE), directory) as tools:
 
-    def run(command: str) -> tuple[int, str]:
-        tool, *words = shlex.split(command)
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write("\t".join([TOOLS[tool], *words]) + "\n")
-        process.stdin.flush()
-        code, _, said = process.stdout.readline().partition(" ")
-        return int(code), base64.b64decode(said).decode(errors="replace")
+        def run(command: str) -> tuple[int, str]:
+            tool, *words = shlex.split(command)
+            done = tools(TOOLS[tool], *words)
+            return done.returncode, done.stdout + done.stderr
 
-    yield run
-    process.kill()
-    process.wait(10)
-    for pipe in (process.stdin, process.stdout):
-        assert pipe
-        pipe.close()
+        yield run
 
 
 @pytest.fixture(scope="module")

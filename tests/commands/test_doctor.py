@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from kgroup.groups.doctor.rules import ORDER
-from kgroup.sandbox.tools import run_tool
 from tests.support.command_line import CommandLine
 from tests.support.hanging import hang
+from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.waiting import wait_for
@@ -127,7 +127,7 @@ def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld
 
 
 def test_a_hanging_transaction_and_its_finished_abort(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str, kafka_tool: KafkaTools
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     world.produce(topic, 5)
@@ -143,7 +143,7 @@ def test_a_hanging_transaction_and_its_finished_abort(
     (abort,) = hanging["commands"]
     tool, *arguments = shlex.split(abort)
     assert tool == "kafka-transactions.sh"
-    done = run_tool(TRANSACTIONS, arguments)
+    done = kafka_tool(TRANSACTIONS, *arguments)
     assert done.returncode == 0, done.stderr
     assert severities(rules_of(kgroup, group)[group]) == {}
 

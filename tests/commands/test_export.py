@@ -13,10 +13,11 @@ import yaml
 
 from kgroup.groups.offset_files import FileRow, parse_offsets
 from kgroup.queries.offset_file import read_offsets
-from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
+from kgroup.sandbox.tools import CONSUMER_GROUPS
 from kgroup.support.errors import UsageError
 from tests.commands.test_describe_groups import ODD
 from tests.support.command_line import CommandLine
+from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Member, Members
 from tests.support.waiting import wait_for
@@ -31,13 +32,18 @@ def commits(rows: tuple[FileRow, ...]) -> Commits:
     return {row.key: row.offset for row in rows}
 
 
-def kcg(bootstrap: str, *arguments: str) -> str:
-    """What kafka-consumer-groups.sh says of a reset."""
-    connection = ["--bootstrap-server", bootstrap, "--timeout", "60000"]
-    done = run_tool(CONSUMER_GROUPS, [*connection, "--reset-offsets", *arguments])
-    assert done.returncode == 0, done.stderr
-    assert "Error" not in done.stdout, done.stdout
-    return done.stdout
+@pytest.fixture
+def kcg(bootstrap: str, kafka_tool: KafkaTools) -> Callable[..., str]:
+    """What kafka-consumer-groups.sh prints for a reset with these arguments."""
+
+    def run(*arguments: str) -> str:
+        connection = ("--bootstrap-server", bootstrap, "--timeout", "60000")
+        done = kafka_tool(CONSUMER_GROUPS, *connection, "--reset-offsets", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "Error" not in done.stdout, done.stdout
+        return done.stdout
+
+    return run
 
 
 def has_committed(world: KafkaWorld, group: str, member: Member) -> bool:
@@ -99,7 +105,7 @@ def test_every_form_is_read_back_whatever_the_groups_are_called(
 def test_one_group_goes_to_kafkas_tool_and_back(
     kgroup: CommandLine,
     world: KafkaWorld,
-    bootstrap: str,
+    kcg: Callable[..., str],
     two: tuple[list[str], str, str],
     tmp_path: Path,
 ) -> None:
@@ -110,11 +116,11 @@ def test_one_group_goes_to_kafkas_tool_and_back(
     assert exported.stdout.splitlines() == [f"{clicks},0,5", f"{orders},0,3", f"{orders},1,7"], "no header, no group"
     before = world.committed(group)
 
-    theirs.write_text(kcg(bootstrap, "--group", group, "--all-topics", "--to-current", "--dry-run", "--export"))
+    theirs.write_text(kcg("--group", group, "--all-topics", "--to-current", "--dry-run", "--export"))
     assert commits(read_offsets(str(theirs))) == commits(read_offsets(str(file)))
 
     world.commit(group, dict.fromkeys(before, 0))
-    kcg(bootstrap, "--group", group, "--from-file", str(file), "--execute")
+    kcg("--group", group, "--from-file", str(file), "--execute")
     assert {place: found[0] for place, found in world.committed(group).items()} == {
         place: found[0] for place, found in before.items()
     }
@@ -123,7 +129,7 @@ def test_one_group_goes_to_kafkas_tool_and_back(
 def test_several_groups_go_to_kafkas_tool_and_back(
     kgroup: CommandLine,
     world: KafkaWorld,
-    bootstrap: str,
+    kcg: Callable[..., str],
     two: tuple[list[str], str, str],
     tmp_path: Path,
 ) -> None:
@@ -133,11 +139,11 @@ def test_several_groups_go_to_kafkas_tool_and_back(
     file.write_text(kgroup("export", *groups).stdout)
     assert f'"{groups[0]}",{orders},0,3' in file.read_text().splitlines()
 
-    theirs = parse_offsets(kcg(bootstrap, *both, "--all-topics", "--to-current", "--dry-run", "--export"), "theirs")
+    theirs = parse_offsets(kcg(*both, "--all-topics", "--to-current", "--dry-run", "--export"), "theirs")
     assert commits(theirs) == commits(read_offsets(str(file)))
 
     world.commit(groups[1], {(orders, 0): 1})
-    again = parse_offsets(kcg(bootstrap, *both, "--from-file", str(file), "--execute", "--export"), "theirs")
+    again = parse_offsets(kcg(*both, "--from-file", str(file), "--execute", "--export"), "theirs")
     assert commits(again) == commits(theirs)
     assert world.committed(groups[1])[orders, 0][0] == 9
 

@@ -8,8 +8,7 @@ import json
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -19,8 +18,9 @@ import pytest
 import yaml
 
 from kgroup.groups.offset_files import parse_offsets
-from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
+from kgroup.sandbox.tools import CONSUMER_GROUPS
 from tests.support.command_line import CommandLine, Result
+from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.waiting import wait_for
@@ -73,7 +73,6 @@ class Compared:
     newest_ms: int
     single: Path
     several: Path
-    tool: Callable[[str], Future[str]]
 
     def words(self, text: str) -> list[str]:
         """The words of a case, with its names filled in."""
@@ -130,8 +129,8 @@ SCENARIOS = {
 
 
 @pytest.fixture(scope="module")
-def compared(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
-    """Every kind of partition and commit; Kafka's tool is started for every case at once, two at a time."""
+def compared(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Every kind of partition and commit."""
     tag = secrets.token_hex(3)
     orders, clicks = world.topic(f"orders-compared-{tag}", partitions=5), world.topic(f"clicks-compared-{tag}", 2)
     one, two = f"one-compared-{tag}", f"two-compared-{tag}"
@@ -154,23 +153,7 @@ def compared(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPat
     single.write_text(f"{orders},0,11\n{orders},1,1\n{clicks},1,500\n")
     several.write_text(f"{one},{orders},0,11\n{two},{orders},2,7\n{two},{clicks},1,0\n{one},{orders},4,20\n")
 
-    pool = ThreadPoolExecutor(2)
-    runs: dict[str, Future[str]] = {}
-    world_ = Compared((one, two), orders, clicks, newest_ms, single, several, runs.__getitem__)
-
-    def run(which: str, words: str) -> str:
-        groups = [word for group in groups_of(which, world_) for word in ("--group", group)]
-        connection = ["--bootstrap-server", bootstrap, "--timeout", "60000"]
-        done = run_tool(
-            CONSUMER_GROUPS, [*connection, "--reset-offsets", *groups, *world_.words(words), "--dry-run", "--export"]
-        )
-        assert done.returncode == 0, done.stderr
-        assert "Error" not in done.stdout, done.stdout
-        return "".join(f"{line}\n" for line in done.stdout.splitlines() if line.count(",") >= 2)  # it warns on stdout
-
-    runs.update({case: pool.submit(run, *given) for case, given in SCENARIOS.items()})
-    yield world_
-    pool.shutdown(cancel_futures=True)
+    return Compared((one, two), orders, clicks, newest_ms, single, several)
 
 
 def groups_of(which: str, world: Compared) -> tuple[str, ...]:
@@ -179,11 +162,21 @@ def groups_of(which: str, world: Compared) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("case", SCENARIOS)
-def test_the_same_offsets_as_kafkas_own_tool(kgroup: CommandLine, compared: Compared, case: str) -> None:
+def test_the_same_offsets_as_kafkas_own_tool(
+    kgroup: CommandLine, compared: Compared, bootstrap: str, kafka_tool: KafkaTools, case: str
+) -> None:
     which, words = SCENARIOS[case]
     groups = groups_of(which, compared)
     ours = kgroup("reset", *groups, *compared.words(words), "-o", "json")
-    parsed = parse_offsets(compared.tool(case).result(120), "theirs")
+
+    connection = ("--bootstrap-server", bootstrap, "--timeout", "60000")
+    named = [word for group in groups for word in ("--group", group)]
+    what = ("--reset-offsets", *named, *compared.words(words), "--dry-run", "--export")
+    done = kafka_tool(CONSUMER_GROUPS, *connection, *what)
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stdout, done.stdout
+    rows = "".join(f"{line}\n" for line in done.stdout.splitlines() if line.count(",") >= 2)  # it warns on stdout
+    parsed = parse_offsets(rows, "theirs")
     theirs = {(row.group or groups[0], row.topic, row.partition): row.offset for row in parsed}
     assert theirs, "the tool was asked for something"
     assert targets(ours) == theirs

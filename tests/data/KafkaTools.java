@@ -7,7 +7,7 @@ import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Kafka's command line tools one after the other in one process: a line of stdin is a main class and its
- * arguments, separated by tabs; a line of stdout is the exit code and, in base64, all that the tool said.
+ * arguments, separated by tabs; a line of stdout is the exit code and, in base64, the tool's stdout and its stderr.
  */
 public class KafkaTools {
     /** The code of the first exit: tools catch what ends them, and exit once more. */
@@ -23,24 +23,26 @@ public class KafkaTools {
             while (lines.hasNextLine()) {
                 String[] line = lines.nextLine().split("\t");
                 var said = new ByteArrayOutputStream();
-                var stream = new PrintStream(said, true);
-                System.setOut(stream);
-                System.setErr(stream);
-                int code = run(line[0], Arrays.copyOfRange(line, 1, line.length), stream);
-                answers.println(code + " " + Base64.getEncoder().encodeToString(said.toByteArray()));
+                var complained = new ByteArrayOutputStream();
+                System.setOut(new PrintStream(said, true));
+                System.setErr(new PrintStream(complained, true));
+                int code = run(line[0], Arrays.copyOfRange(line, 1, line.length));
+                var base64 = Base64.getEncoder();
+                answers.println(code + " " + base64.encodeToString(said.toByteArray()) + " "
+                    + base64.encodeToString(complained.toByteArray()));
             }
         }
         Runtime.getRuntime().halt(0);
     }
 
-    private static int run(String name, String[] arguments, PrintStream said) {
+    private static int run(String name, String[] arguments) {
         ended = null;
         try {
             Class.forName(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
             return 0;
         } catch (ReflectiveOperationException error) {
             if (ended == null) {
-                error.printStackTrace(said);
+                error.printStackTrace();
             }
             return ended == null ? 1 : ended;
         }
