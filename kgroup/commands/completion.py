@@ -1,22 +1,20 @@
-"""``kgroup completion SHELL``: the completion script for a shell, generated from the verbs."""
+"""``kgroup completion SHELL``: the completion script of a shell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
 
-from kgroup.cli.completion import bash, fish, zsh
-from kgroup.cli.completion.tree import read_tree
-from kgroup.cli.verbs import VERBS
 from kgroup.model.blocks import Records, Screen, Text
 from kgroup.model.outcome import Outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import UsageError
 
-SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
+SCRIPTS = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +29,8 @@ class Script:
         return {"shell": self.shell, "script": self.text}
 
 
-def _write(ctx: typer.Context, shell: str) -> str:
-    """The script in place of the shell's name; made in this callback because only here the command tree is known."""
-    if shell not in SHELLS:
-        raise UsageError(f"there is no completion for {shell!r}", hint=f"one of {', '.join(SHELLS)}")
-    tree = read_tree(ctx.find_root().command, [(verb.name, verb.help) for verb in VERBS])
-    return SHELLS[shell](tree)
-
-
 def completion(
-    run: Invocation, script: Annotated[str, typer.Argument(metavar="SHELL", help="|".join(SHELLS), callback=_write)]
+    run: Invocation, shell: Annotated[str, typer.Argument(metavar="SHELL", help="|".join(SCRIPTS))]
 ) -> Outcome:
     """Print the completion script of a shell.
 
@@ -54,9 +44,11 @@ def completion(
 
     Exit codes: 0 2
     """
-    written = Script(script.splitlines()[0].rpartition(" ")[2], script)
+    if shell not in SCRIPTS:
+        raise UsageError(f"there is no completion for {shell!r}", hint=f"one of {', '.join(SCRIPTS)}")
+    text = files("kgroup").joinpath("data", "completions", SCRIPTS[shell]).read_text(encoding="utf-8")
     return Outcome(
-        (written,),
-        lambda: Screen((Text(tuple(script.splitlines()), fold=False),)),
-        lambda: Records(("shell", "script"), ((written.shell, script),)),
+        (Script(shell, text),),
+        lambda: Screen((Text(tuple(text.splitlines()), fold=False),)),
+        lambda: Records(("shell", "script"), ((shell, text),)),
     )

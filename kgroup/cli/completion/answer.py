@@ -1,8 +1,9 @@
-"""``kgroup __complete KIND [bash BREAKS]``: what the completion scripts call at every key.
+"""``kgroup __complete SHELL [BREAKS]``: what the completion scripts call at every key.
 
-KIND is groups, topics or contexts. The line up to the cursor is in KGROUP_LINE, not in the arguments: all users of the
-machine could read a password there. Prints one name per line; with ``bash``, in the form that bash has to insert at the
-cursor. Prints nothing else, and always exits with 0, within 0.3 seconds.
+The line up to the cursor is in KGROUP_LINE, not in the arguments: all users of the machine could read a password
+there. BREAKS is bash's COMP_WORDBREAKS. The first line of the answer is what to complete (words, files or directories)
+and the length of what precedes it in the word at the cursor; the others are the words. Prints nothing else, and always
+exits with 0; names that are not known within 0.3 seconds are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kgroup.cli.completion import line as lines
+from kgroup.cli.completion.candidates import WORDS, find_candidates
 from kgroup.model.reporter import NullReporter
 
 LINE_VARIABLE = "KGROUP_LINE"
@@ -24,13 +26,9 @@ _PATIENCE_S = 0.24
 def run(arguments: Sequence[str]) -> NoReturn:
     """Answer, and exit without Python's own shutdown, which takes longer than the answer may."""
     until = time.monotonic() + _PATIENCE_S - time.process_time()
-    output = b""
     try:
-        # Give up on anything that hangs: a home directory on the network, a file that is a pipe.
-        signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic() + 0.02))
-        found = answer(arguments, os.environ, until)
-        output = "".join(f"{name}\n" for name in found).encode("utf-8", "surrogateescape")
+        rows = answer(arguments, os.environ, until)
+        output = "".join(f"{row}\n" for row in rows).encode("utf-8", "surrogateescape")
         signal.setitimer(signal.ITIMER_REAL, 0)
         while output:
             output = output[os.write(1, output) :]
@@ -40,15 +38,41 @@ def run(arguments: Sequence[str]) -> NoReturn:
 
 
 def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float) -> list[str]:
-    """The names that continue what is typed; ``until`` is on the monotonic clock."""
-    kind, *shell = arguments
-    breaks = shell[1] if len(shell) > 1 else ""
+    """The lines to print; ``until`` is on the monotonic clock."""
+    shell, breaks = [*arguments, ""][:2]
     line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
-    _, typed = lines.value_typed(line.current)
-    found = _contexts() if kind == "contexts" else _of_cluster(kind, line, typed, until)
-    if not shell:
-        return found  # zsh and fish filter and quote by themselves
-    return [lines.for_bash(name, line.current) for name in found if name.startswith(typed)]
+    found = find_candidates([word.text for word in line.words], line.current.text)
+    kind, words, before = found.kind, found.words, found.before
+    if kind not in ("files", "directories"):
+        kind = WORDS
+    if found.kind in ("groups", "topics", "contexts"):
+        words = dict.fromkeys(_names(found.kind, line, line.current.text.removeprefix(before), until), "")
+    format_row = {"bash": _bash_row, "zsh": _zsh_row, "fish": _fish_row}[shell]
+    rows = (format_row(before, word, text, line.current) for word, text in words.items())
+    return [f"{kind} {len(before)}", *(row for row in rows if row is not None)]
+
+
+def _bash_row(before: str, word: str, _: str, current: lines.Current) -> str | None:
+    """What bash has to insert; None if it does not continue what is typed: the other shells filter by themselves."""
+    return lines.for_bash(before + word, current) if (before + word).startswith(current.text) else None
+
+
+def _zsh_row(_: str, word: str, text: str, __: lines.Current) -> str:
+    escaped = word.replace("\\", "\\\\").replace(":", "\\:")
+    return f"{escaped}:{text}" if text else escaped
+
+
+def _fish_row(before: str, word: str, text: str, _: lines.Current) -> str:
+    return f"{before}{word}\t{text}"
+
+
+def _names(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
+    """The names of a kind. The process ends without an answer if a read hangs: a home on the network, a pipe."""
+    signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic() + 0.02))
+    if kind == "contexts":
+        return _contexts()
+    return _of_cluster(kind, line, typed, until)
 
 
 def _contexts() -> list[str]:
@@ -60,13 +84,11 @@ def _contexts() -> list[str]:
 
 def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
     given = lines.connection(line.words)
-    # Imported here: not needed if the connection is not known yet.
+    # Imported here: not needed if only the shell knows the connection.
     from kgroup.cli.completion import names
     from kgroup.settings import paths
     from kgroup.settings.sources import resolve
 
-    if kind not in (names.GROUPS, names.TOPICS):
-        return []
     settings = resolve(given, NullReporter())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     found = names.names(cache, settings, kind, until)

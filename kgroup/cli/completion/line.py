@@ -107,18 +107,9 @@ def _flag(word: Word, rest: Iterator[Word]) -> tuple[str | None, Word | None]:
     return short, Word(word.text[2:], word.known) if len(word.text) > 2 else next(rest, None)
 
 
-def value_typed(current: Current) -> tuple[str, str]:
-    """What precedes the value in the current word (``--group=``, else nothing), and the value so far."""
-    if current.text.startswith("--") and "=" in current.text:
-        flag, _, value = current.text.partition("=")
-        return f"{flag}=", value
-    return "", current.text
-
-
-def for_bash(name: str, current: Current) -> str:
+def for_bash(word: str, current: Current) -> str:
     """What bash has to insert in place of the current word, or of its part after the last word break."""
-    before, _ = value_typed(current)
-    piece = (before + name)[current.kept :]
+    piece = word[current.kept :]
     if current.quote == "'":
         return piece.replace("'", "'\\''")
     if current.quote:
