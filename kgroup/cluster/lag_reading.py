@@ -15,8 +15,8 @@ from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, Grou
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import ByteBudget
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
+from kgroup.cluster.offsets_topic.scan import ByteBudget
 from kgroup.cluster.topics import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.support.errors import KgroupError, NotAuthorized

@@ -59,7 +59,7 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
     if not groups:
         return {}, None
     # Imported here: it loads the decoders of all record types.
-    from kgroup.cluster.offsets_topic.scan import latest_generations
+    from kgroup.cluster.offsets_topic.generations import latest_generations
 
     budget = Deadline.after(min(_BUDGET_S, client.deadline.left_s))
     try:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagQuery
+    from kgroup.cluster.offsets_topic.generations import GenerationResults, KnownGeneration
     from kgroup.cluster.offsets_topic.health import OffsetsTopic
-    from kgroup.cluster.offsets_topic.scan import GenerationResults, KnownGeneration
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
     from kgroup.cluster.topic_metadata import TopicShape
@@ -414,7 +414,7 @@ class Cluster(OffsetsTopicConnection):
         if not groups or layout is None:
             return None
         # Imported here: it loads the decoders of all record types, which most pages of many groups do not need.
-        from kgroup.cluster.offsets_topic.scan import latest_generations
+        from kgroup.cluster.offsets_topic.generations import latest_generations
 
         budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
         self._dates = {group: self._dates[group] for group in groups if group in self._dates}

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import (
     ConsumerGroupMetadata,
@@ -22,6 +21,7 @@ from kgroup.cluster.offsets_topic.records import (
     decode,
     key_prefix,
 )
+from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import Activities, Activity, Group, LoggedCommit

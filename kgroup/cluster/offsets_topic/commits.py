@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.offsets_topic.records import OffsetCommit, RecordType, UnknownVersion, decode, key_prefix
+from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, LogPartition, Window, scan_backwards
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
 from kgroup.model.groups import Commit, LogRange

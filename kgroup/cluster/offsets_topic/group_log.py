@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import (
+from kgroup.cluster.offsets_topic.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
+from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
+from kgroup.cluster.offsets_topic.records import FOREIGN, RecordType, key_prefix
+from kgroup.cluster.offsets_topic.scan import (
     OUT_OF_BYTES,
     OUT_OF_TIME,
     ByteBudget,
@@ -21,9 +24,6 @@ from kgroup.cluster.offsets_topic.backwards import (
     places_of,
     read_backwards,
 )
-from kgroup.cluster.offsets_topic.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
-from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
-from kgroup.cluster.offsets_topic.records import FOREIGN, RecordType, key_prefix
 from kgroup.cluster.topics import LogView, TopicLayout, log_views, names_of_topics
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange

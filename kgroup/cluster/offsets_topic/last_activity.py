@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, key_head
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.cluster.offsets_topic.scan import LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import LastActivities
 from kgroup.support.errors import KgroupError

@@ -15,7 +15,6 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import (
     ClassicMember,
@@ -28,6 +27,7 @@ from kgroup.cluster.offsets_topic.records import (
     decode,
     key_prefix,
 )
+from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.model.groups import Commit, Group

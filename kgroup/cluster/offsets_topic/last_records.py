@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.backwards import OUT_OF_TIME, ByteBudget, LogPartition, Window, read_backwards
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, ScanTotals, why_stopped
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, ByteBudget, LogPartition, Window, read_backwards
 from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
 from kgroup.model.group_log import Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange

@@ -96,8 +96,8 @@ class OffsetsTopicConnection(ClusterConnection):
         ``to_last_state`` reads on to the group's state at that moment, but never below the offsets in ``floors``. The
         scan ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected).
         """
-        from kgroup.cluster.offsets_topic.backwards import ByteBudget
         from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
+        from kgroup.cluster.offsets_topic.scan import ByteBudget
 
         lowest = floors or {}
         depths = {name: ReadDepth(since, lowest.get(name, 0), to_last_state) for name, since in since_ms.items()}
@@ -128,8 +128,8 @@ class OffsetsTopicConnection(ClusterConnection):
         ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected). Raises
         KgroupError.
         """
-        from kgroup.cluster.offsets_topic.backwards import ByteBudget
         from kgroup.cluster.offsets_topic.last_records import read_last_records
+        from kgroup.cluster.offsets_topic.scan import ByteBudget
 
         async def read() -> LastRecords:
             budget = Deadline.after(budget_s)

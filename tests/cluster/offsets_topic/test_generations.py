@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgroup.cluster.offsets_topic import scan
-from kgroup.cluster.offsets_topic.backwards import LogPartition, scan_backwards
+from kgroup.cluster.offsets_topic import generations
+from kgroup.cluster.offsets_topic.scan import LogPartition, scan_backwards
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.model.groups import Group, LogRange
 from kgroup.settings.connection import Connection
@@ -40,7 +40,7 @@ def test_the_next_look_reads_what_came_since(
         read_from.append(place.log)
         return await scan_backwards(client, place, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(scan, "scan_backwards", noted)
+    monkeypatch.setattr(generations, "scan_backwards", noted)
 
     def look() -> Group:
         (found,) = cluster.describe([group], _WANT).groups
