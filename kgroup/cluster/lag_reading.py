@@ -196,11 +196,11 @@ async def _others(
     unseen = _unseen(listing, answers)
     if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
         return OtherGroups(found, unseen=unseen)
-    from kgroup.cluster.offsets_topic.last_activity import last_signs
+    from kgroup.cluster.offsets_topic.activity import last_activities
 
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
-    signs = await last_signs(client, layout, list(found), wants.quiet_since_ms, budget)
+    signs = await last_activities(client, layout, list(found), wants.quiet_since_ms, budget)
     return OtherGroups(found, signs.found, unseen)
 
 

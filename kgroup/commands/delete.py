@@ -171,7 +171,7 @@ def _idle(
     idle_ms = round(idle_s * 1000)
     since_ms = clocks.ours_ms - idle_ms
     surely_ms = None if clocks.certain_ms is None else clocks.certain_ms - idle_ms
-    signs = cluster.last_signs(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
+    signs = cluster.last_activities(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
         unknown = plural(len(names) - len(signs.found), "group")
         run.reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")

@@ -1,4 +1,4 @@
-"""Find clients that commit to an Empty group: its latest commits in ``__consumer_offsets``, read backwards.
+"""Which clients use a group: its latest commits and group records in ``__consumer_offsets``, read backwards.
 
 A consumer with ``assign()``, or a transactional producer, commits without being a member, so no response of the
 coordinator shows it. Its commits come after the record that made the group Empty. The commits that members made when
@@ -11,20 +11,12 @@ from collections.abc import Iterable, Mapping
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
-from kgroup.cluster.offsets_topic.records import (
-    ConsumerGroupMetadata,
-    GroupMetadata,
-    OffsetCommit,
-    RecordType,
-    decode,
-    key_prefix,
-)
-from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
-from kgroup.cluster.primitives import MalformedRecord
+from kgroup.cluster.offsets_topic.events import ending_of
+from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit, RecordType
+from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, readable, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.groups import Activities, Activity, Group, LoggedCommit
+from kgroup.model.group_log import TransactionEnd
+from kgroup.model.groups import Activities, Activity, Group, LastActivities, LoggedCommit
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
@@ -50,78 +42,38 @@ async def recent_activity(
     client: CoordinatorClient, layout: TopicLayout | KgroupError, since_ms: Mapping[str, int], budget: Deadline
 ) -> Activities:
     """The activity of each group since its time, as far as it is read before ``budget`` ends; one shared scan."""
-    if not since_ms:
-        return Activities({}, None)
-    if isinstance(layout, KgroupError):
-        return Activities({}, _note(len(since_ms), len(since_ms), [f"{OFFSETS_TOPIC} {layout.message}"]))
-    places = await places_of(client, layout, since_ms, budget)
-    found: dict[str, Activity] = {}
-    reasons: list[str] = []
-    for activities, reason in await client.gather(_scan(client, place, since_ms, budget) for place in places):
-        found |= activities
-        if reason:
-            reasons.append(reason)
-    unknown = sum(not activity.complete for activity in found.values())
-    return Activities(found, _note(unknown, len(since_ms), reasons) if unknown else None)
+    visitors = {group: _SinceEmpty(since) for group, since in since_ms.items()}
+    scans = await scan_groups(client, layout, visitors, budget)
+    found = {group: visitors[group].activity(scan) for scan in scans for group in scan.groups}
+    unknown = {group for group, activity in found.items() if not activity.complete}
+    if not unknown:
+        return Activities(found, None)
+    of = "" if len(found) == 1 else f" to {len(unknown)} of {plural(len(found), 'group')}"
+    reason = why_incomplete(scans, unknown, "more partition")
+    return Activities(found, f"cannot tell whether somebody goes on committing{of}: {reason}")
 
 
-def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
-    of = "" if groups == 1 else f" to {unknown} of {plural(groups, 'group')}"
-    first, *others = dict.fromkeys(reasons)
-    more = f"; and {plural(len(others), 'more partition')}" if others else ""
-    return f"cannot tell whether somebody goes on committing{of}: {first}{more}"
+class _SinceEmpty(Visitor):
+    """Keeps the commits of a group since a time, or since it became Empty."""
 
-
-async def _scan(
-    client: CoordinatorClient, place: LogPartition, since_ms: Mapping[str, int], budget: Deadline
-) -> tuple[dict[str, Activity], str | None]:
-    """(activities in one partition of the topic, why they are incomplete)."""
-    traces = {group: _Trace(since_ms[group]) for group in place.groups}
-    by_head = {key_prefix(kind, group): traces[group] for group in place.groups for kind in _TYPES}
-    aborted: dict[int, bool] = {}
-
-    def visit(window: Window) -> bool:
-        for entry in reversed(window.entries):
-            if isinstance(entry, Marker):
-                aborted[entry.producer_id] = entry.aborted
-            elif not (entry.producer_id is not None and aborted.get(entry.producer_id)):
-                by_head[key_head(entry.key)].add(entry)
-        for trace in traces.values():
-            trace.reached(window.oldest_ms)
-        return not all(trace.complete for trace in traces.values())
-
-    stopped = await scan_backwards(client, place, by_head, budget, visit)
-    for trace in traces.values():
-        trace.complete = (trace.complete or stopped is None) and not trace.unreadable
-    reason = f"too much of {OFFSETS_TOPIC} to read in the time for it" if stopped is OUT_OF_TIME else stopped
-    if any(trace.unreadable for trace in traces.values()):
-        reason = reason or f"{OFFSETS_TOPIC} holds records of a newer kind"
-    return {group: trace.activity for group, trace in traces.items()}, reason
-
-
-class _Trace:
-    """What a scan has found for one group, from the log end backwards."""
+    types = _TYPES
 
     def __init__(self, since_ms: int) -> None:
-        self.complete = False
-        self.unreadable = False
         self._since_ms = since_ms
+        self._unreadable = False
         self._emptied_at_ms: int | None = None
         self._commits: list[LoggedCommit] = []
 
-    @property
-    def activity(self) -> Activity:
-        return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), self.complete)
+    def activity(self, scan: PartitionScan) -> Activity:
+        """The result."""
+        complete = (self.complete or scan.stopped is None) and not self._unreadable
+        return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 
-    def add(self, record: RawRecord) -> None:
-        """Add the next older record of the group."""
-        if self.complete:
+    def add(self, entry: Entry) -> None:
+        if self.complete or ending_of(*entry) is TransactionEnd.ABORTED:
             return
-        try:
-            decoded = decode(record.key, record.value)
-        except MalformedRecord:
-            decoded = None
-        match decoded:
+        record = entry[0]
+        match readable(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
                 if commit is not None and record.timestamp_ms >= self._since_ms:
                     self._commits.append(
@@ -152,9 +104,49 @@ class _Trace:
                 self.complete = True
             case _:
                 # This may be the record that made the group Empty: older commits prove nothing.
-                self.complete = self.unreadable = True
+                self.complete = self._unreadable = True
 
-    def reached(self, oldest_ms: int | None) -> None:
-        """Note that the log has been read back to this moment."""
-        if oldest_ms is not None and oldest_ms < self._since_ms:
+    def reached(self, scan: PartitionScan) -> None:
+        if scan.oldest_ms is not None and scan.oldest_ms < self._since_ms:
+            self.complete = True
+
+
+async def last_activities(
+    client: CoordinatorClient,
+    layout: TopicLayout | KgroupError,
+    groups: Iterable[str],
+    since_ms: int,
+    budget: Deadline,
+) -> LastActivities:
+    """The newest commit or group record of each group since that moment, as far as it is read before ``budget`` ends.
+
+    Compaction keeps the newest record of each key. So a group without a record since then was not active.
+    """
+    visitors = {group: _LastActivity(since_ms) for group in groups}
+    scans = await scan_groups(client, layout, visitors, budget)
+    found = {
+        group: visitors[group].at_ms
+        for scan in scans
+        for group in scan.groups
+        if scan.stopped is None or visitors[group].at_ms is not None
+    }
+    return LastActivities(found, "; ".join(dict.fromkeys(scan.stopped for scan in scans if scan.stopped)) or None)
+
+
+class _LastActivity(Visitor):
+    """Keeps the time of a group's newest record that is no tombstone."""
+
+    types = _TYPES
+
+    def __init__(self, since_ms: int) -> None:
+        self.at_ms: int | None = None
+        self._since_ms = since_ms
+
+    def add(self, entry: Entry) -> None:
+        if self.at_ms is None and entry[0].value is not None:
+            self.at_ms = entry[0].timestamp_ms
+            self.complete = True
+
+    def reached(self, scan: PartitionScan) -> None:
+        if scan.oldest_ms is not None and scan.oldest_ms < self._since_ms:
             self.complete = True

@@ -7,15 +7,14 @@ until compaction removes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
+from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import (
     ClassicMember,
     ConsumerGroupMetadata,
@@ -24,18 +23,14 @@ from kgroup.cluster.offsets_topic.records import (
     OffsetCommit,
     OffsetCommitValue,
     RecordType,
-    decode,
-    key_prefix,
 )
-from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, LogPartition, Window, places_of, scan_backwards
-from kgroup.cluster.primitives import MalformedRecord
+from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, readable, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.model.group_log import TransactionEnd
 from kgroup.model.groups import Commit, Group
 from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
-
-_TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,71 +75,28 @@ async def read_pasts(
 
     ``to_start`` reads on to the log start after all known commits are found: the broker may hide others.
     """
-    if not groups:
-        return {}, None
-    if isinstance(layout, KgroupError):
-        return {}, _note(len(groups), len(groups), [f"{OFFSETS_TOPIC} {layout.message}"])
-    wanted = {group.name: group for group in groups}
+    visitors = {group.name: _Past(group, to_start=to_start) for group in groups}
+    scans = await scan_groups(client, layout, visitors, budget)
     found: dict[str, GroupPast] = {}
-    reasons: list[str] = []
-    places = await places_of(client, layout, wanted, budget)
-    scans = (_scan(client, place, wanted, budget, to_start=to_start) for place in places)
-    for pasts, reason in await client.gather(scans):
-        found |= pasts
-        if reason:
-            reasons.append(reason)
-    unknown = len(wanted) - sum(past.complete for past in found.values())
-    return found, _note(unknown, len(wanted), reasons) if unknown else None
+    for scan in scans:
+        at_start = scan.stopped is None and not all(visitors[name].complete for name in scan.groups)
+        found |= {name: visitors[name].past(at_start=at_start) for name in scan.groups}
+    unknown = {name for name, past in found.items() if not past.complete}
+    if not unknown:
+        return found, None
+    of = "" if len(found) == 1 else f" of {len(unknown)} of {plural(len(found), 'group')}"
+    reason = why_incomplete(scans, unknown, "more reason")
+    return found, f"last members and times of commits{of} are not fully known: {reason}"
 
 
-def _note(unknown: int, groups: int, reasons: Iterable[str]) -> str:
-    of = "" if groups == 1 else f" of {unknown} of {plural(groups, 'group')}"
-    first, *others = dict.fromkeys(reasons)
-    more = f"; and {plural(len(others), 'more reason')}" if others else ""
-    return f"last members and times of commits{of} are not fully known: {first}{more}"
+class _Past(Visitor):
+    """Keeps the past of one group. ``to_start``: the scan must reach the log start."""
 
+    types = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
-async def _scan(
-    client: CoordinatorClient,
-    place: LogPartition,
-    wanted: Mapping[str, LastGenerationQuery],
-    budget: Deadline,
-    *,
-    to_start: bool,
-) -> tuple[dict[str, GroupPast], str | None]:
-    """(the pasts of the groups in one partition of the topic, why they are incomplete)."""
-    traces = {name: _Trace(wanted[name]) for name in place.groups}
-    by_head = {key_prefix(kind, name): traces[name] for name in place.groups for kind in _TYPES}
-    aborted: dict[int, bool] = {}
-    satisfied = False
-
-    def visit(window: Window) -> bool:
-        for entry in reversed(window.entries):
-            if isinstance(entry, Marker):
-                aborted[entry.producer_id] = entry.aborted
-            elif entry.producer_id is not None and entry.producer_id not in aborted:
-                # No marker follows, so the transaction is still open and its commits do not count.
-                by_head[key_head(entry.key)].pend(entry)
-            elif entry.producer_id is None or not aborted[entry.producer_id]:
-                by_head[key_head(entry.key)].add(entry)
-        nonlocal satisfied
-        satisfied = all(trace.complete for trace in traces.values())
-        return to_start or not satisfied
-
-    stopped = await scan_backwards(client, place, by_head, budget, visit)
-    at_start = stopped is None and (to_start or not satisfied)
-    pasts = {name: trace.past(at_start=at_start) for name, trace in traces.items()}
-    reason = f"too much of {OFFSETS_TOPIC} to read in the time for it" if stopped is OUT_OF_TIME else stopped
-    if not all(past.complete for past in pasts.values()):
-        reason = reason or f"{OFFSETS_TOPIC} holds records of a newer kind"
-    return pasts, reason
-
-
-class _Trace:
-    """What a scan has found for one group, from the log end backwards."""
-
-    def __init__(self, wanted: LastGenerationQuery) -> None:
+    def __init__(self, wanted: LastGenerationQuery, *, to_start: bool) -> None:
         self._wanted = wanted
+        self._to_start = to_start
         self._seen: set[TopicPartition] = set()
         self._commits_ms: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, str] = {}
@@ -156,9 +108,11 @@ class _Trace:
         self._emptied_at_ms: int | None = None
         self._unreadable = False
 
+    def reached(self, scan: PartitionScan) -> None:
+        self.complete = self._found_all and not self._to_start
+
     @property
-    def complete(self) -> bool:
-        """Whether older records cannot add anything."""
+    def _found_all(self) -> bool:
         commits = self._wanted.commits
         return self._group_known and commits is not None and len(self._commits_ms) == len(commits)
 
@@ -172,39 +126,22 @@ class _Trace:
             topic_ids=self._topic_ids,
             pending=tuple(sorted(self._pending)),
             hidden=tuple(sorted(self._hidden)),
-            complete=(self.complete or at_start) and not self._unreadable,
+            complete=(self._found_all or at_start) and not self._unreadable,
             searched=at_start and not self._unreadable,
         )
 
-    def pend(self, record: RawRecord) -> None:
-        """Note a commit of a transaction that is still open."""
-        try:
-            decoded = decode(record.key, record.value)
-        except MalformedRecord:
+    def add(self, entry: Entry) -> None:
+        record, ending = entry[0], ending_of(*entry)
+        if ending is TransactionEnd.ABORTED:
             return
-        match decoded:
-            case OffsetCommit(topic=topic, partition=partition):
-                self._pending.add((topic, partition))
-
-    def add(self, record: RawRecord) -> None:
-        """Add the next older record of the group."""
-        try:
-            decoded = decode(record.key, record.value)
-        except MalformedRecord:
-            decoded = None
-        match decoded:
+        match readable(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
-                place = (topic, partition)
-                if place in self._seen:
-                    return
-                self._seen.add(place)
-                if commit is None:  # it was deleted, or has expired
-                    return
-                if place in _or(self._wanted.commits, {place}):
-                    self._stands(place, commit)
-                elif not (self._wanted.has_members or place in self._wanted.unread):
-                    # (If the group has members, one of them may have committed since the broker's answer.)
-                    self._hidden.add(place)
+                if ending is TransactionEnd.OPEN:
+                    self._pending.add((topic, partition))
+                elif (topic, partition) not in self._seen:
+                    self._seen.add((topic, partition))
+                    if commit is not None:  # otherwise it was deleted, or has expired
+                        self._commit((topic, partition), commit)
             case GroupMetadata(value=group):
                 self._classic(group, record.timestamp_ms)
             case ConsumerGroupMetadata(value=epoch):
@@ -214,12 +151,16 @@ class _Trace:
                     self._emptied(record.timestamp_ms)
                     self._group_known = True
             case _:
-                self._unreadable = True
+                self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
 
-    def _stands(self, place: TopicPartition, commit: OffsetCommitValue) -> None:
-        self._commits_ms[place] = commit.commit_timestamp_ms
-        if commit.topic_id is not None:
-            self._topic_ids[place] = commit.topic_id
+    def _commit(self, place: TopicPartition, commit: OffsetCommitValue) -> None:
+        if self._wanted.commits is None or place in self._wanted.commits:
+            self._commits_ms[place] = commit.commit_timestamp_ms
+            if commit.topic_id is not None:
+                self._topic_ids[place] = commit.topic_id
+        elif not (self._wanted.has_members or place in self._wanted.unread):
+            # (If the group has members, one of them may have committed since the broker's answer.)
+            self._hidden.add(place)
 
     def _classic(self, group: GroupMetadataValue | None, at_ms: int) -> None:
         if self._group_known:
@@ -239,10 +180,6 @@ class _Trace:
         if self._no_group_record:
             self._no_group_record = False
             self._emptied_at_ms = at_ms
-
-
-def _or(known: Collection[TopicPartition] | None, otherwise: Collection[TopicPartition]) -> Collection[TopicPartition]:
-    return otherwise if known is None else known
 
 
 def _members(group: GroupMetadataValue) -> tuple[PastMember, ...]:

@@ -7,17 +7,26 @@ as old as the log. One record per key is kept (two with a moment), however many 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
-from kgroup.cluster.offsets_topic.group_log import GroupLog, Progress, ScanTotals, why_stopped
-from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord, key_head
+from kgroup.cluster.offsets_topic.group_log import GroupLog
+from kgroup.cluster.offsets_topic.record_batches import RawRecord, key_head
 from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
-from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, ByteBudget, LogPartition, Window, read_backwards
+from kgroup.cluster.offsets_topic.scan import (
+    ByteBudget,
+    Entry,
+    Handlers,
+    PartitionScan,
+    Progress,
+    ScanTotals,
+    why_stopped,
+)
 from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
 from kgroup.model.group_log import Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
@@ -63,37 +72,38 @@ async def read_last_records(
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     if isinstance(layout, KgroupError):
         raise layout.with_context(prefix=f"{OFFSETS_TOPIC} ")
-    scans = {
-        number: _Scan(number, names, at_ms) for number, names in _chosen(len(layout.leaders), groups, numbers).items()
-    }
-    patience, told = client.deadline, ScanTotals(progress)
-    pending, unread = list(scans.values()), dict[int, KgroupError]()
+    wanted = _chosen(len(layout.leaders), groups, numbers)
+    patience, totals = client.deadline, ScanTotals(progress)
+    pending, unread = list(wanted), dict[int, KgroupError]()
+    read: dict[int, _LastOfEach] = {}
     client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
     while pending:
-        places = {scan.number: (OFFSETS_TOPIC, scan.number) for scan in pending}
+        places = {number: (OFFSETS_TOPIC, number) for number in pending}
         logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, places.values(), patience)
-        told.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
-        failed = await client.gather(
-            scan.run(client, layout, logs[places[scan.number]], budget, most, told) for scan in pending
-        )
-        unread |= {scan.number: error for scan, error in zip(pending, failed, strict=True) if error is not None}
+        totals.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
+        for number, place in places.items():
+            scan = PartitionScan(number, layout.leaders.get(number), logs[place], wanted[number] or ())
+            read[number] = _LastOfEach(scan, at_ms, named=wanted[number] is not None)
+        await client.gather(read[number].run(client, budget, most, totals) for number in pending)
+        unread |= {number: error for number in pending if (error := read[number].error(budget)) is not None}
         # A leader that has just moved is searched for again; a missing right does not appear by itself.
-        pending = [scans[number] for number, error in unread.items() if isinstance(error, Unreachable)]
+        pending = [number for number, error in unread.items() if isinstance(error, Unreachable)]
         if not pending or patience.passed or budget.passed:
             break
         await client.sleep(RETRY_PAUSE_S)
         fresh = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
         layout = fresh if isinstance(fresh, TopicLayout) else layout
-        for scan in pending:
-            del unread[scan.number]
-    topics = await names_of_topics(client, {each for scan in scans.values() for each in scan.topic_ids()})
+        for number in pending:
+            del unread[number]
+    topics = await names_of_topics(client, {each for kept in read.values() for each in kept.topic_ids()})
     found: dict[str, GroupLog] = {}
     stopped: dict[int, str] = {}
-    for scan in scans.values():
-        if scan.number not in unread:
-            found |= scan.logs(topics, budget_s, most)
-            if (why := scan.stopped(budget_s, most)) is not None:
-                stopped[scan.number] = why
+    for number, kept in read.items():
+        if number not in unread:
+            why = why_stopped(kept.scan.stopped, budget_s, most)
+            found |= kept.logs(topics, kept.scan.scanned_range(why))
+            if why is not None:
+                stopped[number] = why
     return LastRecords(found, unread, stopped, len(layout.leaders))
 
 
@@ -110,13 +120,19 @@ def _chosen(
     return dict(by_number)
 
 
-class _AnyGroup(Collection[bytes]):
-    """A set of the key heads of all groups, which cannot be listed."""
+class _OfAnyGroup(Mapping[bytes, Callable[[Entry], object]]):
+    """One handler for the records of all groups, which cannot be listed."""
 
     _types: Container[bytes] = frozenset(kind.to_bytes(2) for kind in TYPES)
 
+    def __init__(self, add: Callable[[Entry], object]) -> None:
+        self._add = add
+
     def __contains__(self, head: object) -> bool:
         return isinstance(head, bytes) and head[:2] in self._types
+
+    def __getitem__(self, head: bytes) -> Callable[[Entry], object]:
+        return self._add
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(())
@@ -134,74 +150,32 @@ class _Kept:
     ended_ms: int | None
 
 
-@dataclass(slots=True)
-class _Scan:
-    """Scans one partition of the topic, from its end backwards."""
+class _LastOfEach:
+    """Keeps the last records of a partition, by their keys: of the groups of the scan (``named``), or of all."""
 
-    number: int
-    names: tuple[str, ...] | None
-    at_ms: int | None
-    _last: dict[bytes, _Kept] = field(default_factory=dict)
-    _then: dict[bytes, _Kept] = field(default_factory=dict)
-    _undecided: dict[bytes, _Kept] = field(default_factory=dict)
-    _ended: dict[int, Marker] = field(default_factory=dict)
-    _log: LogRange = field(default_factory=lambda: LogRange(0, 0))
-    _start: int = 0
-    _whole_from: int | None = None
-    _oldest_ms: int | None = None
-    _stopped: str | None = None
+    def __init__(self, scan: PartitionScan, at_ms: int | None, *, named: bool) -> None:
+        self.scan = scan
+        self._at_ms = at_ms
+        self._handlers: Handlers = _OfAnyGroup(self._add)
+        if named:
+            self._handlers = {key_prefix(kind, name): self._add for name in scan.groups for kind in TYPES}
+        self._last: dict[bytes, _Kept] = {}
+        self._then: dict[bytes, _Kept] = {}
+        self._undecided: dict[bytes, _Kept] = {}
 
-    async def run(
-        self,
-        client: CoordinatorClient,
-        layout: TopicLayout,
-        log: LogRange | KgroupError,
-        budget: Deadline,
-        most: ByteBudget,
-        told: ScanTotals,
-    ) -> KgroupError | None:
-        """Read the partition. Returns why nothing could be read; None if something was, see ``stopped``."""
-        if isinstance(log, KgroupError):
-            return log
-        for kept in (self._last, self._then, self._undecided, self._ended):
-            kept.clear()
-        self._log, self._start, self._whole_from, self._oldest_ms = log, log.end, None, None
-        place = LogPartition(self.number, layout.leaders.get(self.number), log, self.names or ())
-        wanted: Collection[bytes] = _AnyGroup()
-        if self.names is not None:
-            wanted = frozenset(key_prefix(kind, name) for name in self.names for kind in TYPES)
+    async def run(self, client: CoordinatorClient, budget: Deadline, most: ByteBudget, totals: ScanTotals) -> None:
+        """Read the partition to its start."""
+        await self.scan.run(client, self._handlers, budget, lambda: True, most=most, totals=totals)
 
-        def visit(window: Window) -> bool:
-            self._take(window)
-            told.add(window.offsets.end - window.offsets.start)
-            return True
+    def error(self, budget: Deadline) -> KgroupError | None:
+        """Why the partition is not known; None if it is, or if it was read until ``budget`` ended."""
+        return self.scan.error if self.scan.read_nothing or not budget.passed else None
 
-        try:
-            self._stopped = await read_backwards(client, place, wanted, budget, visit, most)
-        except KgroupError as error:
-            if self._start == log.end or not budget.passed:
-                return error
-            self._stopped = OUT_OF_TIME
-        return None
-
-    def _take(self, window: Window) -> None:
-        for entry in reversed(window.entries):
-            if isinstance(entry, Marker):
-                self._ended[entry.producer_id] = entry
-            else:
-                self._keep(entry)
-        start = window.offsets.start
-        if self._whole_from is None and window.whole_from > start:
-            self._whole_from = window.whole_from
-        self._start = start
-        if window.oldest_ms is not None:
-            self._oldest_ms = window.oldest_ms
-
-    def _keep(self, raw: RawRecord) -> None:
-        kind, at_ms = int.from_bytes(raw.key[:2]), self.at_ms
+    def _add(self, entry: Entry) -> None:
+        raw, marker = entry
+        at_ms = self._at_ms
         kept = _Kept(raw, TransactionEnd.PLAIN, None)
-        if raw.producer_id is not None and kind in _COMMITS:
-            marker = self._ended.get(raw.producer_id)
+        if raw.producer_id is not None and int.from_bytes(raw.key[:2]) in _COMMITS:
             if marker is None:
                 self._undecided.setdefault(raw.key, _Kept(raw, TransactionEnd.OPEN, None))
                 return
@@ -216,26 +190,17 @@ class _Scan:
         else:
             self._then.setdefault(raw.key, kept)
 
-    def stopped(self, budget_s: float, most: ByteBudget) -> str | None:
-        """Why the partition was not read to its start; None: it was."""
-        return why_stopped(self._stopped, budget_s, most)
+    def _all(self) -> Iterator[_Kept]:
+        return chain(self._last.values(), self._then.values(), self._undecided.values())
 
     def topic_ids(self) -> set[str]:
         """The ids of topics in assignments."""
-        return topic_ids(kept.raw for kept in _each((self._last, self._then, self._undecided)))
+        return topic_ids(kept.raw for kept in self._all())
 
-    def logs(self, topics: Mapping[str, str], budget_s: float, most: ByteBudget) -> dict[str, GroupLog]:
+    def logs(self, topics: Mapping[str, str], reach: ScannedRange) -> dict[str, GroupLog]:
         """The events of each group, from which ``groups.state_from_log`` makes its state."""
-        reach = ScannedRange(
-            self._start,
-            self._log.end,
-            self._oldest_ms,
-            self._start if self._whole_from is None else self._whole_from,
-            self._start <= self._log.start,
-            self.stopped(budget_s, most),
-        )
-        by_group: dict[str, dict[int, _Kept]] = {name: {} for name in self.names or ()}
-        for kept in _each((self._last, self._then, self._undecided)):
+        by_group: dict[str, dict[int, _Kept]] = {name: {} for name in self.scan.groups}
+        for kept in self._all():
             name = _group_of(kept.raw.key)
             if name is not None:
                 by_group.setdefault(name, {})[kept.raw.offset] = kept
@@ -251,11 +216,6 @@ def _group_of(key: bytes) -> str | None:
         return name.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _each(many: Iterable[Mapping[bytes, _Kept]]) -> Iterator[_Kept]:
-    for one in many:
-        yield from one.values()
 
 
 def _events(kept: Mapping[int, _Kept], topics: Mapping[str, str]) -> tuple[Event, ...]:

@@ -42,14 +42,14 @@ class OffsetsTopicConnection(ClusterConnection):
         budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
         return await recent_activity(self._client, layout, since_ms, budget)
 
-    def last_signs(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastActivities:
+    def last_activities(self, groups: Sequence[str], since_ms: int, budget_s: float) -> LastActivities:
         """When the groups last committed or changed, back to ``since_ms``; reads the log for at most ``budget_s``."""
-        from kgroup.cluster.offsets_topic.last_activity import last_signs
+        from kgroup.cluster.offsets_topic.activity import last_activities
 
         async def read() -> LastActivities:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
             self._client.deadline = budget = Deadline.after(budget_s)
-            return await last_signs(self._client, layout, groups, since_ms, budget)
+            return await last_activities(self._client, layout, groups, since_ms, budget)
 
         return self._ask(read)
 

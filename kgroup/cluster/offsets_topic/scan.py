@@ -1,26 +1,39 @@
-"""Read a partition of ``__consumer_offsets`` backwards from its end, in growing windows, within a time budget.
+"""Scan partitions of ``__consumer_offsets`` backwards from their ends, in growing windows, within limits.
 
-The first window has 64 offsets. Each next one is four times as long while windows hold few records, because
-compaction leaves few of billions of offsets. The read ends when the caller has what it needs. The topic is read
-*uncommitted*: group records are never part of a transaction, and a hanging one would hide them. Commits may be part of
-one, so a window also holds the markers that end transactions.
+All partitions are read in parallel, with one scan for all groups. Each group has a ``Visitor``, which decides what to
+keep of its records. The first window has 64 offsets. Each next one is four times as long while windows hold few
+records, because compaction leaves few of billions of offsets. The topic is read *uncommitted*: group records are never
+part of a transaction, and a hanging one would hide them. Commits may be part of one, so each record comes with the
+marker that ended its transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.record_batches import BatchMatches, KeyFilter, Marker, RawRecord, batches, found_in
+from kgroup.cluster.offsets_topic.record_batches import (
+    BatchMatches,
+    KeyFilter,
+    Marker,
+    RawRecord,
+    batches,
+    found_in,
+    key_head,
+)
+from kgroup.cluster.offsets_topic.records import Record, RecordType, decode, key_prefix
+from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
+from kgroup.model.group_log import ScannedRange
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.units import human_bytes, plural
 
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4
@@ -29,9 +42,92 @@ _FULL_WINDOW = 16_384
 
 _FETCH_BYTES = 1024 * 1024
 
+OUT_OF_TIME: Final = "out of time"
+"""``PartitionScan.stopped`` if the time budget ended first."""
+
+OUT_OF_BYTES: Final = "out of bytes"
+"""``PartitionScan.stopped`` if the limit on bytes was reached."""
+
+TOO_MUCH: Final = f"too much of {OFFSETS_TOPIC} to read in the time for it"
+NEWER_RECORDS: Final = f"{OFFSETS_TOPIC} holds records of a newer kind"
+
+Entry = tuple[RawRecord, Marker | None]
+"""A record, and the marker that ended its transaction: None outside of one, and while it is open."""
+
+Handlers = Mapping[bytes, Callable[[Entry], object]]
+"""What to call for a record, by its key head as made by ``key_prefix``: type and group."""
+
+Progress = Callable[[int, int], None]
+"""Called with (offsets read, offsets expected)."""
+
+
+class Visitor:
+    """What a scan keeps of one group. It is given the group's records of ``types``, newest first.
+
+    ``complete`` is whether older records cannot add anything. The scan of a partition ends when all its visitors are.
+    """
+
+    types: ClassVar[Collection[RecordType]]
+    complete = False
+
+    def add(self, entry: Entry) -> None:
+        """Add the next older record."""
+        raise NotImplementedError
+
+    def handlers(self) -> Mapping[RecordType, Callable[[Entry], None]]:
+        """What to call for the records of each type."""
+        return dict.fromkeys(self.types, self.add)
+
+    def floor(self, log: LogRange) -> int:
+        """The offset down to which to read. Called before the scan begins."""
+        return log.start
+
+    def reached(self, scan: PartitionScan) -> None:
+        """Note that the partition has been read down to ``scan.start``."""
+
+
+def readable(raw: RawRecord) -> Record | None:
+    """The decoded record; None if it is malformed, or of a type that ``decode`` skips."""
+    try:
+        return decode(raw.key, raw.value)
+    except MalformedRecord:
+        return None
+
 
 @dataclass(slots=True)
-class Window:
+class ByteBudget:
+    """The limit on fetched bytes (None: no limit) and the bytes fetched; shared by all partitions of one scan."""
+
+    most: int | None = None
+    fetched: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether the limit is reached."""
+        return self.most is not None and self.fetched >= self.most
+
+
+class ScanTotals:
+    """Sums the offsets read in all partitions, for progress reports."""
+
+    def __init__(self, progress: Progress | None = None, total: int = 0) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def expect(self, offsets: int) -> None:
+        """Set how many offsets are still to be read."""
+        self._total = self._done + offsets
+
+    def add(self, offsets: int) -> None:
+        """Add offsets that were read, and report progress."""
+        self._done += offsets
+        if self._progress is not None:
+            self._progress(self._done, max(self._done, self._total))
+
+
+@dataclass(slots=True)
+class _Window:
     """The wanted records in a range of offsets, and the ends of transactions there, in log order.
 
     ``oldest_ms`` is the time of the first batch; None if compaction removed all batches. ``records`` counts all
@@ -58,154 +154,227 @@ class Window:
             self.whole_from = found.gap_until
 
 
-@dataclass(frozen=True, slots=True)
-class LogPartition:
-    """A partition of the topic and the groups to search in it; ``leader`` None: it has no leader now."""
+class PartitionScan:
+    """A scan of one partition of the topic: how far it has come, and why it ended early.
 
-    number: int
-    leader: int | None
-    log: LogRange | KgroupError
-    groups: tuple[str, ...]
+    ``log`` are the bounds of its log, or why it can't be read. All from offset ``start`` on has been read; no record is
+    missing from ``whole_from`` on. ``oldest_ms`` is the time of the oldest batch, None if there is none. ``stopped`` is
+    None if the scan ended as it should, else OUT_OF_TIME, OUT_OF_BYTES, or ``error`` in words.
+    """
 
-
-@dataclass(slots=True)
-class ByteBudget:
-    """The limit on fetched bytes (None: no limit) and the bytes fetched; shared by all partitions of one scan."""
-
-    most: int | None = None
-    fetched: int = 0
+    def __init__(
+        self,
+        number: int,
+        leader: int | None,
+        log: LogRange | KgroupError,
+        groups: tuple[str, ...] = (),
+        name: str | None = None,
+    ) -> None:
+        self.number = number
+        self.name = f"{OFFSETS_TOPIC}:{number}" if name is None else name
+        self.groups = groups
+        self.log = log
+        self.start = self.whole_from = log.end if isinstance(log, LogRange) else 0
+        self.oldest_ms: int | None = None
+        self.error = log if isinstance(log, KgroupError) else None
+        self.stopped = None if self.error is None else f"{self.name} {self.error.message}"
+        self._leader = leader
+        self._markers: dict[int, Marker] = {}
 
     @property
-    def spent(self) -> bool:
-        """Whether the limit is reached."""
-        return self.most is not None and self.fetched >= self.most
+    def read_nothing(self) -> bool:
+        """Whether no window has been read."""
+        return isinstance(self.log, KgroupError) or self.start == self.log.end
+
+    @property
+    def compacted(self) -> bool:
+        """Whether compaction has removed records between ``start`` and the end."""
+        return self.whole_from > self.start
+
+    def scanned_range(self, stopped: str | None, open_since_ms: int | None = None) -> ScannedRange:
+        """How much was read; ``stopped`` is why no more, in words."""
+        assert isinstance(self.log, LogRange)
+        to_log_start = self.start <= self.log.start
+        return ScannedRange(
+            self.start, self.log.end, self.oldest_ms, self.whole_from, to_log_start, stopped, open_since_ms
+        )
+
+    async def run(
+        self,
+        client: CoordinatorClient,
+        handlers: Handlers,
+        budget: Deadline,
+        visit: Callable[[], bool],
+        *,
+        floor: int | None = None,
+        most: ByteBudget | None = None,
+        totals: ScanTotals | None = None,
+    ) -> None:
+        """Read down to ``floor`` (None: the log start), or until ``visit``, called after each window, returns False.
+
+        A window that could not be read completely is left out.
+        """
+        if not isinstance(self.log, LogRange):
+            return
+        fetcher = _Fetcher(client, self.number, self._leader, KeyFilter(handlers), budget, most or ByteBudget())
+        size, floor = _FIRST_WINDOW, self.log.start if floor is None else floor
+        try:
+            while self.start > floor:
+                window = _Window(LogRange(max(floor, self.start - size), self.start))
+                self.stopped = await fetcher.read(window)
+                if self.stopped is not None:
+                    return
+                self._take(window, handlers)
+                if totals is not None:
+                    totals.add(window.offsets.end - window.offsets.start)
+                if not visit():
+                    return
+                if window.records < _FULL_WINDOW:
+                    size *= _WINDOW_GROWTH
+        except KgroupError as error:
+            self.error = error
+            self.stopped = OUT_OF_TIME if budget.passed else f"{self.name} {error.message}"
+
+    def _take(self, window: _Window, handlers: Handlers) -> None:
+        head, add, markers = b"", None, self._markers
+        for entry in reversed(window.entries):
+            if isinstance(entry, Marker):
+                markers[entry.producer_id] = entry
+                continue
+            if add is None or not entry.key.startswith(head):  # usually the previous record is of the same group
+                head = key_head(entry.key)
+                add = handlers[head]
+            add((entry, None if entry.producer_id is None else markers.get(entry.producer_id)))
+        if not self.compacted:
+            self.whole_from = window.whole_from
+        self.start = window.offsets.start
+        if window.oldest_ms is not None:
+            self.oldest_ms = window.oldest_ms
 
 
-OUT_OF_TIME: Final = "out of time"
-"""What ``scan_backwards`` returns if the time budget ended first."""
+@dataclass(frozen=True, slots=True)
+class _Fetcher:
+    """Fetches windows of one partition from its leader (None: it has none now)."""
 
-OUT_OF_BYTES: Final = "out of bytes"
-"""What ``read_backwards`` returns if the limit on bytes was reached."""
+    client: CoordinatorClient
+    number: int
+    leader: int | None
+    wanted: KeyFilter
+    budget: Deadline
+    most: ByteBudget
+
+    async def read(self, window: _Window) -> str | None:
+        """Read the window. Returns the limit that ended it early, None: it is complete. Raises KgroupError."""
+        position, end = window.offsets.start, window.offsets.end
+        while position < end:
+            if self.budget.passed:
+                return OUT_OF_TIME
+            if self.most.spent:
+                return OUT_OF_BYTES
+            following = await self._fetch(window, position)
+            if following <= position:
+                if self.budget.passed:
+                    return OUT_OF_TIME
+                raise Unreachable("ended before its log end", code="no-leader")
+            position = following
+        if window.following < end:
+            window.whole_from = end
+        return None
+
+    async def _fetch(self, window: _Window, position: int) -> int:
+        """Add one response's records to the window; returns the offset after the last record."""
+        if self.leader is None:
+            raise Unreachable("has no leader now")
+        request = fetch_request({(OFFSETS_TOPIC, self.number): position}, _FETCH_BYTES)
+        answer = await self.client.send(request, self.leader, self.budget.left_ms)
+        if isinstance(answer, BaseException):
+            raise self.client.failure(answer, self.leader)
+        row = answer.responses[0].partitions[0]
+        if row.error_code != NONE:
+            raise topic_error(row.error_code, OFFSETS_TOPIC, operation="Read")
+        raw = row.records or b""
+        self.most.fetched += len(raw)
+        offsets = LogRange(position, window.offsets.end)
+        for batch in batches(raw):
+            if position >= offsets.end or self.budget.passed:
+                break
+            position = batch.end
+            if window.oldest_ms is None and batch.base < offsets.end:
+                window.oldest_ms = batch.newest_ms
+            window.add(found_in(batch, offsets, self.wanted, window.following))
+        return position
 
 
-async def places_of(
-    client: CoordinatorClient, layout: TopicLayout, groups: Iterable[str], budget: Deadline
-) -> list[LogPartition]:
-    """The partitions that hold the groups, with their present leaders and log bounds."""
+async def partition_scans(
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, groups: Iterable[str], budget: Deadline
+) -> list[PartitionScan]:
+    """A scan for each partition that holds some of the groups, with its present leader and log bounds."""
+    if isinstance(layout, KgroupError):
+        return [PartitionScan(0, None, layout, tuple(groups), OFFSETS_TOPIC)]  # which partitions is not known
     by_partition: dict[int, list[str]] = {}
     for group in groups:
         by_partition.setdefault(partition_of(group, len(layout.leaders)), []).append(group)
     wanted = [(OFFSETS_TOPIC, number) for number in by_partition]
-    ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
+    logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
     return [
-        LogPartition(number, layout.leaders[number], ranges[OFFSETS_TOPIC, number], tuple(names))
+        PartitionScan(number, layout.leaders[number], logs[OFFSETS_TOPIC, number], tuple(names))
         for number, names in by_partition.items()
     ]
 
 
-async def scan_backwards(
+async def run_scans(
     client: CoordinatorClient,
-    place: LogPartition,
-    wanted: Collection[bytes],
+    scans: Iterable[PartitionScan],
+    visitors: Mapping[str, Visitor],
     budget: Deadline,
-    visit: Callable[[Window], bool],
-) -> str | None:
-    """Pass one window after the other to ``visit``, newest first, until it returns False or to the log start.
+    *,
+    most: ByteBudget | None = None,
+    totals: ScanTotals | None = None,
+) -> None:
+    """Run the scans in parallel, each until the visitors of its groups are complete, or a limit is reached."""
 
-    ``wanted`` are key heads as made by ``key_prefix``: type and group. Returns None if it ended that way, else the
-    reason: OUT_OF_TIME, or the broker's error. A window that could not be read completely is not passed on.
-    """
-    if isinstance(place.log, KgroupError):
-        return f"{OFFSETS_TOPIC}:{place.number} {place.log.message}"
-    try:
-        return await read_backwards(client, place, wanted, budget, visit)
-    except KgroupError as error:
-        return OUT_OF_TIME if budget.passed else f"{OFFSETS_TOPIC}:{place.number} {error.message}"
+    async def run(scan: PartitionScan, log: LogRange) -> None:
+        own = [visitors[name] for name in scan.groups]
+        handlers = {
+            key_prefix(kind, name): add for name in scan.groups for kind, add in visitors[name].handlers().items()
+        }
 
+        def visit() -> bool:
+            for visitor in own:
+                visitor.reached(scan)
+            return not all(visitor.complete for visitor in own)
 
-async def read_backwards(
-    client: CoordinatorClient,
-    place: LogPartition,
-    wanted: Collection[bytes],
-    budget: Deadline,
-    visit: Callable[[Window], bool],
-    allowed: ByteBudget | None = None,
-) -> str | None:
-    """The same, but raises KgroupError for the broker's error; OUT_OF_BYTES if ``allowed`` is used up."""
-    log = place.log
-    if isinstance(log, KgroupError):
-        raise log
-    end, size, looked_for = log.end, _FIRST_WINDOW, KeyFilter(wanted)
-    while end > log.start:
-        window = Window(LogRange(max(log.start, end - size), end))
-        stopped = await _read_window(client, place, window, looked_for, budget, allowed)
-        if stopped is not None:
-            return stopped
-        if not visit(window):
-            return None
-        end = window.offsets.start
-        if window.records < _FULL_WINDOW:
-            size *= _WINDOW_GROWTH
-    return None
+        floor = min(visitor.floor(log) for visitor in own)
+        await scan.run(client, handlers, budget, visit, floor=floor, most=most, totals=totals)
+
+    await client.gather(run(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange))
 
 
-async def _read_window(
-    client: CoordinatorClient,
-    place: LogPartition,
-    window: Window,
-    wanted: KeyFilter,
-    budget: Deadline,
-    allowed: ByteBudget | None,
-) -> str | None:
-    """Read the window. Returns why it ended early; None: it did not."""
-    position, end = window.offsets.start, window.offsets.end
-    while position < end:
-        if budget.passed:
-            return OUT_OF_TIME
-        if allowed is not None and allowed.spent:
-            return OUT_OF_BYTES
-        following = await _fetch(client, place, LogRange(position, end), wanted, budget, window, allowed)
-        if following <= position:
-            if budget.passed:
-                return OUT_OF_TIME
-            raise Unreachable("ended before its log end", code="no-leader")
-        position = following
-    if window.following < end:
-        window.whole_from = end
-    return None
+async def scan_groups(
+    client: CoordinatorClient, layout: TopicLayout | KgroupError, visitors: Mapping[str, Visitor], budget: Deadline
+) -> list[PartitionScan]:
+    """Scan the partitions of these groups until their visitors are complete, or ``budget`` ends."""
+    scans = await partition_scans(client, layout, visitors, budget)
+    await run_scans(client, scans, visitors, budget)
+    return scans
 
 
-async def _fetch(
-    client: CoordinatorClient,
-    place: LogPartition,
-    offsets: LogRange,
-    wanted: KeyFilter,
-    budget: Deadline,
-    window: Window,
-    allowed: ByteBudget | None,
-) -> int:
-    """Add one response's records to the window; returns the offset after the last record.
+def why_stopped(stopped: str | None, budget_s: float, most: ByteBudget) -> str | None:
+    """Why a scan ended, in words: the limit that it reached, or the broker's error; None: it was complete."""
+    if stopped is OUT_OF_TIME:
+        return f"the {budget_s:.3g} s for it were over"
+    if stopped is OUT_OF_BYTES:
+        return f"the {human_bytes(most.fetched)} for it were read"
+    return stopped
 
-    Raises KgroupError if the partition can't be read, or not in time.
-    """
-    if place.leader is None:
-        raise Unreachable("has no leader now")
-    request = fetch_request({(OFFSETS_TOPIC, place.number): offsets.start}, _FETCH_BYTES)
-    answer = await client.send(request, place.leader, budget.left_ms)
-    if isinstance(answer, BaseException):
-        raise client.failure(answer, place.leader)
-    row = answer.responses[0].partitions[0]
-    if row.error_code != NONE:
-        raise topic_error(row.error_code, OFFSETS_TOPIC, operation="Read")
-    raw = row.records or b""
-    if allowed is not None:
-        allowed.fetched += len(raw)
-    following = offsets.start
-    for batch in batches(raw):
-        if following >= offsets.end or budget.passed:
-            break
-        following = batch.end
-        if window.oldest_ms is None and batch.base < offsets.end:
-            window.oldest_ms = batch.newest_ms
-        window.add(found_in(batch, offsets, wanted, window.following))
-    return following
+
+def why_incomplete(scans: Iterable[PartitionScan], incomplete: Collection[str], more: str) -> str:
+    """Why these groups are not known completely: the first reason, and how many more, counted as ``more``."""
+    reasons: dict[str, None] = {}
+    for scan in scans:
+        if scan.stopped is not None:
+            reasons[TOO_MUCH if scan.stopped is OUT_OF_TIME else scan.stopped] = None
+        elif any(name in incomplete for name in scan.groups):
+            reasons[NEWER_RECORDS] = None
+    first, *others = reasons
+    return f"{first}; and {plural(len(others), more)}" if others else first

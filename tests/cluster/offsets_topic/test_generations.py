@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from kgroup.cluster.offsets_topic import generations
-from kgroup.cluster.offsets_topic.scan import LogPartition, scan_backwards
+from kgroup.cluster.offsets_topic.scan import PartitionScan
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.model.groups import Group, LogRange
 from kgroup.settings.connection import Connection
@@ -35,12 +35,14 @@ def test_the_next_look_reads_what_came_since(
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     read_from: list[LogRange] = []
 
-    async def noted(client: object, place: LogPartition, *rest: object) -> str | None:
-        assert isinstance(place.log, LogRange)
-        read_from.append(place.log)
-        return await scan_backwards(client, place, *rest)  # type: ignore[arg-type]
+    run = PartitionScan.run
 
-    monkeypatch.setattr(generations, "scan_backwards", noted)
+    async def noted(scan: PartitionScan, *rest: Any, floor: int, **others: Any) -> None:
+        assert isinstance(scan.log, LogRange)
+        read_from.append(LogRange(floor, scan.log.end))
+        await run(scan, *rest, floor=floor, **others)
+
+    monkeypatch.setattr(PartitionScan, "run", noted)
 
     def look() -> Group:
         (found,) = cluster.describe([group], _WANT).groups
