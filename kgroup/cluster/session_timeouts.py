@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_configs import setting_in_force
+from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Group

@@ -263,7 +263,7 @@ class Cluster(OffsetsTopicConnection):
 
     def group_configs(self, groups: Sequence[str]) -> dict[str, Mapping[str, str] | KgroupError]:
         """The dynamic configs set for the groups themselves; the brokers' defaults are left out."""
-        from kgroup.cluster.group_configs import group_configs
+        from kgroup.cluster.configs import group_configs
 
         return self._ask(group_configs, self._client, groups)
 

@@ -64,7 +64,7 @@ class ChangingCluster(Cluster):
 
     def set_group_configs(self, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
         """Set dynamic configs of groups (``consumer.session.timeout.ms``), and delete those whose value is None."""
-        from kgroup.cluster.group_configs import set_configs
+        from kgroup.cluster.configs import set_configs
 
         return self._ask(set_configs, self._client, wanted)
 
