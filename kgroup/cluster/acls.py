@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import DescribeAclsRequest
 
 from kgroup.cluster.acl_rules import GROUP, TOPIC, AclRule, AclRules
 from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, group_error
+from kgroup.cluster.configs import read_broker_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.migration_facts import Access
@@ -16,7 +17,6 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 
 _ANY = 1
 """Matches any resource type, pattern type, operation or permission."""
-_BROKER = 4
 _EVERYONE = "allow.everyone.if.no.acl.found"
 
 
@@ -70,9 +70,7 @@ async def may_allow_everyone(client: CoordinatorClient) -> bool:
     node = next(iter(client.brokers), None)
     if node is None:
         return True
-    entry = DescribeConfigsRequest.DescribeConfigsResource
-    resource = entry(resource_type=_BROKER, resource_name=str(node), configuration_keys=[_EVERYONE])
-    answer = await client.send(DescribeConfigsRequest(resources=[resource]), node)
-    if isinstance(answer, BaseException) or answer.results[0].error_code != NONE:
+    configs = await read_broker_configs(client, node, [_EVERYONE])
+    if isinstance(configs, KgroupError):
         return True
-    return any(item.value is None or item.value.lower() == "true" for item in answer.results[0].configs)
+    return any(value is None or value.lower() == "true" for value in configs.values())

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kgroup import __version__
 from kgroup.cluster.broker_errors import (
-    CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
     NONE,
@@ -24,13 +22,12 @@ from kgroup.cluster.broker_errors import (
     UNSUPPORTED_VERSION,
     group_error,
 )
+from kgroup.cluster.configs import read_broker_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest
-from kgroup.model.acl_hint import acl_hint
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
+from kgroup.support.errors import KgroupError, NotAuthorized
 
-_BROKER = 4
-"""org.apache.kafka.common.config.ConfigResource.Type.BROKER"""
 _HEARTBEAT_API, _DESCRIBE_API = 68, 69
 _MINUTE_MS = 60_000
 
@@ -162,19 +159,12 @@ def release_of(level: int) -> str:
 
 
 async def _settings(client: CoordinatorClient, node: int) -> _Read:
-    entry = DescribeConfigsRequest.DescribeConfigsResource
     names = [name for setting in _SETTINGS.values() for name in setting.names]
-    resource = entry(resource_type=_BROKER, resource_name=str(node), configuration_keys=names)
-    answer = await client.send(DescribeConfigsRequest(resources=[resource]), node)
-    if isinstance(answer, BaseException):
-        return {}, dict.fromkeys(_SETTINGS, client.failure(answer, node).message)
-    (row,) = answer.results
-    if row.error_code == CLUSTER_AUTHORIZATION_FAILED:
-        reason = f"no DESCRIBE_CONFIGS on the Cluster: {acl_hint('DescribeConfigs', 'cluster')}"
-        return {}, dict.fromkeys(_SETTINGS, reason)
-    if row.error_code != NONE:
-        return {}, dict.fromkeys(_SETTINGS, group_error(row.error_code, "").message)
-    return settings_of({item.name: item.value for item in row.configs})
+    configs = await read_broker_configs(client, node, names)
+    if not isinstance(configs, KgroupError):
+        return settings_of(configs)
+    reason = f"{configs.message}: {configs.hint}" if isinstance(configs, NotAuthorized) else configs.message
+    return {}, dict.fromkeys(_SETTINGS, reason)
 
 
 def settings_of(values: Mapping[str, str | None]) -> _Read:

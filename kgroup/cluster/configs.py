@@ -1,62 +1,124 @@
-"""Read and set the dynamic configs of groups (KIP-848: resource type GROUP).
+"""Read the configurations of topics, brokers and groups (DescribeConfigs), and set those of groups (KIP-848).
 
-They remain when the group's members leave, and can be set before the group exists.
+The dynamic configs of a group remain when its members leave, and can be set before the group exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from kgroup.cluster.broker_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
     INVALID_CONFIG,
     INVALID_REQUEST,
     NONE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNSUPPORTED_VERSION,
     group_error,
+    topic_error,
 )
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 
-_GROUP = 32
-"""org.apache.kafka.common.config.ConfigResource.Type.GROUP"""
+
+class ConfigType(IntEnum):
+    """What has a configuration (org.apache.kafka.common.config.ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
 _DYNAMIC_GROUP_CONFIG = 8
 """DescribeConfigsResponse.ConfigSource.GROUP_CONFIG"""
 _SET, _DELETE = 0, 1
 """AlterConfigOp.OpType"""
+_NOT_AUTHORIZED = frozenset({TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED})
 _UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
 """Error codes of brokers before 3.8, which have no group configs."""
-_GROUPS_PER_REQUEST = 1000
+_PER_REQUEST = 1000
 _APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
 """How long to wait until a broker shows what the controller wrote (usually milliseconds), and how often to ask."""
+
+Configs = dict[str, str | None]
+"""Values by name; None: the broker hides the value, or there is none."""
+
+
+async def read_configs(
+    client: CoordinatorClient,
+    kind: ConfigType,
+    names: Iterable[str],
+    keys: Sequence[str] | None = None,
+    *,
+    own: bool = False,
+) -> dict[str, Configs | KgroupError]:
+    """The configurations of topics or groups, by name; ``keys`` None: all. ``own``: only a group's dynamic ones.
+
+    Brokers before 3.8 have no configs of groups. Raises KgroupError if no broker answers.
+    """
+    found: dict[str, Configs | KgroupError] = {}
+    for chunk in _chunks(list(names)):
+        answer = await client.send_any(_request(kind, chunk, keys))
+        found |= {row.resource_name: _configs(kind, row, own=own) for row in answer.results}
+    return found
+
+
+async def read_broker_configs(client: CoordinatorClient, node: int, keys: Sequence[str]) -> Configs | KgroupError:
+    """The configuration of one broker, from that broker: only it knows its own."""
+    answer = await client.send(_request(ConfigType.BROKER, [str(node)], keys), node)
+    if isinstance(answer, BaseException):
+        return client.failure(answer, node)
+    return _configs(ConfigType.BROKER, answer.results[0])
+
+
+def _request(kind: ConfigType, names: Sequence[str], keys: Sequence[str] | None) -> DescribeConfigsRequest:
+    entry = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = None if keys is None else list(keys)
+    return DescribeConfigsRequest(
+        resources=[entry(resource_type=kind, resource_name=name, configuration_keys=wanted) for name in names]
+    )
+
+
+def _configs(kind: ConfigType, row: Any, *, own: bool = False) -> Configs | KgroupError:
+    if kind is ConfigType.GROUP and row.error_code in _UNKNOWN_TYPE:
+        return {}
+    if row.error_code != NONE:
+        return _unreadable(kind, row.error_code, row.resource_name)
+    return {item.name: item.value for item in row.configs if not own or item.config_source == _DYNAMIC_GROUP_CONFIG}
+
+
+def _unreadable(kind: ConfigType, code: int, name: str) -> KgroupError:
+    if code not in _NOT_AUTHORIZED:
+        return topic_error(code, name) if kind is ConfigType.TOPIC else group_error(code, name)
+    if kind is ConfigType.BROKER:
+        return NotAuthorized("no DESCRIBE_CONFIGS on the Cluster", hint=acl_hint("DescribeConfigs", "cluster"))
+    what, word = ("this group", "group") if kind is ConfigType.GROUP else (name, "topic")
+    return NotAuthorized(f"no DESCRIBE_CONFIGS on {what}", hint=acl_hint("DescribeConfigs", word, name))
 
 
 async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
     """The configs set for each group itself, not the brokers' defaults. Raises KgroupError if no broker answers."""
-
-    def own(row: Any) -> Mapping[str, str]:
-        return {
-            item.name: item.value
-            for item in row.configs
-            if item.config_source == _DYNAMIC_GROUP_CONFIG and item.value is not None
-        }
-
-    return {name: row if isinstance(row, KgroupError) else own(row) async for name, row in _rows(client, groups, None)}
+    found = await read_configs(client, ConfigType.GROUP, groups, own=True)
+    return {
+        group: configs
+        if isinstance(configs, KgroupError)
+        else {name: value for name, value in configs.items() if value is not None}
+        for group, configs in found.items()
+    }
 
 
 async def setting_in_force(client: CoordinatorClient, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
     """One config's effective value for each group: its own or the broker's. Groups without a value are left out."""
-    found: dict[str, str | KgroupError] = {}
-    async for group, row in _rows(client, groups, [name]):
-        value = row if isinstance(row, KgroupError) else next((i.value for i in row.configs if i.name == name), None)
-        if value is not None:
-            found[group] = value
-    return found
+    found = await read_configs(client, ConfigType.GROUP, groups, [name])
+    values = {group: each if isinstance(each, KgroupError) else each.get(name) for group, each in found.items()}
+    return {group: value for group, value in values.items() if value is not None}
 
 
 async def set_configs(
@@ -99,32 +161,10 @@ def _differs(found: Mapping[str, str] | KgroupError | None, wanted: Mapping[str,
     return isinstance(found, Mapping) and any(found.get(name) != value for name, value in wanted.items())
 
 
-async def _rows(
-    client: CoordinatorClient, groups: Iterable[str], keys: Sequence[str] | None
-) -> AsyncIterator[tuple[str, Any]]:
-    entry = DescribeConfigsRequest.DescribeConfigsResource
-    for names in _chunks(list(groups)):
-        resources = [entry(resource_type=_GROUP, resource_name=name, configuration_keys=keys) for name in names]
-        answer = await client.send_any(DescribeConfigsRequest(resources=resources))
-        for row in answer.results:
-            if row.error_code in _UNKNOWN_TYPE:
-                row.configs = []
-            elif row.error_code != NONE:
-                yield row.resource_name, _unreadable(row.error_code, row.resource_name)
-                continue
-            yield row.resource_name, row
-
-
-def _unreadable(code: int, group: str) -> KgroupError:
-    if code == GROUP_AUTHORIZATION_FAILED:
-        return NotAuthorized("no DESCRIBE_CONFIGS on this group", hint=acl_hint("DescribeConfigs", "group", group))
-    return group_error(code, group)
-
-
 def _resource(group: str, configs: Mapping[str, str | None]) -> Any:
     entry = IncrementalAlterConfigsRequest.AlterConfigsResource
     return entry(
-        resource_type=_GROUP,
+        resource_type=ConfigType.GROUP,
         resource_name=group,
         configs=[
             entry.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
@@ -145,5 +185,5 @@ def _refusal(row: Any) -> KgroupError | None:
     return group_error(row.error_code, row.resource_name)
 
 
-def _chunks(groups: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (groups[at : at + _GROUPS_PER_REQUEST] for at in range(0, len(groups), _GROUPS_PER_REQUEST))
+def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[at : at + _PER_REQUEST] for at in range(0, len(names), _PER_REQUEST))

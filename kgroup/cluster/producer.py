@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import ConfigResource
 
-from kgroup.cluster.admin_client import admin_client
 from kgroup.cluster.librdkafka import ClientWatch, client, of_record
+from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.model.records import Headers
 from kgroup.support.errors import KgroupError
 
@@ -42,14 +41,13 @@ class RetentionPolicy:
 
 def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
     """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
-    watch = ClientWatch(timeout_s)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        admin = admin_client(config, watch)
-        entries = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s)
-    except (KafkaException, TimeoutError):
+        found = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
+    except KgroupError:
         return None
-    values = {key: entry.value or "" for key, entry in entries.items()}
+    if found is None or found.config is None:
+        return None
+    values = found.config
     policy, retention_ms = values.get("cleanup.policy", "delete"), int(values.get("retention.ms") or -1)
     by_arrival = values.get("message.timestamp.type") == "LogAppendTime"
     for_ever = retention_ms < 0 or "delete" not in policy or by_arrival

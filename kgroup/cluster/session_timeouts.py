@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Group

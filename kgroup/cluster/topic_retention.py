@@ -11,15 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
+from kafka.protocol.admin import DescribeLogDirsRequest
 
 from kgroup.cluster.broker_errors import NONE
+from kgroup.cluster.configs import ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import TopicLayout, TopicPartition
 from kgroup.support.errors import KgroupError
-
-_TOPIC = 2
-"""org.apache.kafka.common.config.ConfigResource.Type.TOPIC"""
 
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 
@@ -44,16 +42,11 @@ async def keeping(
 
 
 async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
-    if not topics:
-        return {}
-    entry = DescribeConfigsRequest.DescribeConfigsResource
-    resources = [entry(resource_type=_TOPIC, resource_name=name, configuration_keys=list(_KEYS)) for name in topics]
     found: dict[str, Mapping[str, str] | None] = dict.fromkeys(topics)
     with suppress(KgroupError):
-        answer = await client.send_any(DescribeConfigsRequest(resources=resources))
-        for row in answer.results:
-            if row.error_code == NONE:
-                found[row.resource_name] = {item.name: item.value or "" for item in row.configs}
+        for topic, configs in (await read_configs(client, ConfigType.TOPIC, topics, _KEYS)).items():
+            if not isinstance(configs, KgroupError):
+                found[topic] = {name: value or "" for name, value in configs.items()}
     return found
 
 

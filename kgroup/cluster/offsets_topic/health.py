@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
-
-from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED, topic_error
+from kgroup.cluster.broker_errors import NONE, topic_error
+from kgroup.cluster.configs import Configs, ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import metadata_request
-from kgroup.model.acl_hint import acl_hint
-from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
+from kgroup.support.errors import KgroupError, NotFound
 
-_TOPIC = 2
-"""org.apache.kafka.common.config.ConfigResource.Type.TOPIC"""
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
@@ -39,15 +35,13 @@ class OffsetsTopic:
 
 async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
     """Read partitions and setting in parallel. Raises KgroupError if no broker answers."""
-    entry = DescribeConfigsRequest.DescribeConfigsResource
-    resource = entry(resource_type=_TOPIC, resource_name=OFFSETS_TOPIC, configuration_keys=[_MIN_IN_SYNC])
     metadata, configs = await client.gather(
         [
             client.send_any(metadata_request([OFFSETS_TOPIC])),
-            client.send_any(DescribeConfigsRequest(resources=[resource])),
+            read_configs(client, ConfigType.TOPIC, [OFFSETS_TOPIC], [_MIN_IN_SYNC]),
         ]
     )
-    return OffsetsTopic(_partitions(metadata), _least(configs))
+    return OffsetsTopic(_partitions(metadata), _least(configs[OFFSETS_TOPIC]))
 
 
 async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
@@ -73,15 +67,10 @@ def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...
     )
 
 
-def _least(answer: Any) -> int | KgroupError:
-    (row,) = answer.results
-    if row.error_code == TOPIC_AUTHORIZATION_FAILED:
-        return NotAuthorized(
-            f"no DESCRIBE_CONFIGS on {OFFSETS_TOPIC}", hint=acl_hint("DescribeConfigs", "topic", OFFSETS_TOPIC)
-        )
-    if row.error_code != NONE:
-        return topic_error(row.error_code, OFFSETS_TOPIC)
-    value = next((item.value for item in row.configs if item.name == _MIN_IN_SYNC), None)
+def _least(configs: Configs | KgroupError) -> int | KgroupError:
+    if isinstance(configs, KgroupError):
+        return configs
+    value = configs.get(_MIN_IN_SYNC)
     if value is None or not value.isdecimal():
         return NotFound(f"the broker does not tell {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")
     return int(value)
