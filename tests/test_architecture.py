@@ -175,7 +175,7 @@ def test_only_output_prints(by: str) -> None:
 
 
 EDGES = """
-__main__: cli
+__main__: cli support
 catchup: changes cluster groups kgroup model queries settings support
 changes: cluster groups model queries settings support
 cli: catchup changes cluster groups kgroup model output queries settings support
@@ -335,6 +335,20 @@ def test_nobody_changes_an_error_of_another() -> None:
     ]
 
     assert changed == []
+
+
+def test_handlers_of_signals_have_one_owner() -> None:
+    """``support.signals`` installs them; others may name signals, and send them to processes."""
+    handling = {"signal", "setitimer", "alarm", "sigaction", "pthread_sigmask", "set_wakeup_fd"}
+    installed = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in FILES
+        if path != PACKAGE / "support" / "signals.py" and path.parent != PACKAGE / "cli" / "completion"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in handling and ast.unparse(node.value) == "signal"
+    ]
+
+    assert installed == []
 
 
 def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.quoting import join
 from kgroup.support.redact import redact_words
-from kgroup.support.signals import Terminated, terminate
+from kgroup.support.signals import Terminated, raise_signals
 from kgroup.support.stdout_reader import StdoutClosed
 
 ParseError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -121,14 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: run the command line and exit with a status of README's table."""
     # The 100,000 rows of a large cluster are not garbage; scanning them takes a fifth of the time.
     gc.set_threshold(100_000, 50, 100)
-    handlers = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: terminate,
-        signal.SIGHUP: terminate,
-    }
-    for number, handler in handlers.items():
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a shell's background job
-            signal.signal(number, handler)
+    raise_signals()
     streams.repair_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(int(code))

@@ -33,7 +33,7 @@ from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode
-from kgroup.support.signals import defer_signals
+from kgroup.support.signals import defer_signals, handled, stop_process
 
 _SIZE_UNKNOWN = (80, 24)
 _KEYS_AT_ONCE = 1024
@@ -94,15 +94,10 @@ class _Wakes:
 @contextmanager
 def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
     wakes = _Wakes()
-    before: dict[signal.Signals, Any] = {}
     try:
-        for number in numbers:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # a shell without job control ignores ctrl-Z
-                before[number] = signal.signal(number, wakes.note)
-        yield wakes
+        with handled(numbers, wakes.note):  # a shell without job control ignores ctrl-Z
+            yield wakes
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         wakes.close()
 
 
@@ -191,11 +186,7 @@ class _Terminal:
     def suspended(self) -> None:
         """Do what ctrl-Z does: stop, with the terminal restored for the shell, until ``fg``."""
         self.leave()
-        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        try:
-            signal.raise_signal(signal.SIGTSTP)
-        finally:
-            signal.signal(signal.SIGTSTP, handler)
+        stop_process()
         self.enter()
 
     def continued(self) -> None:

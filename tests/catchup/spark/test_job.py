@@ -276,14 +276,13 @@ with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), t
 def test_a_signal_lets_the_tasks_end_what_they_have_open(number: signal.Signals, tmp_path: Path) -> None:
     one = task(0, tmp_path)
     code = f"""
-import signal, sys
 from kgroup.support import signals
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.support.catchup.spark_tasks import task, waiting
-signal.signal(signal.SIGTERM, signals.terminate)
+signals.raise_signals()
 settings = SparkSettings("local[1]")
 try:
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
