@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgroup.groups.migration.assignor_names import server_assignor
@@ -19,7 +18,8 @@ from kgroup.support.errors import UsageError
 from kgroup.support.input_file import read_bytes, read_text
 
 if TYPE_CHECKING:
-    from kgroup.groups.migration.client_config import Rewritten
+    from kgroup.groups.migration.client_config import ConfigPlan
+    from kgroup.groups.migration.client_config.scopes import ConfigFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,12 @@ def _lines(text: str) -> Iterator[str]:
             yield stripped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """A configuration of the application. ``write`` is the path for the new one, None if it is only shown."""
 
-    name: str
-    text: str
-    encoding: str
+    data: bytes
+    file: ConfigFile
     wanted: MigrationRequest
     write: str | None
 
@@ -67,48 +66,53 @@ class Configuration:
     def given(
         cls, groups: Groups, path: str | None, write: str | None, wanted: MigrationRequest
     ) -> Configuration | None:
-        """The configuration file, None without one. Raises UsageError if it cannot be read or options conflict."""
+        """The configuration file, None without one.
+
+        Raises UsageError for options that conflict, and ConfigError if the file cannot be read.
+        """
         if path is None:
             if write is not None:
-                raise UsageError("--write is where --client-config goes to, and that is not given")
+                raise UsageError("--write requires --client-config")
             return None
         if not names_only(groups) or len(names_of(groups)) != 1:
             raise UsageError("--client-config is one application's: name its group, and only that")
         if write is not None:
             AtomicFile(write, "--write").check()
-        return cls(path, *_decoded(read_bytes(path, "--client-config")), wanted, write)
+        # Imported here: few migrations have a configuration.
+        from kgroup.changes.client_config_file import read_config
 
-    @cached_property
-    def as_it_is(self) -> Rewritten:
-        """The new configuration, independent of a group. Raises ConfigError if it cannot be read or changed."""
-        return self._rewritten(None, None)
+        data = read_bytes(path, "--client-config")
+        file = read_config(data, path)
+        if write is not None and file.kind == "yaml":
+            raise UsageError(
+                f"--write writes properties files only, and {path} is YAML",
+                hint="Without --write the plan lists the changes. Make them by hand.",
+            )
+        return cls(data, file, wanted, write)
 
-    def rewritten(self, evidence: MigrationEvidence) -> Rewritten:
-        """The new configuration, also written to ``write``; with the group's assignor if the file names none."""
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The client's assignors in the file. Raises ConfigError if it is not the configuration of a client."""
+        return self._planned(None, None).strategies
+
+    def planned(self, evidence: MigrationEvidence) -> ConfigPlan:
+        """The changes, with the group's assignor if the file names none; also written to ``write``."""
         group, past, session_ms = evidence.group, evidence.past, (evidence.configs or {}).get(SESSION_CONFIG)
         used = group.assignor or (past.assignor if past else None) or ""
         mapped = server_assignor(used) or (used if group.type == "consumer" else None) or None
-        found = self._rewritten(mapped, int(session_ms) if session_ms and session_ms.isdigit() else None)
-        if found.strategies and self.wanted.target == "consumer" and mapped not in (None, found.assignor):
-            own = ", ".join(found.strategies)
-            found = replace(found, notes=(*found.notes, f"the group itself used {used}; this file names {own}"))
+        plan = self._planned(mapped, int(session_ms) if session_ms and session_ms.isdigit() else None)
+        if plan.strategies and self.wanted.target == "consumer" and mapped not in (None, plan.assignor):
+            own = ", ".join(plan.strategies)
+            plan = replace(plan, notes=(*plan.notes, f"the group itself used {used}; this file names {own}"))
         if self.write is not None:
+            from kgroup.changes.client_config_file import write_changes
+
+            written = write_changes(self.data, self.file, plan.changes)
             with AtomicFile(self.write, "--write") as file:
-                file.write(found.after.encode(self.encoding))
-        return found
+                file.write(written)
+        return plan
 
-    def _rewritten(self, assignor: str | None, session_timeout_ms: int | None) -> Rewritten:
-        # Imported here: few migrations have a configuration.
-        from kgroup.groups.migration.client_config import rewrite
+    def _planned(self, assignor: str | None, session_timeout_ms: int | None) -> ConfigPlan:
+        from kgroup.groups.migration.client_config import plan_config
 
-        return rewrite(
-            self.text, self.wanted.target, name=self.name, assignor=assignor, session_timeout_ms=session_timeout_ms
-        )
-
-
-def _decoded(data: bytes) -> tuple[str, str]:
-    """The text and its encoding; Java's properties files were Latin-1 up to Java 8."""
-    try:
-        return data.decode(), "utf-8"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+        return plan_config(self.file, self.wanted.target, assignor=assignor, session_timeout_ms=session_timeout_ms)

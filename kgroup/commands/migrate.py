@@ -79,13 +79,16 @@ class ApplicationOptions:
             "--client-config",
             metavar="FILE",
             rich_help_panel=APPLICATION,
-            help="Its configuration (Java properties, librdkafka, YAML): show what changes in it.",
+            help="Its configuration (Java properties, librdkafka, YAML): list what has to change in it.",
         ),
     ] = None
     write: Annotated[
         str | None,
         typer.Option(
-            "--write", metavar="FILE", rich_help_panel=APPLICATION, help="Write what it becomes to a new file."
+            "--write",
+            metavar="FILE",
+            rich_help_panel=APPLICATION,
+            help="Write it with these changes to a new file (properties only).",
         ),
     ] = None
 
@@ -182,13 +185,13 @@ def migrate(
         wanted,
         rules,
         clients,
-        configured=configuration.as_it_is.strategies if configuration else (),
+        configured=configuration.strategies if configuration else (),
         only_ready=only is not None,
     )
     with ChangingCluster(run.settings) as cluster:
         migration = prepare_migration(run, cluster, how, groups, intention)
         # Written before anything is changed: a full disk must not hide the result of the migration.
-        config = configuration.rewritten(migration.of_judged[0]) if configuration and migration.judged else None
+        config = configuration.planned(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
         doing = ChangeContext("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)

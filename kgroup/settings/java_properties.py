@@ -25,11 +25,12 @@ class PropertiesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One entry, and its first line, counted from 1."""
+    """One entry, on the lines ``line`` to ``last_line``, counted from 1."""
 
     key: str
     value: str
     line: int
+    last_line: int
 
 
 def decode(data: bytes) -> str:
@@ -45,12 +46,12 @@ def parse_properties(text: str) -> tuple[Property, ...]:
 
     Source: the documentation of ``java.util.Properties.load(Reader)``.
     """
-    return tuple(_entry(content, line) for content, line in _logical_lines(text))
+    return tuple(_entry(*line) for line in _logical_lines(text))
 
 
-def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Lines without comments, continued lines joined, each with the number of its first natural line."""
-    pending, began = "", 0
+def _logical_lines(text: str) -> Iterator[tuple[str, int, int]]:
+    """Lines without comments, continued lines joined, each with the numbers of its first and last natural line."""
+    pending, began, number = "", 0, 0
     for number, natural in enumerate(_NATURAL_LINE.split(text), start=1):
         content = natural.lstrip(_BLANK)
         if not began:
@@ -61,18 +62,18 @@ def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
         if backslashes % 2:
             pending += content[:-1]
             continue
-        yield pending + content, began
+        yield pending + content, began, number
         pending, began = "", 0
     if began:
-        yield pending, began
+        yield pending, began, number
 
 
-def _entry(content: str, line: int) -> Property:
+def _entry(content: str, line: int, last_line: int) -> Property:
     key = _KEY.match(content)
     assert key is not None
     separator = _SEPARATOR.match(content, key.end())
     assert separator is not None
-    return Property(_unescape(key.group(), line), _unescape(content[separator.end() :], line), line)
+    return Property(_unescape(key.group(), line), _unescape(content[separator.end() :], line), line, last_line)
 
 
 def _unescape(text: str, line: int) -> str:

@@ -21,7 +21,7 @@ class Migrated:
     ``rows`` are the planned commits, ``configs`` the planned group configs. ``configured`` and ``converted`` are
     whether these steps were done, None before they were tried and if the result is unknown. ``error`` is what
     prevented or prevents the migration. ``change_id`` is the change's id in the journal. ``config`` is the JSON form of
-    the application's rewritten configuration, None if none was given.
+    the changes to the application's configuration, None if none was given.
     """
 
     evidence: MigrationEvidence

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from kgroup.groups.migration.assignor_names import client_assignors, server_assignor, server_name
-from kgroup.groups.migration.client_config.entries import ConfigEntry
-from kgroup.groups.migration.client_config.masking import shown
 from kgroup.groups.migration.client_config.names import (
     CLASSIC_ONLY,
     HEARTBEAT,
@@ -19,7 +16,8 @@ from kgroup.groups.migration.client_config.names import (
     SESSION,
     STRATEGY,
 )
-from kgroup.groups.migration.client_config.scopes import Scope
+from kgroup.groups.migration.client_config.scopes import ConfigEntry, Scope
+from kgroup.support.redact import HIDDEN
 
 Flavour = Literal["java", "librdkafka"]
 
@@ -32,91 +30,101 @@ _JAVA_CLASSES = {
 }
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|h)?")
 _UNITS = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_REASONS = {
+_SET = {
+    PROTOCOL: "the rebalance protocol of the group",
+    REMOTE_ASSIGNOR: "the broker's assignor",
+    STRATEGY: "the client's assignor that does the same",
+    SESSION: "the session timeout is the client's again",
+}
+_REMOVED = {
     SESSION: "the session timeout is the broker's (group config consumer.session.timeout.ms)",
     HEARTBEAT: "the heartbeat interval is the broker's (group config consumer.heartbeat.interval.ms)",
     STRATEGY: "the broker assigns the partitions (group.remote.assignor)",
-    PROTOCOL_TYPE: "it is refused beside group.protocol=consumer",
+    PROTOCOL_TYPE: "clients refuse it together with group.protocol=consumer",
+    REMOTE_ASSIGNOR: "only the consumer protocol has it",
 }
+# Numbers, names, classes, lists of them, and placeholders. A password that a user wrote after one does not match.
+_WORD = r"(?:\$\{[\w.-]*(?::(?:\d+\w{0,2})?)?\}|[\w.$-])+"
+_PLAIN = re.compile(rf"\s*(?:{_WORD}(?:\s*,\s*{_WORD})*)?\s*")
 _LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """A setting to write; ``replaced`` is the one that it replaces, None if it is new."""
+class ConfigChange:
+    """One setting to write, or to remove if ``new_value`` is None.
+
+    ``old`` is the entry that is replaced or removed, None for a new setting, which goes after the entry ``near``.
+    """
 
     key: str
-    value: str
-    replaced: ConfigEntry | None
+    new_value: str | None
+    reason: str
+    old: ConfigEntry | None
+    near: ConfigEntry
+
+    @property
+    def old_value(self) -> str | None:
+        """The old value to show; None for a new setting."""
+        return None if self.old is None else masked(self.old.value)
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
-    """The settings of one consumer to remove and to write, and the lines that describe this.
+class ScopeChanges:
+    """The changes to one consumer.
 
     ``assignor`` is the server-side assignor, None if there is none. ``strategies`` are those without a counterpart.
+    ``foreign`` is a note about a ``group.protocol`` that no plain consumer has; then nothing is changed.
     """
 
     scope: Scope
-    gone: tuple[ConfigEntry, ...] = ()
-    put: tuple[Put, ...] = ()
-    changes: tuple[str, ...] = ()
+    changes: tuple[ConfigChange, ...] = ()
     assignor: str | None = None
     strategies: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    foreign: str | None = None
+
+    def sets(self, key: str) -> bool:
+        """Whether one of the changes writes this setting."""
+        return any(change.new_value is not None and f".{change.key}".endswith(f".{key}") for change in self.changes)
 
 
-def to_consumer(scope: Scope, given: str | None) -> ConfigChange:
-    """The change to ``group.protocol=consumer``; ``given`` is the server-side assignor if the file names none."""
-    protocol = (scope.value(PROTOCOL) or "").lower()
-    if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
-        return _left(scope, protocol)
+def to_consumer(scope: Scope, given: str | None) -> ScopeChanges:
+    """The changes to ``group.protocol=consumer``; ``given`` is the server-side assignor if the file names none."""
+    if note := _foreign_protocol(scope):
+        return ScopeChanges(scope, foreign=note)
     own = strategies_of(scope)
-    mapped, unknown = _mapped(own)
-    written = scope.value(REMOTE_ASSIGNOR)
-    if not own and protocol != "consumer":
+    mapped = next((server for name in own if (server := server_assignor(name))), None)
+    if not own and _protocol(scope) != "consumer":
         mapped = given
-    put = _Puts(scope)
-    if protocol != "consumer":
-        put(PROTOCOL, "consumer")
+    written = scope.value(REMOTE_ASSIGNOR)
+    changes = _put(scope, PROTOCOL, "consumer") if _protocol(scope) != "consumer" else ()
     if written is None and mapped is not None:
-        put(REMOTE_ASSIGNOR, mapped)
-    going = [setting.entry for setting in scope.settings if setting.key in CLASSIC_ONLY]
-    why = {setting.entry: _REASONS[setting.key] for setting in scope.settings if setting.key in CLASSIC_ONLY}
-    went = [f"line {entry.line}: {_shown(entry)} goes: {why[entry]}" for entry in going]
-    return ConfigChange(
-        scope=scope,
-        gone=(*put.gone, *going),
-        put=tuple(put.put),
-        changes=(*put.changes, *went),
-        assignor=written or mapped or (None if own else DEFAULT_ASSIGNOR),
-        strategies=() if written else tuple(unknown),
+        changes += _put(scope, REMOTE_ASSIGNOR, mapped)
+    return ScopeChanges(
+        scope,
+        (*changes, *_removed(scope, CLASSIC_ONLY)),
+        written or mapped or (None if own else DEFAULT_ASSIGNOR),
+        () if written else tuple(name for name in own if server_assignor(name) is None),
     )
 
 
-def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> ConfigChange:
-    """The change to ``group.protocol=classic``; ``given`` is the server-side assignor if the file names none."""
-    protocol = (scope.value(PROTOCOL) or "").lower()
-    if protocol not in ("", "classic", "consumer") and not protocol.startswith("${"):
-        return _left(scope, protocol)
+def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> ScopeChanges:
+    """The changes to ``group.protocol=classic``; ``given`` is the server-side assignor if the file names none."""
+    if note := _foreign_protocol(scope):
+        return ScopeChanges(scope, foreign=note)
     assignor = server_name(scope.value(REMOTE_ASSIGNOR) or given or DEFAULT_ASSIGNOR)
     strategy = next(iter(client_assignors(assignor)), None)
-    put = _Puts(scope)
-    if protocol not in ("", "classic"):
-        put(PROTOCOL, "classic")
+    changes: tuple[ConfigChange, ...] = ()
+    if _protocol(scope) not in ("", "classic"):
+        changes = _put(scope, PROTOCOL, "classic")
         if strategy is not None and scope.value(STRATEGY) is None:
-            put(STRATEGY, _JAVA_CLASSES[strategy] if flavour == "java" else strategy)
+            changes += _put(scope, STRATEGY, _JAVA_CLASSES[strategy] if flavour == "java" else strategy)
         if session_timeout_ms is not None:
-            put(SESSION, str(session_timeout_ms))
-    going = [setting.entry for setting in scope.settings if setting.key == REMOTE_ASSIGNOR]
-    went = [f"line {entry.line}: {_shown(entry)} goes: only the new protocol has it" for entry in going]
-    return ConfigChange(
-        scope=scope,
-        gone=(*put.gone, *going),
-        put=tuple(put.put),
-        changes=(*put.changes, *went),
-        assignor=assignor if strategy else None,
-        strategies=() if strategy else (shown(assignor),),
+            changes += _put(scope, SESSION, str(session_timeout_ms))
+    return ScopeChanges(
+        scope,
+        (*changes, *_removed(scope, (REMOTE_ASSIGNOR,))),
+        assignor if strategy else None,
+        () if strategy else (masked(assignor),),
     )
 
 
@@ -128,58 +136,42 @@ def milliseconds(text: str) -> int | None:
 
 def strategies_of(scope: Scope) -> tuple[str, ...]:
     """The client's assignors in the file, in order."""
-    return tuple(shown(name.strip()) for name in (scope.value(STRATEGY) or "").split(",") if name.strip())
+    return tuple(masked(name.strip()) for name in (scope.value(STRATEGY) or "").split(",") if name.strip())
 
 
-def _left(scope: Scope, protocol: str) -> ConfigChange:
-    found = scope.last(PROTOCOL)
-    assert found is not None
-    what = f"line {found.entry.line}: {_shown(found.entry)} stays: {shown(protocol)} is no protocol of a plain consumer"
-    return ConfigChange(scope, notes=(what,))
+def masked(value: str) -> str:
+    """The value of a setting to show; everything from the first part that is not a plain value is hidden."""
+    value = value.strip()
+    found = _PLAIN.match(value)
+    end = found.end() if found else 0
+    value = value if end == len(value) else value[:end] + HIDDEN
+    return value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
 
 
-class _Puts:
-    """Collects settings to write; if a key occurs several times, the last is replaced and the others are removed."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.put: list[Put] = []
-        self.gone: list[ConfigEntry] = []
-        self.changes: list[str] = []
-
-    def __call__(self, key: str, value: str) -> None:
-        there = [setting for setting in self.scope.settings if setting.key == key]
-        last = there[-1] if there else None
-        if last is not None and (last.entry.value or "").strip() == value:
-            return
-        kept = next((setting for setting in reversed(there) if setting.home), None)
-        self.gone += [setting.entry for setting in there if setting is not kept]
-        self.put.append(Put(key, value, kept.entry if kept else None))
-        if last is None:
-            name = f"{self.scope.name}{key}"
-            self.changes.append(f"{name}={value} comes: {_COMING[key]}")
-        else:
-            self.changes.append(f"line {last.entry.line}: {_shown(last.entry)} becomes {value}: {_COMING[key]}")
+def _protocol(scope: Scope) -> str:
+    return (scope.value(PROTOCOL) or "").lower()
 
 
-_COMING = {
-    PROTOCOL: "the rebalance protocol of the group",
-    REMOTE_ASSIGNOR: "the broker's assignor",
-    STRATEGY: "the client's assignor that does the same",
-    SESSION: "the session timeout is the client's again",
-}
+def _foreign_protocol(scope: Scope) -> str | None:
+    protocol = _protocol(scope)
+    if protocol in ("", "classic", "consumer") or protocol.startswith("${"):
+        return None
+    entry = scope.all(PROTOCOL)[-1]
+    return f"line {entry.line}: {entry.key} stays: {masked(protocol)} is not a protocol of a plain consumer"
 
 
-def _mapped(strategies: Iterable[str]) -> tuple[str | None, list[str]]:
-    """The server-side counterpart of the first known assignor of a client's list, and those that have none.
+def _put(scope: Scope, key: str, value: str) -> tuple[ConfigChange, ...]:
+    """The change that writes a setting; if the key occurs several times, the last is replaced, the others removed."""
+    old = scope.all(key)
+    if not old:
+        return (ConfigChange(scope.prefix + key, value, _SET[key], None, scope.near),)
+    if old[-1].value.strip() == value:
+        return ()
+    again = (ConfigChange(entry.key, None, f"line {old[-1].line} sets it again", entry, entry) for entry in old[:-1])
+    return (ConfigChange(old[-1].key, value, _SET[key], old[-1], old[-1]), *again)
 
-    Members vote for the first of the list.
-    """
-    known = [(name, server_assignor(name)) for name in strategies]
-    unknown = [name for name, assignor in known if assignor is None]
-    return next((assignor for _, assignor in known if assignor is not None), None), unknown
 
-
-def _shown(entry: ConfigEntry) -> str:
-    value = shown((entry.value or "").strip())
-    return f"{entry.full}={value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + '...'}"
+def _removed(scope: Scope, keys: tuple[str, ...]) -> tuple[ConfigChange, ...]:
+    return tuple(
+        ConfigChange(entry.key, None, _REMOVED[key], entry, entry) for key, entry in scope.settings if key in keys
+    )

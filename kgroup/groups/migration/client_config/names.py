@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 PROTOCOL = "group.protocol"
 REMOTE_ASSIGNOR = "group.remote.assignor"
 STRATEGY = "partition.assignment.strategy"
@@ -13,7 +11,6 @@ PROTOCOL_TYPE = "group.protocol.type"
 GROUP_ID = "group.id"
 INSTANCE_ID = "group.instance.id"
 MAX_POLL = "max.poll.interval.ms"
-RACK = "client.rack"
 
 CLASSIC_ONLY = (SESSION, HEARTBEAT, STRATEGY, PROTOCOL_TYPE)
 """Both clients refuse to start with any of these and ``group.protocol=consumer`` (Java does not have the last).
@@ -45,16 +42,14 @@ JAVA_ONLY = frozenset(_JAVA_ONLY.split())
 _LIBRDKAFKA_ONLY = """
     metadata.broker.list enable.auto.offset.store enable.partition.eof queued.min.messages
     queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.error.backoff.ms
-    fetch.queue.backoff.ms socket.timeout.ms socket.keepalive.enable socket.nagle.disable socket.max.fails
-    statistics.interval.ms log_level log.connection.close sasl.username sasl.password sasl.mechanisms
-    ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem
-    enable.ssl.certificate.verification topic.metadata.refresh.interval.ms broker.address.family
-    broker.address.ttl broker.version.fallback api.version.request coordinator.query.interval.ms
-    group.protocol.type receive.message.max.bytes plugin.library.paths offset.store.method
-    consume.callback.max.messages sasl.oauthbearer.method sasl.oauthbearer.config
+    socket.timeout.ms socket.keepalive.enable socket.nagle.disable statistics.interval.ms log_level
+    sasl.username sasl.password sasl.mechanisms ssl.ca.location ssl.ca.pem ssl.certificate.location
+    ssl.certificate.pem ssl.key.location ssl.key.pem enable.ssl.certificate.verification
+    topic.metadata.refresh.interval.ms broker.address.family broker.version.fallback api.version.request
+    group.protocol.type receive.message.max.bytes sasl.oauthbearer.method sasl.oauthbearer.config
 """
 LIBRDKAFKA_ONLY = frozenset(_LIBRDKAFKA_ONLY.split())
-"""Keys of librdkafka's CONFIGURATION.md (2.15) that Java's ConsumerConfig (4.3) lacks."""
+"""Common keys of librdkafka's CONFIGURATION.md (2.15) that Java's ConsumerConfig (4.3) lacks."""
 
 _CLIENTS = "bootstrap.servers security.protocol sasl.mechanism client.id client.rack request.timeout.ms"
 CLIENTS = CONSUMERS | JAVA_ONLY | LIBRDKAFKA_ONLY | frozenset(_CLIENTS.split())
@@ -76,21 +71,17 @@ EMBEDDED_PREFIXES = frozenset(
 )
 """Prefixes that Kafka Streams and Connect use for the consumers that they create."""
 
-LONGEST_KEY = 300
-"""The longest key, in characters, that kgroup searches for a client's setting; no client has a longer one."""
+_LONGEST_NAME = max(name.count(".") for name in CLIENTS) + 1
 
 
-def known(key: str, names: Iterable[str]) -> tuple[str, str] | None:
-    """Split ``key`` into a prefix and the longest of ``names`` that it ends with; None if there is none.
+def split_key(key: str) -> tuple[str, str]:
+    """A key as its prefix and the client's setting that it ends with; empty texts if it ends with none.
 
     ``app.orders.group.id`` is ``("app.orders.", "group.id")``.
     """
-    if len(key) > LONGEST_KEY:
-        return None
-    at = 0
-    while True:
-        if key[at:] in names:
-            return key[:at], key[at:]
-        at = key.find(".", at) + 1
-        if not at:
-            return None
+    parts = key.split(".")
+    for first in range(max(0, len(parts) - _LONGEST_NAME), len(parts)):
+        name = ".".join(parts[first:])
+        if name in CLIENTS:
+            return key[: len(key) - len(name)], name
+    return "", ""
