@@ -145,7 +145,8 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.support.errors") == {"kgroup.support.cluster_ref"}
     assert of("kgroup.model.blocks") == set()
     assert of("kgroup.support.units") == set()
-    assert of("kgroup.model.groups") == {"kgroup.support.errors"}
+    assert of("kgroup.model.topic_partition") == set()
+    assert of("kgroup.model.groups") == {"kgroup.support.errors", "kgroup.model.topic_partition"}
     assert of("kgroup.model.reporter") == set()
 
 

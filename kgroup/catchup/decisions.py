@@ -32,6 +32,7 @@ from kgroup.catchup.steps import (
     Wait,
     WriteReleased,
 )
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import Refused
 from kgroup.support.units import plural
 
@@ -132,7 +133,7 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
     ranges = {item.place: item for item in plan.ranges}
     todo: list[tuple[GapRange, int]] = []
     for topic, partition, target in state.targets:
-        item = ranges.get((topic, partition))
+        item = ranges.get(TopicPartition(topic, partition))
         if item is None or target == expected.get(item.place):
             continue
         evidence = now.evidence.get(item.place, ReleaseEvidence.UNKNOWN)
@@ -217,7 +218,7 @@ def _given_up(now: Situation) -> Iterator[Abandoned]:
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return
     for row in undelivered(plan, now.ledgered.progress):
-        evidence = now.evidence.get((row.topic, row.partition))
+        evidence = now.evidence.get(TopicPartition(row.topic, row.partition))
         if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON):
             unsure = " (whether it was released is not known)" if evidence is ReleaseEvidence.UNKNOWN else ""
             yield Abandoned(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")

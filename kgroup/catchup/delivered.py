@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, Place
+from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.topic_partition import TopicPartition
 
 
 def delivered_to(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> int:
@@ -43,11 +44,11 @@ def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple
     return tuple(merged(done))
 
 
-def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> dict[Place, int]:
+def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> dict[TopicPartition, int]:
     """The first undelivered offset of each partition; completely delivered partitions are not included."""
-    lowest: dict[Place, int] = {}
+    lowest: dict[TopicPartition, int] = {}
     for owed in undelivered(plan, progress):
-        lowest.setdefault((owed.topic, owed.partition), owed.start)
+        lowest.setdefault(TopicPartition(owed.topic, owed.partition), owed.start)
     return lowest
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from kgroup.catchup.buckets import done
 from kgroup.catchup.delivered import lowest_undelivered
 from kgroup.catchup.gap import Gap, NotMoved, total
-from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, Place, PlanSnapshot
+from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
 from kgroup.catchup.risks import Risk
 from kgroup.catchup.verification import PartitionVerification, Verification, gone_before
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 
@@ -165,10 +166,10 @@ def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
 
     None if everything is delivered or no deadline is known. ``catchup list`` sorts by it, earliest first.
     """
-    owed: dict[Place, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
+    owed: dict[TopicPartition, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
     deadlines = (item.retention_deadline_ms for item in _owing(ledgered.plan, owed))
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
-def _owing(plan: CatchupPlan, owed: dict[Place, int]) -> Iterable[GapRange]:
+def _owing(plan: CatchupPlan, owed: dict[TopicPartition, int]) -> Iterable[GapRange]:
     return (item for item in plan.ranges if item.place in owed)

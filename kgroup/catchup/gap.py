@@ -13,10 +13,11 @@ from typing import Any
 from kgroup.catchup.gap_request import GapSelection as GapSelection
 from kgroup.catchup.gap_request import Missing as Missing
 from kgroup.catchup.gap_request import parse_ranges as parse_ranges
-from kgroup.catchup.model import Abandoned, GapRange, Place
+from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit, Group
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.units import plural
 
@@ -75,8 +76,8 @@ class LastActivity:
     """
 
     stopped_ms: int | None = None
-    commits: Mapping[Place, LastCommit] = field(default_factory=dict)
-    log_end_then: Mapping[Place, int] = field(default_factory=dict)
+    commits: Mapping[TopicPartition, LastCommit] = field(default_factory=dict)
+    log_end_then: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,11 @@ def total(counts: Iterable[int | None]) -> int | None:
 
 
 def plan_gap(
-    group: Group | None, logs: Mapping[Place, PartitionLog], choice: GapSelection, work: LastActivity, now_ms: int
+    group: Group | None,
+    logs: Mapping[TopicPartition, PartitionLog],
+    choice: GapSelection,
+    work: LastActivity,
+    now_ms: int,
 ) -> Gap:
     """The gap of ``group``, or of the named ranges (then ``group`` is ignored and may be None).
 
@@ -179,10 +184,10 @@ def plan_gap(
     rows = _Rows()
     if choice.ranges or group is None:
         for wanted in choice.ranges:
-            rows.named(wanted, logs.get((wanted.topic, wanted.partition)), now_ms)
+            rows.named(wanted, logs.get(TopicPartition(wanted.topic, wanted.partition)), now_ms)
         return rows.gap(None, None, "head")
-    commits = {(p.topic, p.partition): p.commit for p in group.partitions}
-    unread = {(p.topic, p.partition): p.error for p in group.partitions if p.error is not None}
+    commits = {TopicPartition(p.topic, p.partition): p.commit for p in group.partitions}
+    unread = {TopicPartition(p.topic, p.partition): p.error for p in group.partitions if p.error is not None}
     for place in rows.chosen(choice.topics, commits.keys() | logs.keys()):
         log = logs.get(place)
         if log is None or place in unread:
@@ -213,10 +218,12 @@ class _Rows:
             released_at,
         )
 
-    def stays(self, place: Place, code: str, why: str, *, error: bool = False, hint: str | None = None) -> None:
+    def stays(
+        self, place: TopicPartition, code: str, why: str, *, error: bool = False, hint: str | None = None
+    ) -> None:
         self._stay.append(NotMoved(*place, code, why, error, hint))
 
-    def chosen(self, topics: Sequence[TopicChoice], known: Iterable[Place]) -> Iterator[Place]:
+    def chosen(self, topics: Sequence[TopicChoice], known: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
         """The selected partitions, in order; a named one that does not exist becomes a row."""
         there = sorted(known)
         if not topics:
@@ -233,13 +240,15 @@ class _Rows:
                 numbers = {number for _, number in of_topic}
                 for number in choice.partitions:
                     if number in numbers:
-                        yield choice.topic, number
+                        yield TopicPartition(choice.topic, number)
                     else:
-                        self.stays((choice.topic, number), "not-found", "there is no such partition", error=True)
+                        self.stays(
+                            TopicPartition(choice.topic, number), "not-found", "there is no such partition", error=True
+                        )
 
     def partition(
         self,
-        place: Place,
+        place: TopicPartition,
         commit: Commit | None,
         log: PartitionLog,
         choice: GapSelection,
@@ -280,7 +289,7 @@ class _Rows:
         maybe = None if commit is None else _maybe_processed(place, commit, start, end, work)
         self._ranges.append(_row(place, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
 
-    def _without_commit(self, place: Place, log: PartitionLog, missing: Missing | None) -> None:
+    def _without_commit(self, place: TopicPartition, log: PartitionLog, missing: Missing | None) -> None:
         if missing is Missing.LEAVE:
             self.stays(place, "left", "it has no commit, and --missing leave")
             return
@@ -288,7 +297,9 @@ class _Rows:
         hint = "--missing earliest | latest | leave says where it begins"
         self.stays(place, "no-commit", why, error=True, hint=hint)
 
-    def _nothing(self, place: Place, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool) -> None:
+    def _nothing(
+        self, place: TopicPartition, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool
+    ) -> None:
         at = f"its commit {commit.offset}" if commit else f"its log start {log.start}"
         if cut_off:
             self.stays(place, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
@@ -299,7 +310,7 @@ class _Rows:
 
     def named(self, wanted: OffsetRange, log: PartitionLog | None, now_ms: int) -> None:
         """Add a named range: no group is moved, so only offsets that exist can be read."""
-        place = (wanted.topic, wanted.partition)
+        place = TopicPartition(wanted.topic, wanted.partition)
         if log is None:
             self.stays(place, "unread", "its log could not be read", error=True)
         elif wanted.end > log.high_watermark:
@@ -318,7 +329,7 @@ class _Rows:
                 self._ranges.append(_row(place, start, wanted.end, None, log, None, now_ms, cut_off=True))
 
 
-def _until_it_ends(place: Place) -> str:
+def _until_it_ends(place: TopicPartition) -> str:
     return f"wait until it ends, or look for a hanging one: {find_hanging(*place)}"
 
 
@@ -337,7 +348,7 @@ def _passed(log: PartitionLog) -> str:
 
 
 def _row(
-    place: Place,
+    place: TopicPartition,
     start: int,
     end: int,
     before: Commit | None,
@@ -380,7 +391,7 @@ def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
     return min(moments, default=None)
 
 
-def _maybe_processed(place: Place, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
+def _maybe_processed(place: TopicPartition, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
     """The offset below which records may have been processed, after the last commit and before the consumer stopped.
 
     It assumes the rate of the last commits, up to the log end when the consumer stopped; without a rate, that log end.

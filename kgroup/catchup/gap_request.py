@@ -9,9 +9,9 @@ from enum import StrEnum
 from itertools import pairwise
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Place
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 _LARGEST_OFFSET = 2**63 - 1
@@ -54,8 +54,8 @@ class GapSelection:
     topics: tuple[TopicChoice, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     missing: Missing | None = None
-    skip_to: Mapping[Place, int] | None = None
-    until: Mapping[Place, int] | None = None
+    skip_to: Mapping[TopicPartition, int] | None = None
+    until: Mapping[TopicPartition, int] | None = None
 
 
 def check_topic_name(option: str, name: str) -> None:

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 
 LEDGER_TOPIC = "_kgroup_ledger"
 """The default of ``--ledger-topic``."""
-
-Place = tuple[str, int]
-"""(topic, partition)"""
 
 
 class PlanState(StrEnum):
@@ -68,9 +66,9 @@ class GapRange:
     retention_deadline_ms: int | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """(topic, partition)"""
-        return self.topic, self.partition
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange, Place
+from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange
 from kgroup.catchup.release_evidence import move_back_target
 from kgroup.catchup.steps import OffsetMove, Reprocessed, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural
 
 
@@ -75,9 +76,9 @@ def restore_moves(now: Situation) -> Iterator[OffsetMove]:
 def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
     """What the group reads again after a move back: offsets that the replay delivered, and that it processed itself."""
     plan = now.ledgered.plan
-    chunks: dict[Place, list[Chunk]] = {}
+    chunks: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:
-        chunks.setdefault((chunk.topic, chunk.partition), []).append(chunk)
+        chunks.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
     ends = {item.place: item.end for item in plan.ranges}
     return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.place, ()), ends[move.place]))
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.catchup.model import Abandoned, CatchupPlan, GapRange, Place
+from kgroup.catchup.model import Abandoned, CatchupPlan, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 
 
 class ReleaseEvidence(StrEnum):
@@ -47,9 +48,9 @@ class GroupCommit:
     log_offset: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """(topic, partition)"""
-        return self.topic, self.partition
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ class ReleaseHistory:
     compacted: bool = False
     unread: str | None = None
 
-    def by_place(self) -> dict[Place, list[GroupCommit]]:
+    def by_place(self) -> dict[TopicPartition, list[GroupCommit]]:
         """The commits of each partition, in log order."""
-        found: dict[Place, list[GroupCommit]] = {}
+        found: dict[TopicPartition, list[GroupCommit]] = {}
         for commit in self.commits:
             found.setdefault(commit.place, []).append(commit)
         return found
@@ -75,11 +76,11 @@ class ReleaseHistory:
 def find_evidence(
     plan: CatchupPlan,
     history: ReleaseHistory,
-    committed: Mapping[Place, Commit | None],
+    committed: Mapping[TopicPartition, Commit | None],
     *,
     live: bool,
-    assumed: Mapping[Place, bool] | None = None,
-) -> dict[Place, ReleaseEvidence]:
+    assumed: Mapping[TopicPartition, bool] | None = None,
+) -> dict[TopicPartition, ReleaseEvidence]:
     """What happened to the release of each partition of the plan.
 
     ``history`` starts at the position that was noted in ``releasing``. ``committed`` are the current commits; read them
@@ -88,7 +89,7 @@ def find_evidence(
     only for partitions for which the history does not decide.
     """
     by_place = history.by_place()
-    found: dict[Place, ReleaseEvidence] = {}
+    found: dict[TopicPartition, ReleaseEvidence] = {}
     for item in plan.ranges:
         now = committed.get(item.place)
         released = _was_released(plan.id, item, history, by_place.get(item.place, ()), now)
@@ -192,5 +193,5 @@ def move_back_target(plan: CatchupPlan, item: GapRange) -> int:
     return lowest
 
 
-def _given_up(plan: CatchupPlan, place: Place) -> list[Abandoned]:
+def _given_up(plan: CatchupPlan, place: TopicPartition) -> list[Abandoned]:
     return [row for row in plan.given_up if (row.topic, row.partition) == place]

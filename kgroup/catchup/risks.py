@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from kgroup.catchup.gap import Gap, LastActivity, PartitionLog
-from kgroup.catchup.model import GapRange, Place
+from kgroup.catchup.model import GapRange
 from kgroup.model.acl_hint import acl_hint
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, percent, plural
 
@@ -81,7 +82,7 @@ def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
 
 
 def risks(
-    gap: Gap, logs: Mapping[Place, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
+    gap: Gap, logs: Mapping[TopicPartition, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
 ) -> tuple[Risk, ...]:
     """All risks that apply: BLOCKED first, then WARNING, then READ; by partition within each."""
     found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
@@ -141,7 +142,7 @@ def _skew(gap: Gap) -> Iterator[Risk]:
         )
 
 
-def _retention(gap: Gap, logs: Mapping[Place, PartitionLog], pace: ReplayPace, now_ms: int) -> Iterator[Risk]:
+def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: ReplayPace, now_ms: int) -> Iterator[Risk]:
     """Whether retention deletes records before the replay has read them.
 
     The replay reads the first record of a partition when it starts. It reads the last record, which was written just
@@ -194,7 +195,7 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
     )
 
 
-def _rows(gap: Gap, logs: Mapping[Place, PartitionLog]) -> Iterator[Risk]:
+def _rows(gap: Gap, logs: Mapping[TopicPartition, PartitionLog]) -> Iterator[Risk]:
     for row in gap.gone:
         lost = plural(row.end - row.start, "offset")
         message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.catchup.model import Abandoned, Place, PlanSnapshot, PlanState, StateRecord
+from kgroup.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound, Refused
 
 
@@ -25,12 +26,12 @@ class Situation:
 
     ledgered: PlanSnapshot
     epoch: int
-    evidence: Mapping[Place, ReleaseEvidence] = field(default_factory=dict)
-    committed: Mapping[Place, Commit | None] = field(default_factory=dict)
+    evidence: Mapping[TopicPartition, ReleaseEvidence] = field(default_factory=dict)
+    committed: Mapping[TopicPartition, Commit | None] = field(default_factory=dict)
     live: bool = False
     pending: bool = False
     set_back: tuple[OffsetRewind, ...] = ()
-    log_starts: Mapping[Place, int] = field(default_factory=dict)
+    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ class OffsetMove:
     commits: tuple[Commit, ...]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """(topic, partition)"""
-        return self.topic, self.partition
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def offset(self) -> int:

@@ -13,9 +13,10 @@ from typing import Any
 
 from kgroup.catchup.buckets import as_chunk, numbers
 from kgroup.catchup.delivered import delivered_to, undelivered_of
-from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, Place, PlanSnapshot
+from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
 from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.topic_partition import TopicPartition
 
 _NOT_PROVED = "not proved: "
 
@@ -166,7 +167,7 @@ def verify(
     ledgered: PlanSnapshot,
     results: Iterable[ChunkResult] = (),
     *,
-    log_starts: Mapping[Place, int] | None = None,
+    log_starts: Mapping[TopicPartition, int] | None = None,
     twice: Iterable[OffsetRewind] = (),
 ) -> Verification:
     """The verification of a plan by the ledger, in any state of the plan.
@@ -185,9 +186,9 @@ def verify(
         if result.chunk in own:
             found = (f"bucket {result.chunk - own.start} {sentence}" for sentence in found)
         disputes.setdefault(result.chunk, []).extend(found)
-    by_place: dict[Place, list[Chunk]] = {}
+    by_place: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:
-        by_place.setdefault((chunk.topic, chunk.partition), []).append(chunk)
+        by_place.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
     proofs = []
     for item in sorted(plan.ranges, key=lambda one: (one.place, one.start)):
         chunks = [chunk for chunk in by_place.get(item.place, ()) if item.start <= chunk.start < item.end]
@@ -244,7 +245,7 @@ def _of_range(
     )
 
 
-def _merged(place: Place, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
+def _merged(place: TopicPartition, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
     """The same offsets in as few rows as possible; each row has one reason, and no offset is in two rows."""
     by_reason: dict[str, list[OffsetRange]] = {}
     seen_to = 0

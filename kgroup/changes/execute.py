@@ -32,7 +32,8 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import RowError
-from kgroup.model.journal import JournalEntry, JournalRow, Place
+from kgroup.model.journal import JournalEntry, JournalRow
+from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
@@ -165,7 +166,7 @@ def new_entry(
 
 def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
     possible = planned.possible
-    results: dict[Place, KgroupError | None] = {}
+    results: dict[GroupTopicPartition, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
     configured: dict[str, RowError | None] = {}
     count = len(possible.concerned)
@@ -204,7 +205,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
 class _Round:
     """The results of one round of requests: rows, groups changed as a whole, and group configs; None is success."""
 
-    rows: Mapping[Place, KgroupError | None] = field(default_factory=dict)
+    rows: Mapping[GroupTopicPartition, KgroupError | None] = field(default_factory=dict)
     groups: Mapping[str, KgroupError | None] = field(default_factory=dict)
     configured: Mapping[str, KgroupError | None] = field(default_factory=dict)
 
@@ -266,7 +267,9 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
 
 
-def _ended(row: ChangeRow, results: Mapping[Place, KgroupError | None], back: CommittedOffsets | None) -> ChangeRow:
+def _ended(
+    row: ChangeRow, results: Mapping[GroupTopicPartition, KgroupError | None], back: CommittedOffsets | None
+) -> ChangeRow:
     place = (row.group, *row.place)
     if place not in results:
         return replace(row.failing(_NOT_DONE), done=False)

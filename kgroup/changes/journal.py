@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.model.groups import Commit
-from kgroup.model.journal import JournalEntry, JournalRow, Place
+from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings import paths
 from kgroup.support.atomic_file import nearest_existing, sync_directory
 from kgroup.support.clock import utc_now
@@ -52,7 +53,7 @@ class ChangeWriter:
         self._path = path
         self._file = path.open("a", encoding="utf-8")
 
-    def done(self, results: Mapping[Place, KgroupError | None]) -> None:
+    def done(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
         """Record the results of some rows."""
         rows = [[*place, None if error is None else error.code] for place, error in results.items()]
         self._line({"done": rows})
@@ -390,7 +391,7 @@ def _read(path: Path) -> JournalEntry | None:
             configured={name: code for line in others for name, code in _of_groups(line, "configured")},
             ended=datetime.fromisoformat(ended) if ended else None,
             hidden={
-                name: None if places is None else tuple((topic, number) for topic, number in places)
+                name: None if places is None else tuple(TopicPartition(topic, number) for topic, number in places)
                 for name, places in head.get("hidden", {}).items()
             },
         )

@@ -15,7 +15,8 @@ from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
-from kgroup.model.journal import JournalEntry, Place
+from kgroup.model.journal import JournalEntry
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _LISTED = 10
@@ -92,7 +93,9 @@ def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[Journal
     return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
 
 
-def taken_back(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[frozenset[Place], frozenset[Place]]:
+def taken_back(
+    entry: JournalEntry, entries: Sequence[JournalEntry]
+) -> tuple[frozenset[GroupTopicPartition], frozenset[GroupTopicPartition]]:
     """(partitions that an undo has restored, partitions that an undo may have restored)."""
     undos = _undos(entry, entries)
     done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
@@ -100,7 +103,7 @@ def taken_back(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[fr
     return done, maybe - done
 
 
-def _done(entry: JournalEntry) -> set[Place | str]:
+def _done(entry: JournalEntry) -> set[GroupTopicPartition | str]:
     """The rows that it changed; for a migration, the groups."""
     if entry.migrates:
         done = {**entry.configured, **entry.conversions}
@@ -125,7 +128,11 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
     traces = _traces(entry, seen)
     layouts = cluster.layouts({trace.topic for trace in traces})
     faults = {topic: fault_of(topic, entry, layouts) for topic in layouts}
-    wanted = {(trace.topic, trace.partition) for trace in traces if not trace.is_back and not faults[trace.topic]}
+    wanted = {
+        TopicPartition(trace.topic, trace.partition)
+        for trace in traces
+        if not trace.is_back and not faults[trace.topic]
+    }
     positions = cluster.positions(layouts, wanted)
     logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
     rows = undo_rows(traces, logs, faults)
@@ -203,7 +210,7 @@ class _Seen:
     """The current groups of a change; ``unread`` are groups that could not be read at all."""
 
     chosen: SelectedGroups
-    now: Mapping[Place, Commit]
+    now: Mapping[GroupTopicPartition, Commit]
     unread: Mapping[str, RowError]
 
 
@@ -235,7 +242,7 @@ def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:
     ]
 
 
-def may_be_done(entry: JournalEntry, place: Place) -> bool:
+def may_be_done(entry: JournalEntry, place: GroupTopicPartition) -> bool:
     """Whether a row was done, or may have been.
 
     A row that was refused, or not reached before kgroup was interrupted, was not done.

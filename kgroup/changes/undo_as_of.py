@@ -12,6 +12,7 @@ from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.selected_groups import readable
 from kgroup.groups.selection import Selection
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.from_log import choose_logged, warn_open_transactions
 from kgroup.queries.log_bounds import LogBounds
@@ -47,7 +48,7 @@ def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int
     state = logged.states[group]
     warn_open_transactions(run, [state], at_ms)
     now = {place: commit for found in chosen.groups for place, commit in committed(found).items()}
-    unread = {(topic, number): error for (_, topic, number), error in chosen.unread.items()}
+    unread = {TopicPartition(topic, number): error for (_, topic, number), error in chosen.unread.items()}
     places = partitions_of(state, now, unread)
     layouts = cluster.layouts({topic for topic, _ in places})
     topics = {name: found if isinstance(found, KgroupError) else found.id for name, found in layouts.items()}

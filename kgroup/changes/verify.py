@@ -11,7 +11,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
 from kgroup.model.groups import Commit, RowError
-from kgroup.model.journal import Place
+from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -26,14 +26,14 @@ _NAMED = 5
 class CommittedOffsets:
     """The current commits, and the errors for those that could not be read, by group or by group and partition."""
 
-    commits: Mapping[Place, Commit]
-    errors: Mapping[str | Place, KgroupError]
+    commits: Mapping[GroupTopicPartition, Commit]
+    errors: Mapping[str | GroupTopicPartition, KgroupError]
 
     @classmethod
     def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> CommittedOffsets:
         """Read these groups; one that does not exist has no commits."""
-        commits: dict[Place, Commit] = {}
-        errors: dict[str | Place, KgroupError] = {}
+        commits: dict[GroupTopicPartition, Commit] = {}
+        errors: dict[str | GroupTopicPartition, KgroupError] = {}
         for group, found in (cluster.committed(names) if names else {}).items():
             if isinstance(found, KgroupError):
                 if not isinstance(found, NotFound):
@@ -133,7 +133,7 @@ def commits_changed_since_plan(cluster: ChangingCluster, parts: Sequence[CommitP
 
 def find_unverified_conversions(
     plan: ChangePlan,
-    results: Mapping[Place, KgroupError | None],
+    results: Mapping[GroupTopicPartition, KgroupError | None],
     whole: Mapping[str, RowError | None],
     back: CommittedOffsets | None,
 ) -> dict[str, KgroupError]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.cluster.coordinator.groups import Committed, GroupDescription
-from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
 
@@ -33,7 +34,7 @@ class GroupParts:
     def owners(self) -> dict[TopicPartition, Member]:
         """Each assigned partition's member; a static member that left temporarily still counts."""
         return {
-            (item.topic, number): member
+            TopicPartition(item.topic, number): member
             for member in self.described.members or ()
             for item in member.assignment or ()
             for number in item.partitions
@@ -60,7 +61,7 @@ class GroupParts:
             for topic in self.topics:
                 layout = layouts.get(topic)
                 if isinstance(layout, TopicLayout):
-                    chosen.update((topic, number) for number in layout.leaders)
+                    chosen.update(TopicPartition(topic, number) for number in layout.leaders)
         return sorted(chosen)
 
 
@@ -136,7 +137,7 @@ def failures(
             yield RowError.of(error, group=parts.name, topic=topic)
     for partition in group.partitions:
         if partition.error:
-            place = (partition.topic, partition.partition)
+            place = TopicPartition(partition.topic, partition.partition)
             commit, log = parts.commits.get(place), ranges.get(place)
             failed = commit if isinstance(commit, KgroupError) else log
             if isinstance(failed, KgroupError) and (failed is commit or partition.topic not in broken):

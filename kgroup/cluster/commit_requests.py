@@ -8,8 +8,8 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from kgroup.cluster.topics import TopicPartition
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, Commit | None]
 """Commits by partition; None means no committed offset."""
@@ -80,4 +80,4 @@ def commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[Top
     """The error code of each partition in a response."""
     for topic in answer.topics:
         for row in topic.partitions:
-            yield (topic.name, row.partition_index), row.error_code
+            yield TopicPartition(topic.name, row.partition_index), row.error_code

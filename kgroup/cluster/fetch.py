@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
-from kgroup.cluster.topics import TopicPartition
+from kgroup.model.topic_partition import TopicPartition
 
 _WAIT_MS = 100
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1

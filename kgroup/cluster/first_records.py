@@ -14,8 +14,9 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, first_at
 from kgroup.cluster.primitives import MalformedRecord
-from kgroup.cluster.topics import TopicLayout, TopicPartition, topic_layouts
+from kgroup.cluster.topics import TopicLayout, topic_layouts
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
 _LITTLE_BYTES = 16 * 1024

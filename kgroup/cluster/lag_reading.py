@@ -17,8 +17,9 @@ from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.offsets_topic.scan import ByteBudget
-from kgroup.cluster.topics import LogView, TopicLayout, TopicPartition, log_views, topic_layouts
+from kgroup.cluster.topics import LogView, TopicLayout, log_views, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 from kgroup.support.units import plural
 
@@ -124,13 +125,13 @@ async def _of_topics(
     wants: LagQuery,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
-    places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
+    places = {TopicPartition(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
     views = await log_views(client, layouts, places, wants.moments_ms)
     spans: list[Span] = []
     lagging: dict[TopicPartition, None] = {}
     for group in groups:
         for p in group.partitions:
-            place = (p.topic, p.partition)
+            place = TopicPartition(p.topic, p.partition)
             span = unread_span(p, views.get(place), read_committed=wants.read_committed)
             if span is not None:
                 spans.append((place, span))

@@ -15,8 +15,9 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsR
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.cluster.topics import TopicLayout
 from kgroup.model.migration_facts import OpenTransaction
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 Found = dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
@@ -56,18 +57,18 @@ async def _of_partitions(
     for topic, number in places:
         layout = layouts.get(topic)
         if isinstance(layout, KgroupError):
-            found[topic, number] = layout
+            found[TopicPartition(topic, number)] = layout
         elif layout is None or number not in layout.leaders:
-            found[topic, number] = topic_error(UNKNOWN_TOPIC_OR_PARTITION, topic)
+            found[TopicPartition(topic, number)] = topic_error(UNKNOWN_TOPIC_OR_PARTITION, topic)
         elif (leader := layout.leaders[number]) is None:
-            found[topic, number] = topic_error(_NO_LEADER, topic)
+            found[TopicPartition(topic, number)] = topic_error(_NO_LEADER, topic)
         else:
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
     answers = await client.send_all([(leader, _request(topics)) for leader, topics in by_leader.items()])
     for (leader, topics), answer in zip(by_leader.items(), answers, strict=True):
         if isinstance(answer, BaseException):
             failure = client.failure(answer, leader)
-            found |= {(topic, number): failure for topic, numbers in topics.items() for number in numbers}
+            found |= {TopicPartition(topic, number): failure for topic, numbers in topics.items() for number in numbers}
         else:
             found |= dict(_rows(answer))
     return found
@@ -81,7 +82,7 @@ def _request(topics: Mapping[str, list[int]]) -> Any:
 def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]]:
     for topic in answer.topics:
         for row in topic.partitions:
-            place = (topic.name, row.partition_index)
+            place = TopicPartition(topic.name, row.partition_index)
             if row.error_code != NONE:
                 yield place, topic_error(row.error_code, topic.name, operation="Read")
                 continue
@@ -123,7 +124,9 @@ async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) 
     for answer in described:
         for row in () if isinstance(answer, BaseException) else answer.transaction_states:
             if row.error_code == NONE:
-                places = frozenset((topic.topic, number) for topic in row.topics for number in topic.partitions)
+                places = frozenset(
+                    TopicPartition(topic.topic, number) for topic in row.topics for number in topic.partitions
+                )
                 began = row.transaction_start_time_ms
                 told[row.producer_id] = _Told(row.transactional_id, began if began >= 0 else None, places)
     return told, heard

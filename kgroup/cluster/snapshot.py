@@ -21,7 +21,6 @@ from kgroup.cluster.topics import (
     ListedTopic,
     LogView,
     TopicLayout,
-    TopicPartition,
     list_topics,
     log_positions,
     log_ranges,
@@ -30,6 +29,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import hidden_notes
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 

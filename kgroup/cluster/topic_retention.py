@@ -16,7 +16,8 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.configs import ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.cluster.topics import TopicLayout
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
@@ -75,4 +76,4 @@ def _told(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
         for topic in directory.topics if directory.error_code == NONE else ():
             for row in topic.partitions:
                 if not row.is_future_key:  # a copy that the broker is moving to another directory
-                    yield (topic.name, row.partition_index), row.partition_size
+                    yield TopicPartition(topic.name, row.partition_index), row.partition_size

@@ -19,8 +19,9 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.topics import TopicPartition, topic_layouts
+from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 _DESCRIBE_ACLS = 29

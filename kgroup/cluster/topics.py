@@ -18,9 +18,9 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.primitives import raw_topic_id, topic_id
 from kgroup.model.groups import LogRange, Position, Positions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
-TopicPartition = tuple[str, int]
 Cause = Callable[[], KgroupError]
 """Returns why a partition failed. Called only when the error is reported, because it may open a connection."""
 
@@ -251,7 +251,7 @@ async def _ask_leaders(
             continue
         for topic in answer.topics:
             for row in topic.partitions:
-                partition = (topic.name, row.partition_index)
+                partition = TopicPartition(topic.name, row.partition_index)
                 if row.error_code in NO_LEADER:
                     failed[partition] = partial(topic_error, row.error_code, topic.name)
                 elif row.error_code != NONE:
@@ -269,7 +269,7 @@ async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicL
     by_leader: dict[int, list[TopicPartition]] = {}
     for number, leader in layout.leaders.items():
         if leader is not None:
-            by_leader.setdefault(leader, []).append((topic, number))
+            by_leader.setdefault(leader, []).append(TopicPartition(topic, number))
     requests = [
         (leader, _list_offsets(places, _MAX_TIMESTAMP, _READ_UNCOMMITTED)) for leader, places in by_leader.items()
     ]

@@ -22,8 +22,8 @@ from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
-from kgroup.cluster.topics import TopicPartition
 from kgroup.model.groups import Commit, MemberToRemove
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 if TYPE_CHECKING:

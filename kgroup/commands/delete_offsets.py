@@ -22,6 +22,7 @@ from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.outcome import Outcome
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.change import Wording
 from kgroup.output.pages.change_outcome import outcome
 from kgroup.settings.invocation import Invocation
@@ -98,7 +99,7 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     members = () if group.is_empty else group.members or ()
     places = set(within(topics, commits))
     if group.name in named and places:
-        places |= {(choice.topic, number) for choice in topics for number in choice.partitions or ()}
+        places |= {TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()}
     for place in sorted(places):
         row = ChangeRow(group.name, *place, commits.get(place), None)
         readers = [member for member in members if place[0] in (member.subscription or ())]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kgroup.model.groups import Activity, LoggedCommit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import Refused
 from kgroup.support.instants import short_time
@@ -62,9 +63,9 @@ def active_committer(
 
 def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:
     """The commits on partitions that are committed regularly."""
-    by_partition: dict[tuple[str, int], list[LoggedCommit]] = {}
+    by_partition: dict[TopicPartition, list[LoggedCommit]] = {}
     for commit in commits:
-        by_partition.setdefault((commit.topic, commit.partition), []).append(commit)
+        by_partition.setdefault(TopicPartition(commit.topic, commit.partition), []).append(commit)
     lively = {place for place, made in by_partition.items() if _goes_on(made, now_ms)}
     return [commit for commit in commits if (commit.topic, commit.partition) in lively]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.groups.undo_plan import outside_note
-from kgroup.model.group_log import TopicPartition
 from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 
 COMMIT_UNKNOWN = "commit-unknown"

@@ -9,8 +9,8 @@ from typing import Any
 
 from kgroup.model.groups import Commit, Group, LogRange, RowError
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 
-TopicPartition = tuple[str, int]
 _NAMED = 3
 
 
@@ -40,7 +40,7 @@ class ChangeRow:
     def place(self) -> TopicPartition:
         """(topic, partition); the row must have a partition."""
         assert self.partition is not None
-        return self.topic, self.partition
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def name(self) -> str:
@@ -203,7 +203,9 @@ class ChangePlan:
 def committed(group: Group) -> dict[TopicPartition, Commit]:
     """The commits of a group, by (topic, partition)."""
     return {
-        (partition.topic, partition.partition): partition.commit for partition in group.partitions if partition.commit
+        TopicPartition(partition.topic, partition.partition): partition.commit
+        for partition in group.partitions
+        if partition.commit
     }
 
 
@@ -221,7 +223,7 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
     return behind if 0 < 2 * len(behind) <= known else set()
 
 
-def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[tuple[str, str, int]]) -> tuple[str, ...]:
+def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[GroupTopicPartition]) -> tuple[str, ...]:
     """Warnings that a shift skips good records in partitions that are not ``stuck``: the user may mean one record."""
     moved = [row for row in rows if not row.error and row.changes]
     hit = [row for row in moved if (row.group, *row.place) in stuck]

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from kgroup.groups.csv_text import CsvRow, Fault, place, read_rows
 from kgroup.model.groups import Commit, partitions_document
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 KIND = "kgroup.export/v1"
@@ -68,7 +69,7 @@ class GroupOffsets:
     state: str | None
     offsets: tuple[tuple[str, int, Commit | None], ...]
     as_of: str | None = None
-    hidden_commits: tuple[tuple[str, int], ...] | None = ()
+    hidden_commits: tuple[TopicPartition, ...] | None = ()
 
     def document(self) -> dict[str, Any]:
         """Its JSON form, which ``parse_offsets`` reads."""

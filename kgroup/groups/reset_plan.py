@@ -8,17 +8,10 @@ from difflib import get_close_matches
 
 from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusual_shift
 from kgroup.groups.offset_files import FileRow
-from kgroup.groups.reset_targets import (
-    RequestedOffset,
-    ResetScenario,
-    ResetTarget,
-    ShiftBy,
-    TopicChoice,
-    TopicPartition,
-    ToRequested,
-)
+from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ResetTarget, ShiftBy, TopicChoice, ToRequested
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.groups import Commit, Group, LogRange, Positions, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
 from kgroup.support.units import human_count
 
@@ -41,7 +34,7 @@ def partitions_of(
         numbers = choice.partitions
         if numbers is None:
             numbers = () if known is None or isinstance(known, KgroupError) else tuple(known)
-        found.update((choice.topic, number) for number in numbers)
+        found.update(TopicPartition(choice.topic, number) for number in numbers)
     return sorted(found)
 
 
@@ -51,7 +44,7 @@ def within(topics: Sequence[TopicChoice] | None, places: Iterable[TopicPartition
         return sorted(places)
     by_topic = {choice.topic: choice.partitions for choice in topics}
     return sorted(
-        (topic, number)
+        TopicPartition(topic, number)
         for topic, number in places
         if topic in by_topic and ((chosen := by_topic[topic]) is None or number in chosen)
     )
@@ -173,7 +166,7 @@ def scenarios_of_file(
             )
         if row.offset is None and row.line:  # csv: a partition without a commit; it does not mean "delete the commit"
             continue
-        by_group.setdefault(name, {})[row.topic, row.partition] = RequestedOffset(
+        by_group.setdefault(name, {})[TopicPartition(row.topic, row.partition)] = RequestedOffset(
             row.offset, row.leader_epoch, row.metadata
         )
     scenarios: dict[str, ResetScenario] = {name: ToRequested(by_group[name]) for name in names if name in by_group}

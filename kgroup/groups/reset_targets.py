@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from kgroup.model.groups import Commit, Position, Positions, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, UsageError
-
-TopicPartition = tuple[str, int]
 
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
@@ -195,7 +194,7 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToRequested:
             found = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
             if not found:
                 raise UsageError(f"--to-offset {item!r}: not TOPIC:PARTITION=OFFSET", hint="--to-offset orders:0=17")
-            place = (found[1], _partition(found[2], f"--to-offset {item}"))
+            place = TopicPartition(found[1], _partition(found[2], f"--to-offset {item}"))
             if place in offsets:
                 raise UsageError(f"--to-offset names {place[0]}:{place[1]} twice")
             offsets[place] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from kgroup.model.groups import Group, RowError
+from kgroup.model.topic_partition import GroupTopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class SelectedGroups:
     created: frozenset[str] = frozenset()
 
     @property
-    def unread(self) -> dict[tuple[str, str, int], RowError]:
+    def unread(self) -> dict[GroupTopicPartition, RowError]:
         """The errors of commits that could not be read, by (group, topic, partition)."""
         return {
             (error.group, error.topic, error.partition): error

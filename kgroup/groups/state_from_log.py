@@ -28,11 +28,11 @@ from kgroup.model.group_log import (
     ScannedRange,
     TargetEpochWritten,
     TargetWritten,
-    TopicPartition,
     TransactionEnd,
     Unreadable,
 )
 from kgroup.model.groups import Assignment, Commit, Member, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class _Kept:
         """Add the next newer record."""
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.ending in _COUNTED:
-                self._later.setdefault((event.topic, event.partition), event)
+                self._later.setdefault(TopicPartition(event.topic, event.partition), event)
             elif isinstance(event, GenerationWritten | EpochWritten | GroupDeleted | ForeignGroupWritten):
                 # A group that was converted since has the end of its old type before the record of its new type.
                 if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
@@ -175,7 +175,7 @@ class _Kept:
         self._seen(event.at_ms)
 
     def _take_commit(self, event: CommitWritten) -> None:
-        place = (event.topic, event.partition)
+        place = TopicPartition(event.topic, event.partition)
         if event.ending not in _COUNTED:
             if event.ending is TransactionEnd.OPEN:
                 self.open.add(place)

@@ -10,9 +10,9 @@ from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.model.journal import JournalEntry
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, Refused
 
-Place = tuple[str, str, int]
 _NAMED = 3
 
 
@@ -34,7 +34,7 @@ class UndoRow:
     unread: RowError | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GroupTopicPartition:
         """(group, topic, partition)."""
         return self.group, self.topic, self.partition
 
@@ -128,7 +128,7 @@ def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
 
 def undo_rows(
     traces: Sequence[UndoRow],
-    logs: Mapping[tuple[str, int], LogRange],
+    logs: Mapping[TopicPartition, LogRange],
     topics: Mapping[str, KgroupError | None],
 ) -> list[ChangeRow]:
     """A row for each partition whose commit is not as before. ``topics`` has the error of a topic, None without one."""
@@ -136,7 +136,7 @@ def undo_rows(
     for trace in traces:
         if trace.is_back:
             continue
-        log = logs.get((trace.topic, trace.partition))
+        log = logs.get(TopicPartition(trace.topic, trace.partition))
         row = ChangeRow(trace.group, trace.topic, trace.partition, trace.now, trace.before, log, note=_note(trace, log))
         fault = topics.get(trace.topic)
         error = trace.unread or (RowError.of(fault) if fault else None)
@@ -187,7 +187,9 @@ def _offset(commit: Commit | None) -> str:
     return "none" if commit is None else str(commit.offset)
 
 
-def groups_to_delete(created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[Place, Commit]) -> frozenset[str]:
+def groups_to_delete(
+    created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[GroupTopicPartition, Commit]
+) -> frozenset[str]:
     """The groups that the change created and that undo would leave without any commit: undo deletes them."""
     left = {place[0] for place in now.keys() - {(row.group, *row.place) for row in rows if row.new is None}}
     return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))

@@ -16,12 +16,11 @@ from typing import Protocol
 from kgroup.groups.member_names import labels
 from kgroup.model.groups import Group, Member, Partition
 from kgroup.model.hidden_commits import hidden_words
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import UsageError
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
-
-TopicPartition = tuple[str, int]
 
 FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
 NAMED = 3
@@ -318,7 +317,7 @@ def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
         log, commit = partition.log, partition.commit
         if log is not None and _lag(partition):
             first = log.start if commit is None else max(log.start, commit.offset)
-            found[partition.topic, partition.partition] = (first, log.end)
+            found[TopicPartition(partition.topic, partition.partition)] = (first, log.end)
     return found
 
 

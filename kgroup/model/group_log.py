@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-TopicPartition: TypeAlias = tuple[str, int]
+from kgroup.model.topic_partition import TopicPartition
+
 Partitions: TypeAlias = frozenset[TopicPartition]
 
 LEFT_TEMPORARILY = -2

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 
 
@@ -281,7 +282,7 @@ class Group:
     assignment_epoch: int | None
     members: tuple[Member, ...] | None
     partitions: tuple[Partition, ...]
-    hidden_commits: tuple[tuple[str, int], ...] | None = ()
+    hidden_commits: tuple[TopicPartition, ...] | None = ()
 
     @property
     def is_simple(self) -> bool:
@@ -338,7 +339,7 @@ class Group:
         }
 
 
-def partitions_document(places: Sequence[tuple[str, int]] | None) -> list[dict[str, Any]] | None:
+def partitions_document(places: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
     """The JSON form of a list of (topic, partition); None stays None."""
     return None if places is None else [{"topic": topic, "partition": number} for topic, number in places]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kgroup.model.acl_hint import acl_hint
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural
 
-Hidden = Sequence[tuple[str, int]] | None
+Hidden = Sequence[TopicPartition] | None
 """(topic, partition) of hidden commits; None: it is not known whether there are some."""
 
 MAY_BE_MISSING = "commits on topics that you may not describe may be missing"

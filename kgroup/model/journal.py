@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
-
-Place = tuple[str, str, int]
-"""Group, topic, partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class JournalRow:
     after: Commit | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GroupTopicPartition:
         """Group, topic and partition of the row."""
         return self.group, self.topic, self.partition
 
@@ -60,13 +58,13 @@ class JournalEntry:
     deleted: frozenset[str] = frozenset()
     undoable: bool = True
     undoes: str | None = None
-    results: Mapping[Place, str | None] = field(default_factory=dict)
+    results: Mapping[GroupTopicPartition, str | None] = field(default_factory=dict)
     converted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
     conversions: Mapping[str, str | None] = field(default_factory=dict)
     configured: Mapping[str, str | None] = field(default_factory=dict)
     ended: datetime | None = None
-    hidden: Mapping[str, tuple[tuple[str, int], ...] | None] = field(default_factory=dict)
+    hidden: Mapping[str, tuple[TopicPartition, ...] | None] = field(default_factory=dict)
 
     @property
     def migrates(self) -> bool:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.model.groups import Member
-
-TopicPartition = tuple[str, int]
+from kgroup.model.topic_partition import TopicPartition
 
 OWN_MEMBER_PREFIX = "kgroup-migrate-"
 """Prefix of the ids of the members with which a conversion joins groups; consumers have random ids."""

@@ -22,7 +22,6 @@ from kgroup.groups.doctor.snapshot import (
     OffsetsPartition,
     Production,
     TopicDetails,
-    TopicPartition,
 )
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
@@ -30,6 +29,7 @@ from kgroup.groups.migration.verdict import readiness
 from kgroup.groups.selected_groups import readable
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import read_evidence, topics_of
 from kgroup.settings.invocation import Invocation
@@ -103,7 +103,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
         of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
         run.reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
     # Partitions with an error are skipped: reading them would wait for a leader once more.
-    places = {(p.topic, p.partition) for group in groups for p in group.partitions if p.error is None}
+    places = {TopicPartition(p.topic, p.partition) for group in groups for p in group.partitions if p.error is None}
     logs = _looked_at(cluster, layouts, places, now_ms)
     names = _topic_names(cluster)
     rules = load_rules()
@@ -132,7 +132,7 @@ def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> 
 def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
     """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
     wanted = {
-        (one.group.name, (stall.partition.topic, stall.partition.partition)): LogRange(
+        (one.group.name, TopicPartition(stall.partition.topic, stall.partition.partition)): LogRange(
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
         )
         for one in made
@@ -191,7 +191,7 @@ def _snapshot(
     if told and log and log.reach.stopped:
         unread |= dict.fromkeys(("settings", "emptied_at_ms"), log.reach.stopped)
     unread |= {} if item is None else item.unread
-    places = [(p.topic, p.partition) for p in group.partitions]
+    places = [TopicPartition(p.topic, p.partition) for p in group.partitions]
     opened, refused = _transactions(logs, places)
     if refused:
         unread["transactions"] = refused
@@ -224,7 +224,7 @@ def _snapshot(
 def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict[str, str]:
     """Why the logs of some partitions are unknown, by the first failure; a deleted topic is not a failure."""
     whys = [f"{error.topic} {error.message}" for error in errors if error.group == group.name and error.topic]
-    failed = ((p, views.get((p.topic, p.partition))) for p in group.partitions)
+    failed = ((p, views.get(TopicPartition(p.topic, p.partition))) for p in group.partitions)
     whys += [
         f"{partition.topic}:{partition.partition} {view.message}"
         for partition, view in failed
@@ -250,7 +250,7 @@ def _commits(
         return None
     found = dict(told.commits) if told else {}
     for partition in group.partitions if past else ():
-        place = (partition.topic, partition.partition)
+        place = TopicPartition(partition.topic, partition.partition)
         at_ms = past.commits_ms.get(place) if past else None
         if past and at_ms is not None and partition.commit is not None and place not in found:
             found[place] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(place))
@@ -267,7 +267,7 @@ def _transactions(
     """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
     found: list[OpenTransaction] = []
     for topic, number in places:
-        row = logs.opened.get((topic, number), ())
+        row = logs.opened.get(TopicPartition(topic, number), ())
         if isinstance(row, KgroupError):
             return None, f"open transactions of {topic}:{number}: {row.message}"
         found += row
@@ -292,7 +292,9 @@ def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
 def _with_logs(group: Group, views: Views) -> Group:
     if all(p.log is not None or p.error for p in group.partitions):
         return group
-    return replace(group, partitions=tuple(_with_log(p, views.get((p.topic, p.partition))) for p in group.partitions))
+    return replace(
+        group, partitions=tuple(_with_log(p, views.get(TopicPartition(p.topic, p.partition))) for p in group.partitions)
+    )
 
 
 def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Partition:
@@ -335,7 +337,7 @@ def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -
         partitions = tuple(OffsetsPartition(p.partition, p.leader, p.replicas, p.in_sync) for p in topic.partitions)
     if isinstance(topic.min_in_sync, KgroupError):
         unread["min_in_sync"] = topic.min_in_sync.message
-    places = [(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
+    places = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
     logs = _looked_at(cluster, layouts, places, now_ms)
     opened, refused = _transactions(logs, places)
     if partitions is None:

@@ -17,6 +17,7 @@ from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_bounds import FromLog, LogBounds
 from kgroup.queries.scan_progress import scan_progress
 from kgroup.queries.snapshots import exclude_foreign
@@ -239,7 +240,7 @@ def with_errors(group: Group, state: LoggedState) -> Group:
         group,
         partitions=tuple(
             replace(row, error=COMMIT_UNKNOWN)
-            if state.partitions.get((row.topic, row.partition), _NONE).unknown
+            if state.partitions.get(TopicPartition(row.topic, row.partition), _NONE).unknown
             else row
             for row in group.partitions
         ),

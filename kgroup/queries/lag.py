@@ -21,11 +21,11 @@ from kgroup.groups.lag.evidence import (
     Retention,
     Sibling,
     Source,
-    TopicPartition,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.group_log import GenerationWritten, GroupDeleted
 from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuer
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=ask.isolation,
-        partitions={(p.topic, p.partition): _of_partition(p, facts, firsts, told, wants) for p in group.partitions},
+        partitions={
+            TopicPartition(p.topic, p.partition): _of_partition(p, facts, firsts, told, wants) for p in group.partitions
+        },
         state_since_ms=None if told is None else told.state_since_ms,
         siblings=_siblings(group, facts, wants),
         members={} if told is None else told.members,
@@ -164,7 +166,7 @@ def _of_topic(place: TopicPartition, error: KgroupError) -> str:
 
 def _firsts(group: Group, facts: LagFacts, wants: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
     for p in group.partitions:
-        place = (p.topic, p.partition)
+        place = TopicPartition(p.topic, p.partition)
         span = unread_span(p, facts.views.get(place), read_committed=wants.read_committed)
         if span is not None and (place, span) in facts.firsts:
             yield place, facts.firsts[place, span]
@@ -173,7 +175,7 @@ def _firsts(group: Group, facts: LagFacts, wants: LagQuery) -> Iterator[tuple[To
 def _of_partition(
     p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagQuery
 ) -> PartitionEvidence:
-    place = (p.topic, p.partition)
+    place = TopicPartition(p.topic, p.partition)
     view, layout = facts.views.get(place), facts.layouts.get(p.topic)
     seen = view if isinstance(view, LogView) else None
     return PartitionEvidence(
@@ -247,7 +249,7 @@ def _siblings(group: Group, facts: LagFacts, wants: LagQuery) -> tuple[Sibling, 
     for name, committed in others.committed.items():
         for (topic, number), commit in committed.items():
             if topic in topics and name != group.name:
-                lags.setdefault((name, topic), []).append(_lag(commit, facts.views.get((topic, number))))
+                lags.setdefault((name, topic), []).append(_lag(commit, facts.views.get(TopicPartition(topic, number))))
     quiet_ms = wants.quiet_since_ms - 1
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     return tuple(

@@ -10,7 +10,8 @@ from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidenc
 from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.stale_members import without_stale_members
 from kgroup.model.groups import Group, ListedGroup
-from kgroup.model.migration_facts import Access, BrokerFacts, TopicPartition
+from kgroup.model.migration_facts import Access, BrokerFacts
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
@@ -50,7 +51,7 @@ def read_evidence(
     pending: dict[str, list[TopicPartition]] = {}
     for (name, topic, number), error in found.unread.items():
         if error.code == _PENDING:
-            pending.setdefault(name, []).append((topic, number))
+            pending.setdefault(name, []).append(TopicPartition(topic, number))
     evidence = []
     for group in found.groups:
         name = group.name

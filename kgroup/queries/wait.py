@@ -25,7 +25,6 @@ from kgroup.groups.wait_conditions import (
     Observation,
     ObservedMembers,
     SessionBound,
-    TopicPartition,
     evict_text,
     line_of,
     lines_of_members,
@@ -37,6 +36,7 @@ from kgroup.groups.wait_conditions import (
 from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_document
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.event_log import EventLog
 from kgroup.support.clock import utc_ms

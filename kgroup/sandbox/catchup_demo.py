@@ -26,6 +26,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages import catchup, describe
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.sandbox.demo import END, Crashed, DemoApplication
@@ -154,7 +155,7 @@ def _read(
     engine: CatchupEngine, config: dict[str, object], topic: str, timeout_s: float
 ) -> tuple[list[bytes | None], int]:
     """The values in the topic's only partition, and how many records are marked as possible duplicates."""
-    (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [(topic, 0)]).values()
+    (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).values()
     if isinstance(log, KgroupError):
         raise log
     records = list(read_ranges(config, [OffsetRange(topic, 0, 0, log.range.end)], timeout_s=timeout_s))

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -97,11 +97,11 @@ def commit(bootstrap: str, groups: Sequence[str]) -> None:
     admin.create_topics([NewTopic(TOPIC, COMMITTED, 1)])[TOPIC].result(60)
     for turn in range(COMMITS):
         for first in range(0, len(groups), AT_ONCE):
-            places = [Place(TOPIC, number, turn * 1_000 + number) for number in range(COMMITTED)]
+            places = [ClientPartition(TOPIC, number, turn * 1_000 + number) for number in range(COMMITTED)]
             _commit_once(admin, groups[first : first + AT_ONCE], places)
 
 
-def _commit_once(admin: AdminClient, groups: Iterable[str], places: list[Place]) -> None:
+def _commit_once(admin: AdminClient, groups: Iterable[str], places: list[ClientPartition]) -> None:
     """Until all have: the coordinators of a new cluster need a moment."""
     left, until = list(groups), time.monotonic() + TIMEOUT_S
     while left:
@@ -134,7 +134,7 @@ def _logs(bootstrap: str) -> dict[int, tuple[int, int]]:
     """[start, end) of each partition."""
     consumer = _consumer(bootstrap)
     try:
-        return {n: consumer.get_watermark_offsets(Place(OFFSETS_TOPIC, n), 30) for n in range(PARTITIONS)}
+        return {n: consumer.get_watermark_offsets(ClientPartition(OFFSETS_TOPIC, n), 30) for n in range(PARTITIONS)}
     finally:
         consumer.close()
 
@@ -158,7 +158,7 @@ def _ours(cluster: Cluster, groups: Sequence[str]) -> float:
 def _peer(bootstrap: str, logs: Mapping[int, tuple[int, int]], total: int) -> float:
     consumer = _consumer(bootstrap)
     began = time.perf_counter()
-    consumer.assign([Place(OFFSETS_TOPIC, number, start) for number, (start, _) in logs.items()])
+    consumer.assign([ClientPartition(OFFSETS_TOPIC, number, start) for number, (start, _) in logs.items()])
     seen = 0
     while seen < total:
         for message in consumer.consume(1_000, 30):

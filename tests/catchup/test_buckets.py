@@ -45,6 +45,7 @@ from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.steps import MoveBack, Refuse, Replay, Situation
 from kgroup.catchup.verification import ChunkResult, verify
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import Refused
 from tests.support.catchup.plans import PLAN_ID, gap_range, ledgered, make_plan
 
@@ -196,7 +197,7 @@ def test_what_a_worker_counted_must_fit(result: ChunkResult, sentence: str | Non
 
 
 def situation(now: PlanSnapshot) -> Situation:
-    released = {("orders", part): Commit(120, 4, "") for part in (0, 1)}
+    released = {TopicPartition("orders", part): Commit(120, 4, "") for part in (0, 1)}
     return Situation(now, 2, dict.fromkeys(released, ReleaseEvidence.RELEASED), released)
 
 

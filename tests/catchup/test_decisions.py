@@ -29,6 +29,7 @@ from kgroup.catchup.steps import (
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
 EPOCH = 2
@@ -62,11 +63,11 @@ def situation(
     return Situation(
         ledgered(plan, state, progress, targets=targets, expected=expected),
         EPOCH,
-        {("orders", number): found for number, found in enumerate(evidence)},
-        {("orders", number): at(offset) for number, offset in enumerate(committed)},
+        {TopicPartition("orders", number): found for number, found in enumerate(evidence)},
+        {TopicPartition("orders", number): at(offset) for number, offset in enumerate(committed)},
         live,
         set_back=set_back,
-        log_starts={("orders", number): start for number, start in (log_starts or {}).items()},
+        log_starts={TopicPartition("orders", number): start for number, start in (log_starts or {}).items()},
     )
 
 
@@ -257,7 +258,7 @@ def test_an_open_transaction_is_waited_out(state: PlanState) -> None:
 def test_a_release_carries_the_mark_and_expects_what_it_saw() -> None:
     now = situation(PlanState.PLANNED, (70, 70), (S, S))
 
-    decision = resume(replace(now, committed={("orders", 0): OWN, ("orders", 1): OWN}))
+    decision = resume(replace(now, committed={TopicPartition("orders", 0): OWN, TopicPartition("orders", 1): OWN}))
 
     assert decision == Release(
         (
@@ -292,7 +293,7 @@ def test_a_move_back_leaves_evidence_and_then_what_the_group_had() -> None:
 
 def test_metadata_that_was_not_put_back_is_put_back_later() -> None:
     now = situation(PlanState.CANCELLING, (70, 70), (S, S), targets={0: 70, 1: 70}, expected={0: 120, 1: 120})
-    now = replace(now, committed={("orders", 0): Commit(70, 3, BACK), ("orders", 1): OWN})
+    now = replace(now, committed={TopicPartition("orders", 0): Commit(70, 3, BACK), TopicPartition("orders", 1): OWN})
 
     decision = cancel(now)
 
@@ -466,7 +467,7 @@ class Story:
             GroupCommit("orders", partition, offset, None, whose[by], number, number)
             for number, (partition, offset, by) in enumerate(self.commits)
         )
-        committed: dict[tuple[str, int], Commit | None] = {item.place: start for item in plan.ranges}
+        committed: dict[TopicPartition, Commit | None] = {item.place: start for item in plan.ranges}
         for commit in commits:
             assert commit.offset is not None
             committed[commit.place] = Commit(commit.offset, None, commit.metadata)

@@ -24,10 +24,11 @@ from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 NOW_MS = 10_000_000
-HERE = ("orders", 0)
+HERE = TopicPartition("orders", 0)
 NOTHING = LastActivity()
 
 
@@ -182,7 +183,7 @@ def test_why_a_partition_is_not_moved(
 
 
 def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> None:
-    logs = {("orders", number): log_of() for number in (0, 2)}
+    logs = {TopicPartition("orders", number): log_of() for number in (0, 2)}
     gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, GapSelection(), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120)]
@@ -193,7 +194,7 @@ def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> No
 
 
 def test_partitions_without_a_commit_are_found_in_the_logs() -> None:
-    logs = {("orders", number): log_of() for number in range(3)}
+    logs = {TopicPartition("orders", number): log_of() for number in range(3)}
 
     gap = plan_gap(group_at(70), logs, GapSelection(missing=Missing.EARLIEST), NOTHING, NOW_MS)
 
@@ -213,10 +214,13 @@ def test_partitions_without_a_commit_are_found_in_the_logs() -> None:
     ],
 )
 def test_topics_and_partitions_are_chosen(
-    topics: tuple[str, ...], found: list[tuple[str, int]], missing: list[str]
+    topics: tuple[str, ...], found: list[TopicPartition], missing: list[str]
 ) -> None:
     group = group_at(70, 70)
-    logs = {place: log_of() for place in (("orders", 0), ("orders", 1), ("audit", 0))}
+    logs = {
+        place: log_of()
+        for place in (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0))
+    }
     choice = GapSelection(parse_topics(topics), missing=Missing.EARLIEST)
 
     gap = plan_gap(group, logs, choice, NOTHING, NOW_MS)
@@ -316,7 +320,7 @@ def test_when_retention_takes_the_first_record(log: PartitionLog, deadline_ms: i
         (LastActivity(6_000, {HERE: LastCommit(3_000)}, {HERE: 95}), 95),
         (LastActivity(6_000, {}, {HERE: 60}), 70),
         (LastActivity(None, {HERE: LastCommit(3_000, 10.0)}), None),
-        (LastActivity(6_000, {("orders", 1): LastCommit(3_000, 10.0)}), None),
+        (LastActivity(6_000, {TopicPartition("orders", 1): LastCommit(3_000, 10.0)}), None),
     ],
 )
 def test_what_may_have_been_handled_before_the_crash(work: LastActivity, until: int | None) -> None:
@@ -379,7 +383,7 @@ def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
     for number in range(20):
         start = pick.randrange(100)
         last_stable = start + pick.randrange(80)
-        logs["orders", number] = log_of(start, last_stable, last_stable + pick.choice([0, 0, 9]))
+        logs[TopicPartition("orders", number)] = log_of(start, last_stable, last_stable + pick.choice([0, 0, 9]))
     choice = GapSelection(
         (TopicChoice("orders", None),),
         missing=pick.choice([None, *Missing]),
@@ -394,7 +398,7 @@ def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
     assert ranges.keys() | stay == set(range(20))
     assert not ranges.keys() & stay
     for number, item in ranges.items():
-        log, commit = logs["orders", number], commits[number]
+        log, commit = logs[TopicPartition("orders", number)], commits[number]
         assert log.start <= item.start <= item.end <= log.last_stable
         covered = [(item.start, item.end)]
         covered += [(row.start, row.end) for row in (*gap.given_up, *gap.gone) if row.partition == number]

@@ -16,9 +16,10 @@ from kgroup.catchup.release_evidence import (
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
 
-HERE = ("orders", 0)
+HERE = TopicPartition("orders", 0)
 RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
 BACK = CatchupCommitTag(PLAN_ID, 2, TagPurpose.BACK).metadata
 ANOTHERS = CatchupCommitTag("cu-2222", 1, TagPurpose.RELEASE).metadata
@@ -131,7 +132,11 @@ def test_each_partition_for_itself() -> None:
         GroupCommit("orders", 0, 120, 4, RELEASE, 1, 1),
         GroupCommit("audit", 1, 120, 4, RELEASE, 2, 2),
     )
-    now = {("orders", 0): Commit(120, 4, RELEASE), ("orders", 1): OWN, ("orders", 3): OWN}
+    now = {
+        TopicPartition("orders", 0): Commit(120, 4, RELEASE),
+        TopicPartition("orders", 1): OWN,
+        TopicPartition("orders", 3): OWN,
+    }
 
     assert list(find_evidence(plan, ReleaseHistory(commits), now, live=False).values()) == [
         RELEASED,

@@ -9,6 +9,7 @@ import pytest
 from kgroup.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
 from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range
 
 NOW_MS = 1_795_229_931_000
@@ -100,7 +101,7 @@ def test_the_gap_is_not_ordered_against_the_head() -> None:
 
 
 def test_what_may_come_twice() -> None:
-    work = LastActivity(NOW_MS, {("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
+    work = LastActivity(NOW_MS, {TopicPartition("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
     gap = gap_of(gap_range(maybe=101), gap_range(1, maybe=70), gap_range(2, start=120))
 
     (risk,) = said(gap, "twice", work=work)
@@ -125,7 +126,7 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
     )
     held = PartitionLog(0, 120, 7, 126)
 
-    found = risks(gap, {("orders", 0): held}, LastActivity(), replace(FAST, guessed=True), NOW_MS)
+    found = risks(gap, {TopicPartition("orders", 0): held}, LastActivity(), replace(FAST, guessed=True), NOW_MS)
 
     assert [(risk.level, risk.code) for risk in found] == [
         (RiskLevel.WARNING, "guess"),

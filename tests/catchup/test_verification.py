@@ -17,6 +17,7 @@ from kgroup.catchup.release_evidence import OffsetRewind
 from kgroup.catchup.risks import Risk, RiskLevel
 from kgroup.catchup.verification import ChunkResult, LostRange, contradiction_note, gone_before, verify
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
 
 HALVES = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120))
@@ -51,7 +52,7 @@ def test_what_is_delivered_and_what_is_owed(
 
     assert spans(delivered(PLAN, known)) == done
     assert spans(undelivered(PLAN, known)) == left
-    assert lowest_undelivered(PLAN, known).get(("orders", 0)) == lowest
+    assert lowest_undelivered(PLAN, known).get(TopicPartition("orders", 0)) == lowest
     assert [chunk.number for chunk in unfinished(PLAN, known)] == [
         chunk.number for chunk in HALVES if any(chunk.start < end and start < chunk.end for _, start, end in left)
     ]
@@ -128,12 +129,12 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
 
 
 def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
-    proof = verify(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={("orders", 0): 105})
+    proof = verify(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={TopicPartition("orders", 0): 105})
 
     why = "the log starts at 105, and they were not delivered"
     assert proof.lost == (LostRange("orders", 0, 80, 105, why),)
     assert spans(proof.undelivered) == [(0, 105, 120)]
-    everything = verify(ledgered(PLAN), log_starts={("orders", 0): 500})
+    everything = verify(ledgered(PLAN), log_starts={TopicPartition("orders", 0): 500})
     assert [(row.start, row.end) for row in everything.lost] == [(70, 120)]
     assert everything.undelivered == ()
     assert not everything.partitions[0].read_to_end

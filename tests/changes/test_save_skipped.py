@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from kgroup.changes import save_skipped as skipped
@@ -53,7 +53,7 @@ def read_back(bootstrap: str, topic: str, count: int, partitions: int = 1) -> li
         {"bootstrap.servers": bootstrap, "group.id": "plain", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
     )
     try:
-        consumer.assign([Place(topic, number, 0) for number in range(partitions)])
+        consumer.assign([ClientPartition(topic, number, 0) for number in range(partitions)])
         found: list[ConsumerRecord] = []
         deadline = time.monotonic() + 30
         while len(found) < count and time.monotonic() < deadline:

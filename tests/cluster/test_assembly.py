@@ -9,8 +9,9 @@ import pytest
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.groups import Committed, GroupDescription
-from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 Layouts = Mapping[str, TopicLayout | KgroupError]
@@ -57,11 +58,11 @@ def layout(partitions: int) -> TopicLayout:
 
 
 def commits(topic: str, *numbers: int) -> Committed:
-    return {(topic, number): Commit(70, 1, "note") for number in numbers}
+    return {TopicPartition(topic, number): Commit(70, 1, "note") for number in numbers}
 
 
 def ranges_of(topic: str, partitions: int) -> dict[TopicPartition, LogRange | KgroupError]:
-    return {(topic, number): LogRange(0, 120) for number in range(partitions)}
+    return {TopicPartition(topic, number): LogRange(0, 120) for number in range(partitions)}
 
 
 def build(
@@ -73,7 +74,7 @@ def build(
 
 
 def places(group: Group) -> list[TopicPartition]:
-    return [(partition.topic, partition.partition) for partition in group.partitions]
+    return [TopicPartition(partition.topic, partition.partition) for partition in group.partitions]
 
 
 def test_partitions_are_the_union_of_committed_assigned_and_the_topics_others() -> None:
@@ -189,7 +190,7 @@ def test_a_deleted_topic_costs_its_own_rows_only() -> None:
         described(),
         commits("orders", 0) | commits("gone", 0, 1),
         {"orders": layout(1), "gone": DELETED},
-        ranges_of("orders", 1) | {("gone", 0): DELETED, ("gone", 1): DELETED},
+        ranges_of("orders", 1) | {TopicPartition("gone", 0): DELETED, TopicPartition("gone", 1): DELETED},
     )
 
     rows = {(row.topic, row.partition): row for row in group.partitions}
@@ -227,7 +228,7 @@ def test_offsets_that_cannot_be_read_cost_the_offsets_only() -> None:
 
 
 def test_one_offset_that_cannot_be_read_costs_its_own_row() -> None:
-    committed: Committed = {("orders", 0): DOWN, ("orders", 1): Commit(70, None, "")}
+    committed: Committed = {TopicPartition("orders", 0): DOWN, TopicPartition("orders", 1): Commit(70, None, "")}
 
     group, errors = build(described(), committed, {"orders": layout(2)}, ranges_of("orders", 2))
 
@@ -236,7 +237,7 @@ def test_one_offset_that_cannot_be_read_costs_its_own_row() -> None:
 
 
 def test_a_leader_that_is_gone_costs_its_own_rows() -> None:
-    ranges = {**ranges_of("orders", 3), ("orders", 1): DOWN}
+    ranges = {**ranges_of("orders", 3), TopicPartition("orders", 1): DOWN}
 
     group, errors = build(described(), commits("orders", 0, 1, 2), {"orders": layout(3)}, ranges)
 
@@ -247,9 +248,9 @@ def test_a_leader_that_is_gone_costs_its_own_rows() -> None:
 
 
 def test_a_partition_whose_offset_and_log_both_failed_is_said_once() -> None:
-    committed: Committed = {("orders", 0): FORBIDDEN}
+    committed: Committed = {TopicPartition("orders", 0): FORBIDDEN}
 
-    group, errors = build(described(), committed, {"orders": layout(1)}, {("orders", 0): DOWN})
+    group, errors = build(described(), committed, {"orders": layout(1)}, {TopicPartition("orders", 0): DOWN})
 
     assert group.partitions[0].error is not None
     assert len(errors) == 1
@@ -263,7 +264,7 @@ def test_without_layouts_a_group_has_what_it_commits_to_and_holds() -> None:
 
 @pytest.mark.parametrize("name", ["заказы", "注文-svc", "a\x00b", "a b\tc", "", "x" * 249, "\U0001f980"])
 def test_any_name_comes_through_as_it_is(name: str) -> None:
-    group, errors = build(described(), {("orders", 0): DOWN}, {}, {}, name=name)
+    group, errors = build(described(), {TopicPartition("orders", 0): DOWN}, {}, {}, name=name)
 
     assert group.name == name
     assert [error.group for error in errors] == [name]

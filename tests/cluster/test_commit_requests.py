@@ -6,6 +6,7 @@ import pytest
 
 from kgroup.cluster.commit_requests import parts_of
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 
 LARGEST_BATCH = 1024 * 1024
 """What a broker appends to __consumer_offsets at a time, by its defaults."""
@@ -33,8 +34,8 @@ OF_A_RECORD = 40
     ],
 )
 def test_no_part_is_larger_than_a_batch(group: str, topic: str, metadata: str, count: int, parts: int) -> None:
-    writes = {(topic, number): Commit(number, None, metadata) for number in range(count)}
-    old = {(topic, number): Commit(1, None, "") for number in range(1, count)}
+    writes = {TopicPartition(topic, number): Commit(number, None, metadata) for number in range(count)}
+    old = {TopicPartition(topic, number): Commit(1, None, "") for number in range(1, count)}
 
     found = list(parts_of(group, writes, old))
 
@@ -48,7 +49,7 @@ def test_no_part_is_larger_than_a_batch(group: str, topic: str, metadata: str, c
 
 
 def test_deletions_have_names_too() -> None:
-    writes = {("t" * 249, number): None for number in range(4_000)}
+    writes = {TopicPartition("t" * 249, number): None for number in range(4_000)}
 
     assert [len(part.writes) for part in parts_of("g" * 249, writes, {})][:-1] != []
 

@@ -15,6 +15,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import TopicLayout, _list_offsets, topic_layouts
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.support.command_line import QuietReporter
@@ -60,11 +61,14 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
         assert isinstance(layout, TopicLayout)
         leader = layout.leaders[0]
         assert leader is not None
-        slow = fetch_request({(topic, 0): 3}, 1024 * 1024)
+        slow = fetch_request({TopicPartition(topic, 0): 3}, 1024 * 1024)
         slow.max_wait_ms = 1500
         # The broker answers in order, so the second one waits behind the first.
         given_up, answered = await client.gather(
-            [client.send(slow, leader, 100), client.send(_list_offsets([(topic, 0)], -1, isolation=0), leader)]
+            [
+                client.send(slow, leader, 100),
+                client.send(_list_offsets([TopicPartition(topic, 0)], -1, isolation=0), leader),
+            ]
         )
         return given_up, answered
 

@@ -11,6 +11,7 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import KgroupError
@@ -49,7 +50,7 @@ def test_every_codec(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: 
     topic = world.topic(name("orders"), partitions=2)
     produce(bootstrap, topic, 10, size=200, compression_type=codec)
     for position in (0, 4, 9):
-        told = cluster.first_timestamps({(topic, 0): LogRange(position, 10)})[topic, 0]
+        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 10)})[TopicPartition(topic, 0)]
         exact = START_MS + position * 1000
         assert told == (exact if unpacked else START_MS)
 
@@ -59,7 +60,7 @@ def test_broker_time(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: 
     for codec in ("none", "zstd"):
         produce(bootstrap, topic, 2, size=200, compression_type=codec)
     for position in (0, 2):
-        told = cluster.first_timestamps({(topic, 0): LogRange(position, 4)})[topic, 0]
+        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 4)})[TopicPartition(topic, 0)]
         assert isinstance(told, int)
         assert abs(told - time.time() * 1000) < 60_000
 
@@ -69,7 +70,7 @@ def test_large_first_records(bootstrap: str, world: KafkaWorld, cluster: Cluster
     topic = world.topic(name("orders"), partitions=4)
     for partition in range(4):
         produce(bootstrap, topic, 1, size=300_000, partition=partition)
-    wanted = {(topic, partition): LogRange(0, 1) for partition in range(4)}
+    wanted = {TopicPartition(topic, partition): LogRange(0, 1) for partition in range(4)}
     assert cluster.first_timestamps(wanted) == dict.fromkeys(wanted, START_MS)
 
 
@@ -80,7 +81,7 @@ def test_transaction_markers_are_no_records(bootstrap: str, world: KafkaWorld, c
     wait_for(lambda: world.end(topic) == 8, "the last marker, which is written behind the answer")
     ranges = {7: None, 3: START_MS, 2: START_MS + 2000}
     for position, expected in ranges.items():
-        told = cluster.first_timestamps({(topic, 0): LogRange(position, 8)})
+        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 8)})
         assert told == {(topic, 0): expected}
 
 
@@ -88,12 +89,18 @@ def test_what_cannot_be_read(world: KafkaWorld, cluster: Cluster, name: Name) ->
     topic, absent = world.topic(name("orders")), name("absent")
     world.produce(topic, 3)
     told = cluster.first_timestamps(
-        {(topic, 0): LogRange(0, 3), (topic, 7): LogRange(0, 3), (absent, 0): LogRange(0, 3)}
+        {
+            TopicPartition(topic, 0): LogRange(0, 3),
+            TopicPartition(topic, 7): LogRange(0, 3),
+            TopicPartition(absent, 0): LogRange(0, 3),
+        }
     )
-    assert isinstance(told[topic, 0], int)
-    assert isinstance(told[topic, 7], KgroupError)
-    assert isinstance(told[absent, 0], KgroupError)
+    assert isinstance(told[TopicPartition(topic, 0)], int)
+    assert isinstance(told[TopicPartition(topic, 7)], KgroupError)
+    assert isinstance(told[TopicPartition(absent, 0)], KgroupError)
     # The log has moved on: no record at that position any more.
     world.delete_records(topic, 0, 2)
-    assert isinstance(cluster.first_timestamps({(topic, 0): LogRange(0, 3)})[topic, 0], KgroupError)
+    assert isinstance(
+        cluster.first_timestamps({TopicPartition(topic, 0): LogRange(0, 3)})[TopicPartition(topic, 0)], KgroupError
+    )
     assert cluster.first_timestamps({}) == {}

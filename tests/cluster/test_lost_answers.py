@@ -25,9 +25,10 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import NoResponse
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
-PLACE = ("orders", 0)
+PLACE = TopicPartition("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")
 PART = CommitPart("svc", {PLACE: NEW}, {PLACE: OLD})
 
@@ -54,7 +55,7 @@ class Answering(ChangingCluster):
         self._coordinators: Any = SimpleNamespace(forget=lambda _: None, committed=self._committed)
         self._timeout_s = 0.05
 
-    async def _committed(self, groups: list[str]) -> dict[str, dict[tuple[str, int], Commit]]:
+    async def _committed(self, groups: list[str]) -> dict[str, dict[TopicPartition, Commit]]:
         return {group: {PLACE: OLD} for group in groups}
 
     async def _to_coordinator(self, group: str, request: Any) -> Any:

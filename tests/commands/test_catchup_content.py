@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.model.topic_partition import TopicPartition
 from tests.catchup.sinks.test_topic import eager_cleaner
 from tests.support.catchup.catchups import LOCAL, offsets, own_ledger
 from tests.support.catchup.content import Spans, copied_whole, everything, in_json, in_parquet, read
@@ -26,7 +27,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
 
 
 def spans_of(plan: dict[str, Any]) -> Spans:
-    return {(row["topic"], row["partition"]): (row["start"], row["end"]) for row in plan["ranges"]}
+    return {TopicPartition(row["topic"], row["partition"]): (row["start"], row["end"]) for row in plan["ranges"]}
 
 
 @pytest.mark.parametrize(

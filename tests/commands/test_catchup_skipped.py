@@ -15,6 +15,7 @@ from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 from tests.support.catchup.catchups import Crash, crash, own_ledger, plan_id
 from tests.support.command_line import CommandLine, Result
@@ -162,7 +163,7 @@ def t(partition: int, start: int, end: int) -> OffsetRange:
         (entry((0, 70, 120), p0=UNKNOWN), Skipped(doubtful=(t(0, 70, 120),))),
         (entry((0, 70, 120)), Skipped()),  # it was told to stop before it got there
         (replace(entry((0, 70, 120)), ended=None), Skipped(doubtful=(t(0, 70, 120),))),
-        (entry((0, None, 120), p0=None), Skipped(unbounded=(("t", 0),))),
+        (entry((0, None, 120), p0=None), Skipped(unbounded=(TopicPartition("t", 0),))),
         (entry((1, 1, 2), (0, 70, 120), p0=None, p1=None), Skipped((t(0, 70, 120), t(1, 1, 2)))),
         (entry((9, 1, 2), p9=None), Skipped(back=(t(9, 1, 2),))),
     ],

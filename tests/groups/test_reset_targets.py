@@ -24,9 +24,10 @@ from kgroup.groups.reset_targets import (
     parse_topics,
 )
 from kgroup.model.groups import Commit, Position, Positions, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
-PLACE = ("orders", 3)
+PLACE = TopicPartition("orders", 3)
 LOG = Positions(Position(10, 1), Position(20, 4), Position(15, 3))
 START, END, AT_TIME = Commit(10, 1, ""), Commit(20, 4, ""), Commit(15, 3, "")
 KEPT = Commit(12, 7, "by hand")
@@ -152,7 +153,7 @@ def test_durations_that_are_none(text: str) -> None:
 
 def test_offsets() -> None:
     assert parse_offset(["17"]) == ToOffset(17)
-    each = {("orders", 0): RequestedOffset(17), ("a.b", 1): RequestedOffset(20)}
+    each = {TopicPartition("orders", 0): RequestedOffset(17), TopicPartition("a.b", 1): RequestedOffset(20)}
     assert parse_offset(["orders:0=17,a.b:1=20"]) == ToRequested(each)
     assert parse_offset(["orders:0=17", "a.b:1=20"]) == ToRequested(each)
 

@@ -34,12 +34,13 @@ from kgroup.model.group_log import (
     Unreadable,
 )
 from kgroup.model.groups import Commit, LogRange, RowError, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 
 WHOLE = ScannedRange(0, 1000, 1, 0, to_log_start=True)
 COMPACTED = ScannedRange(0, 1000, 1, 900, to_log_start=True)
 STOPPED = ScannedRange(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s for it were over")
-ORDERS = ("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 def commit(
@@ -62,7 +63,14 @@ def generation(at: int, number: int, *members: str) -> GenerationWritten:
         at,
         tuple(
             GenerationMember(
-                name, None, name, "10.0.0.1", 10_000, 300_000, frozenset({"orders"}), frozenset({("orders", index)})
+                name,
+                None,
+                name,
+                "10.0.0.1",
+                10_000,
+                300_000,
+                frozenset({"orders"}),
+                frozenset({TopicPartition("orders", index)}),
             )
             for index, name in enumerate(members)
         ),
@@ -75,12 +83,12 @@ def joined(at: int, member_id: str, **other: Any) -> MemberWritten:
 
 
 def has(at: int, member_id: str, epoch: int, *partitions: int, stable: bool = True) -> MemberAssignmentWritten:
-    held = frozenset(("orders", number) for number in partitions)
+    held = frozenset(TopicPartition("orders", number) for number in partitions)
     return MemberAssignmentWritten(at, at, member_id, MemberAssignment(epoch, stable, held, frozenset()))
 
 
 def target(at: int, member_id: str, *partitions: int) -> TargetWritten:
-    return TargetWritten(at, at, member_id, frozenset(("orders", number) for number in partitions))
+    return TargetWritten(at, at, member_id, frozenset(TopicPartition("orders", number) for number in partitions))
 
 
 def foreign(at: int, type_: str, *, exists: bool = True) -> ForeignGroupWritten:
@@ -219,7 +227,15 @@ def test_members_of_a_consumer_group() -> None:
         target(5, "a", 0, 1),
         TargetEpochWritten(6, 6, 3),
         MemberAssignmentWritten(
-            7, 7, "a", MemberAssignment(LEFT_TEMPORARILY, True, frozenset({("orders", 0)}), frozenset({("clicks", 2)}))
+            7,
+            7,
+            "a",
+            MemberAssignment(
+                LEFT_TEMPORARILY,
+                True,
+                frozenset({TopicPartition("orders", 0)}),
+                frozenset({TopicPartition("clicks", 2)}),
+            ),
         ),
         target(8, "gone", 2),
         MemberWritten(9, 9, "gone", None),
@@ -366,7 +382,7 @@ def test_open_transactions_are_told() -> None:
 
 def rows(state: LoggedState, now: dict[int, Commit], **other: Any) -> dict[int, tuple[object, ...]]:
     given: dict[str, Any] = {"unread": {}, "logs": {ORDERS: LogRange(4, 100)}, "topics": {"orders": "abc"}} | other
-    made = as_of_rows(state, {("orders", number): found for number, found in now.items()}, **given)
+    made = as_of_rows(state, {TopicPartition("orders", number): found for number, found in now.items()}, **given)
     assert all(row.partition is not None for row in made)
     return {
         row.partition or 0: (row.new.offset if row.new else None, row.note, row.error.code if row.error else None)
@@ -494,7 +510,7 @@ def test_no_record_makes_it_raise(events: list[Event], reach: ScannedRange, at_m
     found = state_at("svc", events, reach, at_ms)
     if found is not None:
         log_line(found, 10)
-        as_of_rows(found, {("a", 1): Commit(1, None, "")}, {}, {}, {"a": None})
+        as_of_rows(found, {TopicPartition("a", 1): Commit(1, None, "")}, {}, {}, {"a": None})
 
 
 @st.composite

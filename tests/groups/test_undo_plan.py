@@ -9,10 +9,11 @@ import pytest
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, moved_since, undo_rows
 from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound
 
 BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
-LOGS = {("orders", 0): LogRange(0, 20), ("orders", 1): LogRange(8, 20)}
+LOGS = {TopicPartition("orders", 0): LogRange(0, 20), TopicPartition("orders", 1): LogRange(8, 20)}
 
 
 def trace(
@@ -124,7 +125,7 @@ def test_moved_since_of_each_group() -> None:
         (set(), {("orders", 0)}, set()),  # it was there before
     ],
 )
-def test_groups_that_go_as_a_whole(created: set[str], now: set[tuple[str, int]], expected: set[str]) -> None:
+def test_groups_that_go_as_a_whole(created: set[str], now: set[TopicPartition], expected: set[str]) -> None:
     """Only one that the change made, and that would be left without any commit."""
     rows = [ChangeRow("svc", "orders", 0, AFTER, None)]
     found = groups_to_delete(frozenset(created), rows, {("svc", *place): AFTER for place in now})

@@ -27,6 +27,7 @@ from kgroup.groups.wait_conditions import (
     unread,
 )
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 NOW_MS = 1_800_000_000_000
@@ -60,7 +61,7 @@ def group(
     return Group("svc", kind, state, "consumer", None, broker, None, None, epoch, assigned, seen, tuple(partitions))
 
 
-def sight(found: Group | None, unread_ms: dict[tuple[str, int], int | None] | None = None) -> Observation:
+def sight(found: Group | None, unread_ms: dict[TopicPartition, int | None] | None = None) -> Observation:
     return Observation("svc", found, NOW_MS, unread_ms or {})
 
 
@@ -152,7 +153,7 @@ def test_condition(condition: str, found: Group | None, holds: bool, seen: str) 
         ({("orders", 0): None}, False, "age of the oldest unread record of orders:0 unknown", False),
     ],
 )
-def test_lag_time(unread_ms: dict[tuple[str, int], int | None], holds: bool, seen: str, known: bool) -> None:
+def test_lag_time(unread_ms: dict[TopicPartition, int | None], holds: bool, seen: str, known: bool) -> None:
     (parsed,) = parse_conditions(["lag-time=30s"])
     judgement = parsed.judge(sight(group(partitions=[partition(0, 5), partition(1, 5)]), unread_ms))
     assert (judgement.holds, judgement.seen, judgement.known) == (holds, seen, known)

@@ -12,6 +12,7 @@ from kgroup.groups.lag.measure import measure
 from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Observation, total_lag
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.hidden_commits import Hidden, hidden_notes, hidden_words
+from kgroup.model.topic_partition import TopicPartition
 
 READ = Partition("orders", 0, Commit(10, None, ""), LogRange(0, 10), None, None)
 GROUP = Group("svc", "classic", "Empty", "consumer", None, None, None, None, None, None, (), (READ,))
@@ -56,7 +57,7 @@ def test_notes(groups: dict[str, Hidden], notes: list[str]) -> None:
 
 
 @pytest.mark.parametrize("hidden", [None, (("pay", 0),)])
-def test_no_bound_holds(hidden: tuple[tuple[str, int], ...] | None) -> None:
+def test_no_bound_holds(hidden: tuple[TopicPartition, ...] | None) -> None:
     """All that is shown is read; what is not shown may lag by anything."""
     group = replace(GROUP, hidden_commits=hidden)
     seen, partly = measure(GROUP, LagEvidence(NOW_MS)), measure(group, LagEvidence(NOW_MS))

@@ -16,6 +16,7 @@ from kgroup.cluster.membership import exclusive as holding_module
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import KgroupError
@@ -26,7 +27,7 @@ def main() -> None:
     """Hold until standard input ends."""
     what = json.loads(sys.argv[1])
     settings = resolve(Connection(bootstrap_server=what["bootstrap"], timeout="8s"), QuietReporter(), environ={})
-    places = [(topic, number) for topic, number in what["places"]]
+    places = [TopicPartition(topic, number) for topic, number in what["places"]]
     if what["session_ms"]:
         holding_module._SESSION_TIMEOUTS_MS = (what["session_ms"],)
     with ChangingCluster(settings) as cluster:
@@ -42,7 +43,7 @@ def main() -> None:
     _say(left=True)
 
 
-def _answer(holding: ExclusiveMembership, places: list[tuple[str, int]], words: list[str]) -> str | None:
+def _answer(holding: ExclusiveMembership, places: list[TopicPartition], words: list[str]) -> str | None:
     try:
         if words[0] == "alone":
             holding.alone()

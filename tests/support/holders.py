@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.places import ROOT
 from tests.support.waiting import read_line
 
@@ -19,7 +20,7 @@ class Holder:
     """The process of ``holder_process``."""
 
     def __init__(
-        self, bootstrap: str, group: str, kind: str, places: Sequence[tuple[str, int]], session_ms: int | None
+        self, bootstrap: str, group: str, kind: str, places: Sequence[TopicPartition], session_ms: int | None
     ) -> None:
         what = {"bootstrap": bootstrap, "group": group, "kind": kind, "places": list(places), "session_ms": session_ms}
         self.process = subprocess.Popen(
@@ -70,7 +71,7 @@ class Holder:
 
 @contextmanager
 def holder(
-    bootstrap: str, group: str, kind: str, places: Sequence[tuple[str, int]], session_ms: int | None = None
+    bootstrap: str, group: str, kind: str, places: Sequence[TopicPartition], session_ms: int | None = None
 ) -> Iterator[Holder]:
     """Start one; killed when the block ends. ``session_ms`` is its session in a classic group."""
     made = Holder(bootstrap, group, kind, places, session_ms)

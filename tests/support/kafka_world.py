@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import kafka.errors
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -96,15 +96,15 @@ class KafkaWorld:
 
     def end(self, topic: str, partition: int = 0) -> int:
         """The offset that its next record will have."""
-        place = Place(topic, partition)
+        place = ClientPartition(topic, partition)
         return int(self._admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset)
 
     def records(self, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
         """(key, value) of every record of a partition, in order."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False})
         try:
-            start, end = consumer.get_watermark_offsets(Place(topic, partition), 10)
-            consumer.assign([Place(topic, partition, start)])
+            start, end = consumer.get_watermark_offsets(ClientPartition(topic, partition), 10)
+            consumer.assign([ClientPartition(topic, partition, start)])
             found: list[tuple[bytes | None, bytes | None]] = []
             while len(found) < end - start:
                 (message,) = consumer.consume(1, 10) or (None,)
@@ -142,7 +142,7 @@ class KafkaWorld:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
-        places = [Place(*place, offset) for place, offset in offsets.items()]
+        places = [ClientPartition(*place, offset) for place, offset in offsets.items()]
         producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
         consumer.close()
         try:
@@ -153,8 +153,10 @@ class KafkaWorld:
             # The end of a transaction is answered a moment before the coordinator of the group has its marker.
             wait_for(lambda: self._is_decided(group, places), f"the transaction in {group} over")
 
-    def _is_decided(self, group: str, places: list[Place]) -> bool:
-        wanted = [ConsumerGroupTopicPartitions(group, [Place(place.topic, place.partition) for place in places])]
+    def _is_decided(self, group: str, places: list[ClientPartition]) -> bool:
+        wanted = [
+            ConsumerGroupTopicPartitions(group, [ClientPartition(place.topic, place.partition) for place in places])
+        ]
         found = self._admin.list_consumer_group_offsets(wanted, require_stable=True)[group].result(30)
         return all(place.error is None for place in found.topic_partitions)
 

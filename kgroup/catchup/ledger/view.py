@@ -10,6 +10,7 @@ from kgroup.catchup.buckets import by_chunk
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
 from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 Item = tuple[int, bytes | None, bytes | None]
@@ -153,7 +154,7 @@ def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
 
 
 def _shared(one: CatchupPlan, other: CatchupPlan) -> Iterator[OffsetRange]:
-    by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    by_place: dict[TopicPartition, list[tuple[int, int]]] = {}
     for item in other.ranges:
         by_place.setdefault(item.place, []).append((item.start, item.end))
     for item in one.ranges:

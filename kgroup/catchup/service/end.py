@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from kgroup.catchup import decisions
-from kgroup.catchup.model import Place, PlanSnapshot, PlanState
+from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, list_plans, running_plan, with_connection_flags
@@ -16,6 +16,7 @@ from kgroup.catchup.service.start_release import explain_partial_release, releas
 from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse, Situation
 from kgroup.catchup.verification import verify
 from kgroup.model.groups import RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
@@ -24,9 +25,9 @@ from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
 
-def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[Place, bool]:
+def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartition, bool]:
     """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
-    assumed: dict[Place, bool] = {}
+    assumed: dict[TopicPartition, bool] = {}
     places = {item.place for item in found.plan.ranges}
     for word in given:
         parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())

@@ -14,7 +14,7 @@ from kgroup.catchup import decisions
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import CatchupPlan, Delivery, Place, PlanSnapshot, PlanState
+from kgroup.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState
 from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, find_rewinds
 from kgroup.catchup.service.read_gap import log_starts, topic_ids
 from kgroup.catchup.service.release import (
@@ -45,6 +45,7 @@ from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.quoting import quote
 
@@ -136,7 +137,7 @@ class CatchupEngine:
             raise
 
     def go_on(
-        self, runner: Runner, assumed: Mapping[Place, bool] | None = None, *, as_planned: bool = False
+        self, runner: Runner, assumed: Mapping[TopicPartition, bool] | None = None, *, as_planned: bool = False
     ) -> PlanSnapshot:
         """Bring a plan to ``released``, also after an interrupted release; ``assumed`` is from ``--assume``.
 
@@ -156,7 +157,7 @@ class CatchupEngine:
         accepted: Collection[str] = (),
         *,
         give_up: bool = False,
-        assumed: Mapping[Place, bool] | None = None,
+        assumed: Mapping[TopicPartition, bool] | None = None,
     ) -> Decision:
         """Cancel a plan and move its group back if possible; returns what was done. Raises as ``go_on``."""
 
@@ -181,7 +182,9 @@ class CatchupEngine:
         with suppress(KgroupError):
             runner.seen(SIGNED_OFF)
 
-    def would(self, found: PlanSnapshot, decide: Decide, assumed: Mapping[Place, bool] | None = None) -> Decision:
+    def would(
+        self, found: PlanSnapshot, decide: Decide, assumed: Mapping[TopicPartition, bool] | None = None
+    ) -> Decision:
         """What a command would do now, without fencing any run and without changes."""
         try:
             self._require_own_cluster(found.plan)
@@ -222,7 +225,7 @@ class CatchupEngine:
         What cannot be read is left out: the verification of what was delivered needs no broker.
         """
         plan = found.plan
-        starts: Mapping[Place, int] = {}
+        starts: Mapping[TopicPartition, int] = {}
         with suppress(KgroupError):
             starts = log_starts(self.cluster, [item.place for item in plan.ranges])
         return verify(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
@@ -240,7 +243,7 @@ class CatchupEngine:
         return CommitsSinceRelease(find_rewinds(plan, history), history.unread or compacted)
 
     def _moved(
-        self, runner: Runner, decide: Decide, assumed: Mapping[Place, bool], *, as_planned: bool = False
+        self, runner: Runner, decide: Decide, assumed: Mapping[TopicPartition, bool], *, as_planned: bool = False
     ) -> Decision:
         """Decide and execute under exclusive membership, so that no other client moves the group's offsets.
 
@@ -310,11 +313,15 @@ class CatchupEngine:
                 )
         self.require_same_topics(plan)
 
-    def _seen(self, runner: Runner, assumed: Mapping[Place, bool]) -> Situation:
+    def _seen(self, runner: Runner, assumed: Mapping[TopicPartition, bool]) -> Situation:
         return self._situation(runner.found, runner.epoch.number, None, assumed)
 
     def _situation(
-        self, found: PlanSnapshot, epoch: int, holding: ExclusiveMembership | None, assumed: Mapping[Place, bool]
+        self,
+        found: PlanSnapshot,
+        epoch: int,
+        holding: ExclusiveMembership | None,
+        assumed: Mapping[TopicPartition, bool],
     ) -> Situation:
         """Everything that a decision needs; without ``holding`` it checks for other members of the group."""
         plan, position = found.plan, found.state.log_position
@@ -323,7 +330,7 @@ class CatchupEngine:
         live = False if holding is not None else self._is_live(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
         committed = self._committed(plan, holding)
-        evidence: Mapping[Place, ReleaseEvidence] = {}
+        evidence: Mapping[TopicPartition, ReleaseEvidence] = {}
         if found.state.state is not PlanState.PLANNED:
             evidence = find_evidence(plan, history, committed, live=live, assumed=assumed)
         return Situation(
@@ -336,14 +343,14 @@ class CatchupEngine:
             log_starts=log_starts(self.cluster, [item.place for item in plan.ranges]),
         )
 
-    def _committed(self, plan: CatchupPlan, holding: ExclusiveMembership | None) -> dict[Place, Commit | None]:
+    def _committed(self, plan: CatchupPlan, holding: ExclusiveMembership | None) -> dict[TopicPartition, Commit | None]:
         group = group_of(plan)
         found = holding.committed() if holding is not None else self.cluster.committed([group])[group]
         if isinstance(found, NotFound):
             return {}
         if isinstance(found, KgroupError):
             raise found
-        standing: dict[Place, Commit | None] = {}
+        standing: dict[TopicPartition, Commit | None] = {}
         for item in plan.ranges:
             commit = found.get(item.place)
             if isinstance(commit, KgroupError):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.catchup.gap import Gap, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.catchup.gap_request import GapRequest, GapSelection
-from kgroup.catchup.model import Place
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_retention import TopicRetentions
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.model.groups import Group, LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
 _PAST_BUDGET_S = 1.5
@@ -38,10 +38,10 @@ class GapInput:
     """
 
     gap: Gap
-    logs: Mapping[Place, PartitionLog]
+    logs: Mapping[TopicPartition, PartitionLog]
     work: LastActivity
     notes: tuple[str, ...] = ()
-    faults: Mapping[Place, KgroupError] = field(default_factory=dict)
+    faults: Mapping[TopicPartition, KgroupError] = field(default_factory=dict)
 
     @property
     def growth_per_s(self) -> float:
@@ -72,7 +72,7 @@ def read_gap(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: in
     return GapInput(gap, logs, reading.work, (*past.notes, *notes), faults)
 
 
-def log_starts(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
+def log_starts(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The current log start offsets of these partitions; unreadable ones are left out."""
     wanted = sorted(set(places))
     found = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
@@ -107,9 +107,9 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRe
             raise NotFound(f"--range {item.topic}:{item.partition}: there is no such partition")
 
 
-def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[Place]:
+def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[TopicPartition]:
     there = [
-        (topic, number)
+        TopicPartition(topic, number)
         for topic, layout in layouts.items()
         if isinstance(layout, TopicLayout)
         for number in layout.leaders
@@ -120,10 +120,10 @@ def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) 
     return [place for place in there if place in named]
 
 
-def _told(group: Group, faults: Mapping[Place, KgroupError]) -> Group:
+def _told(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> Group:
     """The same group, with the errors of partitions whose logs could not be read."""
     partitions = tuple(
-        replace(item, error=faults[item.topic, item.partition].message)
+        replace(item, error=faults[TopicPartition(item.topic, item.partition)].message)
         if (item.topic, item.partition) in faults
         else item
         for item in group.partitions
@@ -136,7 +136,7 @@ class _Past:
     """What ``__consumer_offsets`` shows about a group that has stopped."""
 
     stopped_ms: int | None = None
-    commits: Mapping[Place, LastCommit] = field(default_factory=dict)
+    commits: Mapping[TopicPartition, LastCommit] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -160,14 +160,14 @@ def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
     return cluster.commits_since(group, max(0, end - _RATE_RECORDS), _RATE_BUDGET_S).commits
 
 
-def _rates(commits: Iterable[CommitRecord]) -> dict[Place, float]:
+def _rates(commits: Iterable[CommitRecord]) -> dict[TopicPartition, float]:
     """Offsets per second between the commits of the last minute of each partition.
 
     Commits before one of kgroup's own are ignored: they are from before a release.
     """
-    by_place: dict[Place, list[tuple[int, int]]] = {}
+    by_place: dict[TopicPartition, list[tuple[int, int]]] = {}
     for record in commits:
-        place = (record.topic, record.partition)
+        place = TopicPartition(record.topic, record.partition)
         if record.commit is None or CatchupCommitTag.of(record.commit.metadata) is not None:
             by_place.pop(place, None)
         else:
@@ -189,7 +189,7 @@ class _Reading:
         self,
         cluster: Cluster,
         layouts: Mapping[str, TopicLayout | KgroupError],
-        places: Sequence[Place],
+        places: Sequence[TopicPartition],
         wish: GapRequest,
         past: _Past,
         now_ms: int,
@@ -205,7 +205,7 @@ class _Reading:
             place: _facts(place, view, layouts[place[0]], keeping, self._at(place, moments[0]))
             for place, view in self._views.items()
         }
-        then: dict[Place, int] = {}
+        then: dict[TopicPartition, int] = {}
         for place, view in self._views.items() if past.stopped_ms is not None else ():
             # Times of producers prove nothing: a clock that is ahead makes the log end then look too low.
             by_broker = (keeping.settings.get(place[0]) or {}).get(_TIMES) == "LogAppendTime"
@@ -213,7 +213,7 @@ class _Reading:
             then[place] = view.end if there is None else there
         self.work = LastActivity(past.stopped_ms, past.commits, then)
 
-    def _at(self, place: Place, moment_ms: int | None) -> int | None:
+    def _at(self, place: TopicPartition, moment_ms: int | None) -> int | None:
         return None if moment_ms is None else self._views[place].at_times[self._columns[moment_ms]]
 
     def choice(self, wish: GapRequest) -> GapSelection:
@@ -222,27 +222,35 @@ class _Reading:
             wish.topics, wish.ranges, wish.missing, self._found(wish.skip_before_ms), self._found(wish.until_ms)
         )
 
-    def _found(self, moment_ms: int | None) -> dict[Place, int] | None:
+    def _found(self, moment_ms: int | None) -> dict[TopicPartition, int] | None:
         if moment_ms is None:
             return None
         found = {place: self._at(place, moment_ms) for place in self._views}
         return {place: offset for place, offset in found.items() if offset is not None}
 
 
-def _without_log(layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None) -> dict[Place, KgroupError]:
+def _without_log(
+    layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None
+) -> dict[TopicPartition, KgroupError]:
     """Partitions that the group has committed and that do not exist (any more)."""
-    found: dict[Place, KgroupError] = {}
+    found: dict[TopicPartition, KgroupError] = {}
     for item in () if group is None else group.partitions:
         layout = layouts.get(item.topic)
         if isinstance(layout, KgroupError):
-            found[item.topic, item.partition] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
+            found[TopicPartition(item.topic, item.partition)] = type(layout)(
+                f"the topic {layout.message}", hint=layout.hint
+            )
         elif layout is not None and item.partition not in layout.leaders:
-            found[item.topic, item.partition] = NotFound("there is no such partition (any more)")
+            found[TopicPartition(item.topic, item.partition)] = NotFound("there is no such partition (any more)")
     return found
 
 
 def _facts(
-    place: Place, view: LogView, layout: TopicLayout | KgroupError, keeping: TopicRetentions, grown_from: int | None
+    place: TopicPartition,
+    view: LogView,
+    layout: TopicLayout | KgroupError,
+    keeping: TopicRetentions,
+    grown_from: int | None,
 ) -> PartitionLog:
     settings = keeping.settings.get(place[0])
     policy = (settings or {}).get("cleanup.policy", "")
@@ -275,8 +283,8 @@ def _limit(settings: Mapping[str, str] | None, name: str) -> int | None:
 
 
 def _with_oldest(
-    cluster: Cluster, gap: Gap, logs: Mapping[Place, PartitionLog]
-) -> tuple[dict[Place, PartitionLog], tuple[str, ...]]:
+    cluster: Cluster, gap: Gap, logs: Mapping[TopicPartition, PartitionLog]
+) -> tuple[dict[TopicPartition, PartitionLog], tuple[str, ...]]:
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
     spans = {item.place: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}

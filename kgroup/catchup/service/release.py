@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import CatchupPlan, Place, PlanState, RunnerEpoch, StateRecord
+from kgroup.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
 from kgroup.catchup.offset_moves import release_commit
 from kgroup.catchup.release_evidence import GroupCommit, ReleaseHistory
 from kgroup.catchup.steps import MoveBack, OffsetMove, Release, next_state
@@ -19,6 +19,7 @@ from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -178,7 +179,7 @@ def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> N
             raise now if isinstance(now, KgroupError) else _overwritten(holding.group, move, now)
 
 
-def fetch_commits(holding: ExclusiveMembership) -> Mapping[Place, Commit | KgroupError]:
+def fetch_commits(holding: ExclusiveMembership) -> Mapping[TopicPartition, Commit | KgroupError]:
     """The current commits; a KgroupError for a partition with a pending transactional commit."""
     return holding.committed()
 

@@ -15,6 +15,7 @@ from kgroup.catchup.service.read_gap import GapInput
 from kgroup.catchup.steps import Close, Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable
 
 
@@ -63,7 +64,7 @@ class Planned:
         """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
         why, hint = row.why, row.hint
         exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
-        fault = None if row.partition is None else self.seen.faults.get((row.topic, row.partition))
+        fault = None if row.partition is None else self.seen.faults.get(TopicPartition(row.topic, row.partition))
         if isinstance(fault, Unreachable | NotAuthorized):
             why, hint, exit_code = fault.message, fault.hint, fault.exit_code
         return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)

@@ -22,8 +22,9 @@ from kgroup.changes.undo import fault_of, may_be_done, taken_back
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
-from kgroup.model.journal import JournalEntry, JournalRow, Place
+from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
@@ -43,7 +44,7 @@ class Skipped:
     ranges: tuple[OffsetRange, ...] = ()
     doubtful: tuple[OffsetRange, ...] = ()
     back: tuple[OffsetRange, ...] = ()
-    unbounded: tuple[tuple[str, int], ...] = ()
+    unbounded: tuple[TopicPartition, ...] = ()
 
 
 def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, change_id: str) -> Intent:
@@ -88,8 +89,8 @@ def skipped_of(
     entry: JournalEntry,
     group: str | None,
     topics: Sequence[TopicChoice],
-    back: Collection[Place],
-    maybe_back: Collection[Place] = (),
+    back: Collection[GroupTopicPartition],
+    maybe_back: Collection[GroupTopicPartition] = (),
 ) -> Skipped:
     """The offsets that the change skipped of ``group``, on these topics if any are named. Pure.
 
@@ -102,7 +103,7 @@ def skipped_of(
             continue
         if row.before is None:
             if row.after is not None:
-                unbounded.append((row.topic, row.partition))
+                unbounded.append(TopicPartition(row.topic, row.partition))
             continue
         if not _forward(row.before, row.after) or row.after is None:
             continue
@@ -166,9 +167,9 @@ def _listed(ranges: Sequence[OffsetRange]) -> str:
 def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
     """Warn about what the group reads itself, if its offset was moved back without ``kgroup undo``."""
     snapshot = engine.cluster.describe([group], COMMITS)
-    now: Mapping[tuple[str, int], Commit] = next((committed(found) for found in snapshot.groups), {})
+    now: Mapping[TopicPartition, Commit] = next((committed(found) for found in snapshot.groups), {})
     for item in ranges:
-        commit = now.get((item.topic, item.partition))
+        commit = now.get(TopicPartition(item.topic, item.partition))
         if commit is not None and commit.offset < item.end:
             run.reporter.warn(
                 f"{group} stands at {commit.offset} on {item.topic}:{item.partition}, below {item.end}: what lies "

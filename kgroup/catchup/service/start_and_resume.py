@@ -11,7 +11,7 @@ from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
-from kgroup.catchup.model import Delivery, Order, Place, PlanSnapshot, PlanState
+from kgroup.catchup.model import Delivery, Order, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.end import parse_assumed, refusal_of, refused_status
 from kgroup.catchup.service.engine import CatchupEngine
@@ -32,6 +32,7 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.steps import AlreadyDone
 from kgroup.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, NotFound, Refused
@@ -141,7 +142,7 @@ def _gone_on_with(
     engine: CatchupEngine,
     found: PlanSnapshot,
     wanted: ReplayOptions,
-    assumed: Mapping[Place, bool],
+    assumed: Mapping[TopicPartition, bool],
     judged: Delivery,
 ) -> Iterator[Runner]:
     """The runner of a plan, which is released first if needed. A signal is deferred until the release is done.

@@ -16,11 +16,12 @@ from typing import Any
 
 from kgroup.catchup.buckets import buckets_with_progress
 from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Place, PlanSnapshot, TargetTopic
+from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
 MOST_KEPT = 20_000
@@ -51,7 +52,7 @@ def read_target(cluster: Cluster, topic: str) -> TargetBounds | None:
         return None
     if isinstance(layout, KgroupError):
         raise _named(topic, layout)
-    places = [(topic, number) for number in sorted(layout.leaders)]
+    places = [TopicPartition(topic, number) for number in sorted(layout.leaders)]
     starts, ends = [], []
     positions = cluster.positions({topic: layout}, places)
     for place in places:
@@ -88,7 +89,7 @@ def difference(topic: str, before: TargetTopic, now: TargetBounds | None) -> str
 class DeliveredRanges:
     """The source offsets, as ranges, of the plan's records that the target topic has, and the number of records."""
 
-    spans: dict[Place, list[Span]] = field(default_factory=dict)
+    spans: dict[TopicPartition, list[Span]] = field(default_factory=dict)
     records: int = 0
 
     def add(self, plan_id: str, batch: Batch) -> None:
@@ -99,7 +100,7 @@ class DeliveredRanges:
             if _text(own.get(provenance_headers.PLAN)) != plan_id:
                 continue
             topic, partition, offset = _text(own.get(provenance_headers.SOURCE)).rsplit(":", 2)
-            spans, at = self.spans.setdefault((topic, int(partition)), []), int(offset)
+            spans, at = self.spans.setdefault(TopicPartition(topic, int(partition)), []), int(offset)
             if spans and spans[-1][1] == at:
                 spans[-1] = (spans[-1][0], at + 1)
             else:
@@ -112,7 +113,7 @@ class DeliveredRanges:
         return [(row.start, row.end) for row in merged(ranges)]
 
     def _sorted(self, chunk: Chunk) -> Iterable[Span]:
-        spans = self.spans.get((chunk.topic, chunk.partition), [])
+        spans = self.spans.get(TopicPartition(chunk.topic, chunk.partition), [])
         return ((max(start, chunk.start), min(end, chunk.end)) for start, end in spans)
 
 

@@ -29,6 +29,7 @@ from kgroup.catchup.unrecorded_releases import range_words
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError
@@ -137,7 +138,7 @@ def _loss(
 
 def _policy(engine: CatchupEngine, topic: str) -> str:
     """The cleanup policy; ``compact``, the worst case, if this user may not read it."""
-    settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [(topic, 0)]).settings.get(topic)
+    settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).settings.get(topic)
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 

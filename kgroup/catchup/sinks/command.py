@@ -30,6 +30,7 @@ from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerRef
 from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.records import ConsumerRecord
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import contains_secret
 from kgroup.support.units import plural
@@ -114,7 +115,7 @@ class _Command:
             _kill_all(process)
 
     def _line(self, record: ConsumerRecord) -> bytes:
-        maybe = record.offset < self._spec.maybe_until((record.topic, record.partition))
+        maybe = record.offset < self._spec.maybe_until(TopicPartition(record.topic, record.partition))
         try:
             return line(record, self._form, maybe_processed=maybe)
         except NotWritable as error:

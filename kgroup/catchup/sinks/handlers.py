@@ -20,6 +20,7 @@ from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
 from kgroup.model.records import ConsumerRecord
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 _NOTE_S = 1.0
@@ -168,7 +169,7 @@ class _Handing:
         spec = self._run.spec
         assert spec.dead_letters is not None
         assert outcome.error is not None
-        maybe = record.offset < spec.maybe_until((record.topic, record.partition))
+        maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
         return provenance_headers.dead_letter(
             spec.dead_letters, spec.plan_id, record, outcome.attempts, outcome.error, maybe
         )

@@ -15,6 +15,7 @@ from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
 from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Row
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 
 REFUSALS = frozenset({"too-large", "not-accepted"})
@@ -54,7 +55,7 @@ class TopicSink:
     def rows(self, batch: Batch, keep_partition: bool) -> Iterator[Row]:
         """The rows of a batch, for ``produce_all``."""
         offsets = batch.offsets()
-        maybe = bisect_left(offsets, self._spec.maybe_until((batch.topic, batch.partition)))
+        maybe = bisect_left(offsets, self._spec.maybe_until(TopicPartition(batch.topic, batch.partition)))
         prefix, plan, source = f"{batch.topic}:{batch.partition}:", self._plan, provenance_headers.SOURCE
         # A generator, not a list: so many lists would keep Python's garbage collector busy for a third of the time.
         headers: Iterator[list[Header]] = (
@@ -232,7 +233,7 @@ class _Copy:
         where = (record.topic, record.partition, record.offset)
         self._newest = where
         error, attempts = self._refused[where]
-        maybe = record.offset < spec.maybe_until((record.topic, record.partition))
+        maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
         self._run.ledger.send(
             (provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe),)
         )

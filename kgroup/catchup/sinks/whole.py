@@ -21,6 +21,7 @@ from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.cluster.transactions import Row as Sent
 from kgroup.model.records import ConsumerRecord
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 
 _ATTEMPTS = 3
@@ -341,5 +342,5 @@ class _Handing:
 def _dead_letter(run: BucketRun, record: ConsumerRecord, attempts: int, error: str) -> Sent:
     spec = run.spec
     assert spec.dead_letters is not None
-    maybe = record.offset < spec.maybe_until((record.topic, record.partition))
+    maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
     return provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe)

@@ -17,8 +17,9 @@ from kgroup.catchup.gap_request import parse_ranges
 from kgroup.catchup.model import LEDGER_TOPIC, PlanSnapshot
 from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
-from kgroup.cluster.reader.bounds import Place, bounds, partitions
+from kgroup.cluster.reader.bounds import bounds, partitions
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ class ReadOptions:
     """
 
     topics: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[TopicPartition, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     plan: str | None = None
     ledger: str = LEDGER_TOPIC
     owed: bool = False
-    starting: Mapping[Place | None, int] | None = None
-    ending: Mapping[Place | None, int] | None = None
+    starting: Mapping[TopicPartition | None, int] | None = None
+    ending: Mapping[TopicPartition | None, int] | None = None
     headers: bool = False
     isolation: str = "read_committed"
     loses: bool = False
@@ -116,16 +117,16 @@ def _count(text: str, name: str) -> int:
     return int(text)
 
 
-def _assigned(text: str) -> tuple[Place, ...]:
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
     match _json(text, "assign"):
         case dict() as found if all(
             isinstance(some, list) and all(type(number) is int for number in some) for some in found.values()
         ):
-            return tuple((topic, number) for topic, some in found.items() for number in sorted(set(some)))
+            return tuple(TopicPartition(topic, number) for topic, some in found.items() for number in sorted(set(some)))
     raise UsageError("option assign: partitions by topic are wanted", hint='{"orders": [0, 3]}')
 
 
-def _offsets(text: str, name: str) -> dict[Place | None, int]:
+def _offsets(text: str, name: str) -> dict[TopicPartition | None, int]:
     if text in _AT:
         return {None: _AT[text]}
     match _json(text, name):
@@ -134,7 +135,9 @@ def _offsets(text: str, name: str) -> dict[Place | None, int]:
             and all(number.isdigit() and type(at) is int and at >= min(_AT.values()) for number, at in some.items())
             for some in found.values()
         ):
-            return {(topic, int(number)): at for topic, some in found.items() for number, at in some.items()}
+            return {
+                TopicPartition(topic, int(number)): at for topic, some in found.items() for number, at in some.items()
+            }
     raise UsageError(
         f"option {name}: earliest, latest, or offsets by topic and partition are wanted",
         hint='{"orders": {"0": 70, "1": -2}}: -2 is earliest, -1 latest',
@@ -165,7 +168,7 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
     )
 
 
-def _require_read(asked: ReadOptions, places: Sequence[Place]) -> None:
+def _require_read(asked: ReadOptions, places: Sequence[TopicPartition]) -> None:
     """Raise UsageError for an offset of a partition that is not read, which is probably a typing error."""
     for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
         for place in said or {}:
@@ -173,7 +176,9 @@ def _require_read(asked: ReadOptions, places: Sequence[Place]) -> None:
                 raise UsageError(f"option {name}: {place[0]}:{place[1]} is none of the partitions that are read")
 
 
-def _at(place: Place, said: Mapping[Place | None, int] | None, usual: int, log: tuple[int, int]) -> int:
+def _at(
+    place: TopicPartition, said: Mapping[TopicPartition | None, int] | None, usual: int, log: tuple[int, int]
+) -> int:
     known = said or {}
     offset = known.get(place, known.get(None, usual))
     return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]

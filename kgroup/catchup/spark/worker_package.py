@@ -97,6 +97,7 @@ SHIPPED = (
     "kgroup.model.acl_hint",
     "kgroup.model.groups",
     "kgroup.model.records",
+    "kgroup.model.topic_partition",
     "kgroup.model.transactions_hint",
     "kgroup.support",
     "kgroup.support.atomic_file",

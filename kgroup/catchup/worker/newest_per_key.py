@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kgroup.catchup.buckets import bucket_of
-from kgroup.catchup.model import BucketShare, LostOffsets, Place
+from kgroup.catchup.model import BucketShare, LostOffsets
 from kgroup.cluster.reader.batches import MOST, Batch, HeaderList
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 KEPT_BYTES = 64 * 2**20
@@ -109,8 +110,8 @@ class NewestPerKey:
         self._buckets = buckets
         self._left = left
         self._most_bytes = most_bytes
-        self._kept: dict[Place, dict[bytes, Any]] = {}
-        self._loose: dict[Place, list[Any]] = {}
+        self._kept: dict[TopicPartition, dict[bytes, Any]] = {}
+        self._loose: dict[TopicPartition, list[Any]] = {}
         self._bytes = 0
         self._arrived: dict[int, Counter[int]] = {}
         self._sent: dict[int, Counter[int]] = {}
@@ -120,7 +121,7 @@ class NewestPerKey:
         number = len(batch)
         if not number:
             return
-        buckets, partition, place = self._buckets, batch.partition, (batch.topic, batch.partition)
+        buckets, partition, place = self._buckets, batch.partition, TopicPartition(batch.topic, batch.partition)
         keys, offsets = batch.keys(), batch.offsets()
         whole = None not in keys
         if whole:
@@ -177,7 +178,7 @@ class NewestPerKey:
         return ReaderTally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
 
 
-def _packed(place: Place, rows: list[Any]) -> Iterator[bytes]:
+def _packed(place: TopicPartition, rows: list[Any]) -> Iterator[bytes]:
     some: list[Any] = []
     size = 0
     for row in rows:
@@ -213,8 +214,8 @@ class NewestMerge:
     def __init__(self, number: int, readers: int) -> None:
         self.number = number
         self._readers = readers
-        self._kept: dict[Place, dict[bytes, Any]] = {}
-        self._loose: dict[Place, list[Any]] = {}
+        self._kept: dict[TopicPartition, dict[bytes, Any]] = {}
+        self._loose: dict[TopicPartition, list[Any]] = {}
         self._received: Counter[int] = Counter()
         self._tallies: dict[int, ReaderTally] = {}
 
@@ -278,7 +279,7 @@ class NewestMerge:
 
     def _leave_newest(self) -> None:
         """For a key in several partitions of a topic, keep the latest timestamp; on a tie, the highest partition."""
-        newest: dict[str, dict[bytes, tuple[tuple[int, int], Place]]] = {}
+        newest: dict[str, dict[bytes, tuple[tuple[int, int], TopicPartition]]] = {}
         places: Counter[str] = Counter(topic for topic, _ in self._kept)
         for place in sorted(self._kept):
             if places[place[0]] == 1:

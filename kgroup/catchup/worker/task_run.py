@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import Chunk, LostOffsets, Place
+from kgroup.catchup.model import Chunk, LostOffsets
 from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
+from kgroup.model.topic_partition import TopicPartition
 
 _TICK_S = 0.1  # the longest delay of a stop
 
@@ -65,10 +66,12 @@ class TaskRun:
         for chunk in self.spec.chunks:
             if self.asked_to_stop():
                 return
-            if not self.counts[chunk.number].finished and not self.is_stopped((chunk.topic, chunk.partition)):
+            if not self.counts[chunk.number].finished and not self.is_stopped(
+                TopicPartition(chunk.topic, chunk.partition)
+            ):
                 yield chunk
 
-    def is_stopped(self, place: Place) -> bool:
+    def is_stopped(self, place: TopicPartition) -> bool:
         """Whether a record of this partition was refused for good."""
         return any((one.topic, one.partition) == place for one in self.stopped)
 

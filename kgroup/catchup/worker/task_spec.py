@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, RateLimit
-from kgroup.catchup.model import Chunk, ChunkProgress, Order, Place
+from kgroup.catchup.model import Chunk, ChunkProgress, Order
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.task_ledger import Work
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class TaskSpec:
         """The plan of the task."""
         return self.work.plan_id
 
-    def maybe_until(self, place: Place) -> int:
+    def maybe_until(self, place: TopicPartition) -> int:
         """Records of a partition below this offset may have been handled before; 0 if none may have been."""
         return max((until for *where, until in self.maybe_processed if tuple(where) == place), default=0)
 

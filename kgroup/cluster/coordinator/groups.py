@@ -32,6 +32,7 @@ from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Coordinator
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, probe_groups
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.units import plural
 
@@ -52,7 +53,7 @@ _TELLING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
-Committed = dict[tuple[str, int], Commit | KgroupError]
+Committed = dict[TopicPartition, Commit | KgroupError]
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -464,10 +465,10 @@ def _committed(row: Any) -> Committed:
         name = topic.name
         for item in topic.partitions:
             if item.error_code:
-                found[name, item.partition_index] = group_error(item.error_code, row.group_id)
+                found[TopicPartition(name, item.partition_index)] = group_error(item.error_code, row.group_id)
             elif item.committed_offset >= 0:
                 epoch = item.committed_leader_epoch
-                found[name, item.partition_index] = Commit(
+                found[TopicPartition(name, item.partition_index)] = Commit(
                     item.committed_offset, epoch if epoch >= 0 else None, item.metadata or ""
                 )
     return found

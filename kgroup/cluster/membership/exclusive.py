@@ -40,8 +40,9 @@ from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_c
 from kgroup.cluster.membership.conversion import Describe
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_outcome
 from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Membership, leave_request
-from kgroup.cluster.topics import TopicPartition, topic_layouts
+from kgroup.cluster.topics import topic_layouts
 from kgroup.model.groups import Commit, Member
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.quoting import quote
 

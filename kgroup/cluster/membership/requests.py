@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from kgroup.cluster.membership.conversion import ConsumerGroupHeartbeatRequest
-from kgroup.cluster.topics import TopicPartition
+from kgroup.model.topic_partition import TopicPartition
 
 INSTANCE_ID = "kgroup-catchup"
 """The static instance id of every catch-up run's member; a later run finds the earlier run's member by it."""

@@ -32,6 +32,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.topic_partition import TopicPartition
 
 TYPES = (
     records.RecordType.LEGACY_OFFSET_COMMIT,
@@ -173,7 +174,9 @@ def _member(member: records.ClassicMember, protocol_type: str) -> GenerationMemb
         member.session_timeout_ms,
         member.rebalance_timeout_ms,
         None if subscription is None else frozenset(subscription.topics),
-        None if assignment is None else frozenset((t.topic, p) for t in assignment.partitions for p in t.partitions),
+        None
+        if assignment is None
+        else frozenset(TopicPartition(t.topic, p) for t in assignment.partitions for p in t.partitions),
     )
 
 
@@ -201,7 +204,7 @@ def _holding(has: records.CurrentMemberAssignmentValue, topics: Mapping[str, str
 def _named(assigned: Sequence[records.AssignedPartitions], topics: Mapping[str, str]) -> Partitions:
     """Partitions by topic name; by topic id if the cluster does not know the topic (any more)."""
     return frozenset(
-        (topics.get(topic.topic_id, topic.topic_id) if topic.topic_id is not None else "", partition)
+        TopicPartition(topics.get(topic.topic_id, topic.topic_id) if topic.topic_id is not None else "", partition)
         for topic in assigned
         for partition in topic.partitions
     )

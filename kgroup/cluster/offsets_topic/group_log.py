@@ -30,6 +30,7 @@ from kgroup.cluster.offsets_topic.scan import (
 from kgroup.cluster.topics import LogView, TopicLayout, log_views, names_of_topics
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 _STATES = frozenset({RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA, *FOREIGN})
@@ -120,13 +121,13 @@ async def _likely(
     logs = [(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange)]
     moments = [depth.since_ms for depth in depths.values()]
     since_ms = None if None in moments else min(moment for moment in moments if moment is not None)
-    views: Mapping[tuple[str, int], LogView | KgroupError] = {}
+    views: Mapping[TopicPartition, LogView | KgroupError] = {}
     if since_ms is not None:
-        asked = [(OFFSETS_TOPIC, scan.number) for scan, _ in logs]
+        asked = [TopicPartition(OFFSETS_TOPIC, scan.number) for scan, _ in logs]
         views = await log_views(client, {OFFSETS_TOPIC: layout}, asked, [since_ms])
     likely = 0
     for scan, log in logs:
-        view = views.get((OFFSETS_TOPIC, scan.number))
+        view = views.get(TopicPartition(OFFSETS_TOPIC, scan.number))
         first = log.start
         if isinstance(view, LogView):
             first = log.end if view.at_times[0] is None else view.at_times[0]

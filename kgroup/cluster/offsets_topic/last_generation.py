@@ -25,10 +25,11 @@ from kgroup.cluster.offsets_topic.records import (
     RecordType,
 )
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, readable, scan_groups, why_incomplete
-from kgroup.cluster.topics import TopicLayout, TopicPartition
+from kgroup.cluster.topics import TopicLayout
 from kgroup.model.group_log import TransactionEnd
 from kgroup.model.groups import Commit, Group
 from kgroup.model.migration_facts import GroupPast, PastMember
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
@@ -51,8 +52,8 @@ class LastGenerationQuery:
     @classmethod
     def of(cls, group: Group) -> LastGenerationQuery:
         """The query for a group that was read with its commits."""
-        commits = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is not None)
-        unread = frozenset((p.topic, p.partition) for p in group.partitions if p.commit is None)
+        commits = frozenset(TopicPartition(p.topic, p.partition) for p in group.partitions if p.commit is not None)
+        unread = frozenset(TopicPartition(p.topic, p.partition) for p in group.partitions if p.commit is None)
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
@@ -137,11 +138,11 @@ class _Past(Visitor):
         match readable(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
                 if ending is TransactionEnd.OPEN:
-                    self._pending.add((topic, partition))
+                    self._pending.add(TopicPartition(topic, partition))
                 elif (topic, partition) not in self._seen:
-                    self._seen.add((topic, partition))
+                    self._seen.add(TopicPartition(topic, partition))
                     if commit is not None:  # otherwise it was deleted, or has expired
-                        self._commit((topic, partition), commit)
+                        self._commit(TopicPartition(topic, partition), commit)
             case GroupMetadata(value=group):
                 self._classic(group, record.timestamp_ms)
             case ConsumerGroupMetadata(value=epoch):

@@ -30,6 +30,7 @@ from kgroup.cluster.offsets_topic.scan import (
 from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
 from kgroup.model.group_log import Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
 _COMMITS = frozenset({RecordType.LEGACY_OFFSET_COMMIT.value, RecordType.OFFSET_COMMIT.value})
@@ -78,7 +79,7 @@ async def read_last_records(
     read: dict[int, _LastOfEach] = {}
     client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
     while pending:
-        places = {number: (OFFSETS_TOPIC, number) for number in pending}
+        places = {number: TopicPartition(OFFSETS_TOPIC, number) for number in pending}
         logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, places.values(), patience)
         totals.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
         for number, place in places.items():

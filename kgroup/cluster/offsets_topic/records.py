@@ -27,6 +27,7 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord, topic_id
+from kgroup.model.topic_partition import TopicPartition
 
 
 class RecordType(IntEnum):
@@ -437,7 +438,7 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
 
 # Many groups commit to the same topics, so these entries serve many keys.
 @lru_cache(maxsize=8192)
-def _place(rest_of_key: bytes) -> tuple[str, int]:
+def _place(rest_of_key: bytes) -> TopicPartition:
     return _topic_partition(ByteReader(rest_of_key))
 
 
@@ -455,8 +456,8 @@ def _text(reader: ByteReader) -> tuple[str]:
     return (reader.string(),)
 
 
-def _topic_partition(reader: ByteReader) -> tuple[str, int]:
-    return reader.string(), reader.i32()
+def _topic_partition(reader: ByteReader) -> TopicPartition:
+    return TopicPartition(reader.string(), reader.i32())
 
 
 _COMMIT = Struct(">hqih")

@@ -32,6 +32,7 @@ from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
 from kgroup.model.group_log import ScannedRange
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.units import human_bytes, plural
 
@@ -285,7 +286,7 @@ class _Fetcher:
         """Add one response's records to the window; returns the offset after the last record."""
         if self.leader is None:
             raise Unreachable("has no leader now")
-        request = fetch_request({(OFFSETS_TOPIC, self.number): position}, _FETCH_BYTES)
+        request = fetch_request({TopicPartition(OFFSETS_TOPIC, self.number): position}, _FETCH_BYTES)
         answer = await self.client.send(request, self.leader, self.budget.left_ms)
         if isinstance(answer, BaseException):
             raise self.client.failure(answer, self.leader)
@@ -314,10 +315,10 @@ async def partition_scans(
     by_partition: dict[int, list[str]] = {}
     for group in groups:
         by_partition.setdefault(partition_of(group, len(layout.leaders)), []).append(group)
-    wanted = [(OFFSETS_TOPIC, number) for number in by_partition]
+    wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in by_partition]
     logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
     return [
-        PartitionScan(number, layout.leaders[number], logs[OFFSETS_TOPIC, number], tuple(names))
+        PartitionScan(number, layout.leaders[number], logs[TopicPartition(OFFSETS_TOPIC, number)], tuple(names))
         for number, names in by_partition.items()
     ]
 

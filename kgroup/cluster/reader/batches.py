@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
 from kgroup.cluster.reader.ranges import REQUIRED, beyond_end, held_back, partitions_of
 from kgroup.model.records import ConsumerRecord, OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 
 MOST = 2000
@@ -164,7 +166,7 @@ class BatchReader:
         settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
         self._consumer: Any = client(Consumer, settings, self._watch)
         self._partitions: dict[str, frozenset[int]] = {}
-        self._place: tuple[str, int] | None = None
+        self._place: TopicPartition | None = None
         self._position = 0
         self._ended_at: int | None = None
         self._unsure = False
@@ -205,7 +207,7 @@ class BatchReader:
             return
         wanted = OffsetRange(topic, partition, start, end)
         self._aim(wanted)
-        place, self._place = (topic, partition), None  # a caller that stops in the middle starts a new stream
+        self._place = None  # a caller that stops in the middle starts a new stream
         self._watch.progress()
         while True:
             before = self._position
@@ -222,7 +224,7 @@ class BatchReader:
                 break
             if self._watch.over:
                 raise self._stuck(wanted)
-        self._place = place
+        self._place = TopicPartition(topic, partition)
 
     def _aim(self, wanted: OffsetRange) -> None:
         """Move to the start of the range, or later if the end-of-partition event showed that no record is before."""
@@ -236,7 +238,7 @@ class BatchReader:
             self._position = min(max(wanted.start, self._ended_at), wanted.end)
 
     def _go_to(self, wanted: OffsetRange, position: int) -> None:
-        self._consumer.assign([TopicPartition(wanted.topic, wanted.partition, position)])
+        self._consumer.assign([ClientPartition(wanted.topic, wanted.partition, position)])
         self._position, self._ended_at, self._left, self._unsure = position, None, [], True
 
     def _next(self, wanted: OffsetRange) -> tuple[list[Any], KafkaError | None]:
@@ -293,7 +295,7 @@ class BatchReader:
             raise of_topic(error, wanted.topic, where, "Read")
         position = self._position
         try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), _ASK_S)
+            low, high = self._consumer.get_watermark_offsets(ClientPartition(wanted.topic, wanted.partition), _ASK_S)
         except KafkaException as raised:
             if not may_pass(raised.args[0]):
                 raise of_topic(raised.args[0], wanted.topic, where, "Read") from raised
@@ -310,7 +312,7 @@ class BatchReader:
         return None
 
     def _stuck(self, wanted: OffsetRange) -> KgroupError:
-        place = TopicPartition(wanted.topic, wanted.partition)
+        place = ClientPartition(wanted.topic, wanted.partition)
         if not self._watch.disturbed and self._ended_at is not None and self._ended_at >= self._position:
             # From the last response: the high watermark, whatever the isolation level.
             _, high = self._consumer.get_watermark_offsets(place, cached=True)

@@ -6,32 +6,32 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec
 
 from kgroup.cluster.admin_client import admin_client
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, of_topic
 from kgroup.cluster.reader.batches import BatchReader
+from kgroup.model.topic_partition import TopicPartition
 
 _PAUSE_S = 0.02
 _LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
 
-Place = tuple[str, int]
 
-
-def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[Place, ...]:
+def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[TopicPartition, ...]:
     """All partitions of these topics. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
     with BatchReader(config, timeout_s=timeout_s) as reader:
-        return tuple((topic, number) for topic in topics for number in sorted(reader.partitions(topic)))
+        return tuple(TopicPartition(topic, number) for topic in topics for number in sorted(reader.partitions(topic)))
 
 
 def bounds(
-    config: Mapping[str, Any], places: Iterable[Place], *, timeout_s: float, isolation: str
-) -> dict[Place, tuple[int, int]]:
+    config: Mapping[str, Any], places: Iterable[TopicPartition], *, timeout_s: float, isolation: str
+) -> dict[TopicPartition, tuple[int, int]]:
     """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
     admin: Any = admin_client(config, watch)
-    wanted = [TopicPartition(*place) for place in places]
+    wanted = [ClientPartition(*place) for place in places]
     level = _LEVELS[isolation]
     asked = [
         admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level, request_timeout=timeout_s)
@@ -39,7 +39,10 @@ def bounds(
         if wanted
     ]
     found = [
-        {(place.topic, place.partition): _answer(admin, watch, place, future) for place, future in answers.items()}
+        {
+            TopicPartition(place.topic, place.partition): _answer(admin, watch, place, future)
+            for place, future in answers.items()
+        }
         for answers in asked
     ]
     return {place: (found[0][place], found[1][place]) for place in found[0]} if found else {}

@@ -12,12 +12,14 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
 from kgroup.model.records import ConsumerRecord as ConsumerRecord
 from kgroup.model.records import OffsetRange as OffsetRange
 from kgroup.model.records import merged
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
 
@@ -41,8 +43,6 @@ REQUIRED = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",  # otherwise it silently skips deleted records
 }
-
-_Place = tuple[str, int]
 
 
 def read_ranges(
@@ -127,12 +127,14 @@ class _Reading:
     def __init__(self, consumer: Any, watch: ClientWatch, ranges: Sequence[OffsetRange]) -> None:
         self._consumer = consumer
         self._watch = watch
-        self._left: dict[_Place, OffsetRange] = {(item.topic, item.partition): item for item in ranges}
-        self._position: dict[_Place, int] = {place: item.start for place, item in self._left.items()}
-        self._ended_at: dict[_Place, int] = {}
+        self._left: dict[TopicPartition, OffsetRange] = {
+            TopicPartition(item.topic, item.partition): item for item in ranges
+        }
+        self._position: dict[TopicPartition, int] = {place: item.start for place, item in self._left.items()}
+        self._ended_at: dict[TopicPartition, int] = {}
 
     def records(self) -> Iterator[ConsumerRecord]:
-        self._consumer.assign([TopicPartition(*place, self._position[place]) for place in self._left])
+        self._consumer.assign([ClientPartition(*place, self._position[place]) for place in self._left])
         self._watch.progress()
         while self._left:
             batch = self._next_batch()
@@ -160,7 +162,7 @@ class _Reading:
             # to.
             self._watch.on_error(error)
             return None
-        place = (topic, partition)
+        place = TopicPartition(topic, partition)
         wanted = self._left.get(place)
         if wanted is None:
             return None
@@ -176,18 +178,18 @@ class _Reading:
         self._advance(place, wanted, offset)
         return None
 
-    def _advance(self, place: _Place, wanted: OffsetRange, position: int) -> None:
+    def _advance(self, place: TopicPartition, wanted: OffsetRange, position: int) -> None:
         if position > self._position[place]:
             self._position[place] = position
             self._watch.progress()
         if position >= wanted.end:
             del self._left[place]
-            self._consumer.incremental_unassign([TopicPartition(*place)])
+            self._consumer.incremental_unassign([ClientPartition(*place)])
 
     def _ask_positions(self) -> None:
         """Ask for positions, since control records, aborted records and gaps move them without a message."""
-        for found in self._consumer.position([TopicPartition(*place) for place in self._left]):
-            place = (found.topic, found.partition)
+        for found in self._consumer.position([ClientPartition(*place) for place in self._left]):
+            place = TopicPartition(found.topic, found.partition)
             if found.offset >= 0 and found.error is None:
                 self._advance(place, self._left[place], found.offset)
 
@@ -195,10 +197,10 @@ class _Reading:
         where = f"{wanted.topic}:{wanted.partition}"
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             return of_topic(error, wanted.topic, where, "Read")
-        position = self._position[wanted.topic, wanted.partition]
+        position = self._position[TopicPartition(wanted.topic, wanted.partition)]
         try:
             low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(wanted.topic, wanted.partition), self._watch.timeout_s
+                ClientPartition(wanted.topic, wanted.partition), self._watch.timeout_s
             )
         except KafkaException:
             low, high = None, None
@@ -218,12 +220,14 @@ class _Reading:
             if self._watch.disturbed or ended_at is None or ended_at < self._position[place]:
                 continue
             # From the last response: the high watermark, whatever the isolation level.
-            _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+            _, high = self._consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
             if high >= wanted.end:
                 return held_back(wanted, ended_at, self._watch.timeout_s)
             if high >= 0:
                 return beyond_end(wanted, high)
-        places = [f"{topic}:{number} at {self._position[topic, number]}" for topic, number in self._left]
+        places = [
+            f"{topic}:{number} at {self._position[TopicPartition(topic, number)]}" for topic, number in self._left
+        ]
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         return self._watch.fault(f"{', '.join(places[:3])}{more} could not be read on")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
+from kgroup.model.topic_partition import TopicPartition
 
 NEVER = -1
 """The generation of a member that sends none."""

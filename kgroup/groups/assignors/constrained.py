@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
-from kgroup.groups.assignors.model import AssignorTopic, TopicPartition, partitions_of
+from kgroup.groups.assignors.model import AssignorTopic, partitions_of
 from kgroup.groups.assignors.racks import Racks
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)

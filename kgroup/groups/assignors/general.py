@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition, partitions_of
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber, partitions_of
 from kgroup.groups.assignors.movements import Movements, Pair
 from kgroup.groups.assignors.racks import Racks
+from kgroup.model.topic_partition import TopicPartition
 
 
 class General:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TypeVar
 
-from kgroup.groups.assignors.model import Subscriber, TopicPartition
+from kgroup.groups.assignors.model import Subscriber
+from kgroup.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
 _MASK = 0xFFFFFFFF

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-TopicPartition = tuple[str, int]
+from kgroup.model.topic_partition import TopicPartition
+
 Assigned = dict[str, tuple[TopicPartition, ...]]
 """Partitions by member id; a member without partitions has an empty tuple."""
 
@@ -51,7 +52,7 @@ def subscribed(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -
 
 def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
     """All partitions of one topic, ascending."""
-    return [(topic.name, number) for number in range(topic.partitions)]
+    return [TopicPartition(topic.name, number) for number in range(topic.partitions)]
 
 
 def tidy(members: Sequence[Subscriber], given: Mapping[str, Iterable[TopicPartition]]) -> Assigned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import in_hash_order, partition_hash
-from kgroup.groups.assignors.model import TopicPartition
+from kgroup.model.topic_partition import TopicPartition
 
 Pair = tuple[str, str]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
+from kgroup.model.topic_partition import TopicPartition
 
 
 def matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]]) -> bool:
@@ -35,7 +36,7 @@ class Racks:
         of_member = {member.member_id: rack for member in members if (rack := rack_of(member)) is not None}
         # Partitions without any rack are included: they differ from the others and clash with every member's rack.
         of_partition = {
-            (topic.name, number): racks
+            TopicPartition(topic.name, number): racks
             for topic in topics
             for number, racks in enumerate(topic.replica_racks or (frozenset[str](),) * topic.partitions)
         }

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import member_order
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition, subscribed, tidy
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, subscribed, tidy
 from kgroup.groups.assignors.racks import matter, rack_of
+from kgroup.model.topic_partition import TopicPartition
 
 
 def client_range(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
@@ -111,5 +112,5 @@ def _collect(members: Sequence[Subscriber], shares: Sequence[_Share]) -> Assigne
     for share in shares:
         share.fill(lambda _member, _number: True)
         for member_id, numbers in share.taken.items():
-            given[member_id].extend((share.topic.name, number) for number in numbers)
+            given[member_id].extend(TopicPartition(share.topic.name, number) for number in numbers)
     return tidy(members, given)

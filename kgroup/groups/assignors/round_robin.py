@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.assignors.java_order import member_order, utf16
-from kgroup.groups.assignors.model import (
-    Assigned,
-    AssignorTopic,
-    Subscriber,
-    TopicPartition,
-    partitions_of,
-    subscribed,
-    tidy,
-)
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, partitions_of, subscribed, tidy
+from kgroup.model.topic_partition import TopicPartition
 
 
 def round_robin(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:

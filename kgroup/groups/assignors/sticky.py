@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kgroup.groups.assignors.claims import settle, subscription_generation, user_data_generation
 from kgroup.groups.assignors.constrained import Constrained
 from kgroup.groups.assignors.general import General
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition, subscribed, tidy
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, subscribed, tidy
 from kgroup.groups.assignors.racks import Racks
+from kgroup.model.topic_partition import TopicPartition
 
 
 def sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:

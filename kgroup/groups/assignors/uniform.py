@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.assignors.java_order import in_hash_order, uuid_hash
-from kgroup.groups.assignors.model import (
-    Assigned,
-    AssignorTopic,
-    Subscriber,
-    TopicPartition,
-    partitions_of,
-    subscribed,
-    tidy,
-)
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, partitions_of, subscribed, tidy
 from kgroup.groups.assignors.uniform_mixed import Mixed
+from kgroup.model.topic_partition import TopicPartition
 
 
 def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:

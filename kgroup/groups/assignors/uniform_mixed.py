@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from kgroup.groups.assignors.java_order import uuid_order
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
+from kgroup.model.topic_partition import TopicPartition
 
 _SWEEPS = 16
 """Kafka stops after this many rounds over all topics."""
@@ -55,7 +56,7 @@ class Mixed:
         given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in self._members}
         for topic_name, held in self._held.items():
             for at, numbers in held.items():
-                given[self._members[at].member_id].extend((topic_name, number) for number in numbers)
+                given[self._members[at].member_id].extend(TopicPartition(topic_name, number) for number in numbers)
         return given
 
     def _by_size(self, topic: str) -> list[int]:

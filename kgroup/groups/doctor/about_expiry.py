@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
-from kgroup.groups.doctor.snapshot import GroupSnapshot, TopicPartition
+from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, text, utc
 from kgroup.groups.wait_conditions import some_of
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural
 
 SOON = Threshold(
@@ -65,7 +66,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     """The answer for commits on topics that are not ``subscribed`` (None: all commits), by their remaining time."""
     group = snapshot.group
     keys = [
-        (p.topic, p.partition)
+        TopicPartition(p.topic, p.partition)
         for p in group.partitions
         if p.commit is not None and (subscribed is None or p.topic not in subscribed)
     ]

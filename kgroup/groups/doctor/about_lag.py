@@ -14,6 +14,7 @@ from kgroup.groups.doctor.words import member_labels, name, place, text, unread_
 from kgroup.groups.lag.words import rate_words
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural
 
 LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
@@ -116,15 +117,15 @@ def _most(part: int, total: int) -> bool:
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
     """Compares arrivals, not lag, with the median of the other partitions, which a second hot one hardly changes."""
     rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    counts: dict[tuple[str, int], int] = {}
+    counts: dict[TopicPartition, int] = {}
     missing = []
     for partition in snapshot.group.partitions:
-        facts = snapshot.logs.get((partition.topic, partition.partition))
+        facts = snapshot.logs.get(TopicPartition(partition.topic, partition.partition))
         if facts is None or facts.production is None:
             missing.append(place(partition))
             continue
         rates[partition.topic][partition.partition] = facts.production.per_second
-        counts[partition.topic, partition.partition] = facts.production.records
+        counts[TopicPartition(partition.topic, partition.partition)] = facts.production.records
     if missing and not rates:
         return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
     hot: list[tuple[float, str, int, float, int]] = []
@@ -134,7 +135,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
         for number, rate in of_topic.items():
             others = [other for key, other in of_topic.items() if key != number]
             usual = median(others)
-            if counts[topic, number] >= HOT_LEAST.value and rate >= HOT.value * usual:
+            if counts[TopicPartition(topic, number)] >= HOT_LEAST.value and rate >= HOT.value * usual:
                 hot.append((rate, topic, number, usual, len(others)))
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
     if not hot:
@@ -189,7 +190,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     if not stalls:
         return partly
     worst = stalls[0]
-    facts = snapshot.logs.get((worst.partition.topic, worst.partition.partition))
+    facts = snapshot.logs.get(TopicPartition(worst.partition.topic, worst.partition.partition))
     arriving = f" while {rate_words(facts.production.per_second)} arrive" if facts and facts.production else ""
     tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
@@ -224,7 +225,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
     found = []
     for partition in snapshot.group.partitions:
-        key = (partition.topic, partition.partition)
+        key = TopicPartition(partition.topic, partition.partition)
         known = (snapshot.commits or {}).get(key)
         lag, commit = partition.lag, partition.commit
         if not lag or commit is None or known is None or not known.points:
@@ -259,7 +260,7 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     if snapshot.commits is None:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
     stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
-    repeats: Counter[tuple[str, int]] = Counter()
+    repeats: Counter[TopicPartition] = Counter()
     total, first_ms, last_ms = 0, snapshot.now_ms, 0
     for key, known in snapshot.commits.items():
         if key in stalled or not known.points:

@@ -8,6 +8,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, place, unread_places
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, plural
 
 OUT_OF_RANGE = Rule(
@@ -189,7 +190,7 @@ def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
 
 
 def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    known = (snapshot.commits or {}).get((partition.topic, partition.partition))
+    known = (snapshot.commits or {}).get(TopicPartition(partition.topic, partition.partition))
     topic = (snapshot.topics or {}).get(partition.topic)
     if partition.commit is None or known is None or known.topic_id is None or topic is None or topic.id is None:
         return None
@@ -197,7 +198,7 @@ def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
 
 
 def _epoch_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    facts = snapshot.logs.get((partition.topic, partition.partition))
+    facts = snapshot.logs.get(TopicPartition(partition.topic, partition.partition))
     if partition.commit is None or partition.commit.leader_epoch is None or facts is None or facts.leader_epoch is None:
         return None
     return partition.commit.leader_epoch > facts.leader_epoch

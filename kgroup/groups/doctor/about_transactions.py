@@ -9,6 +9,7 @@ from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
 from kgroup.groups.doctor.words import kafka, name, place, text
 from kgroup.groups.wait_conditions import some_of
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, plural
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
@@ -52,7 +53,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     undated: list[str] = []
     since = {(t.topic, t.partition): t.last_ms for t in snapshot.transactions or ()}
     for partition in group.partitions:
-        key = (partition.topic, partition.partition)
+        key = TopicPartition(partition.topic, partition.partition)
         facts = snapshot.logs.get(key)
         if partition.log is None or facts is None or facts.last_stable is None:
             missing.append(place(partition))

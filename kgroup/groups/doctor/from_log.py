@@ -13,7 +13,6 @@ from kgroup.groups.doctor.snapshot import (
     MemberSettings,
     Rebalance,
     RebalanceHistory,
-    TopicPartition,
 )
 from kgroup.groups.history.model import WENT, Cause, HistoryStep, Present, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory as Timeline
@@ -21,6 +20,7 @@ from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
     """The topic id of the newest commit of each partition."""
     return {
-        (event.topic, event.partition): event.topic_id
+        TopicPartition(event.topic, event.partition): event.topic_id
         for event in events
         if isinstance(event, CommitWritten) and event.offset is not None and event.ending in _COUNTED
     }

@@ -12,8 +12,7 @@ from kgroup.groups.migration.check import Readiness
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
-
-TopicPartition = tuple[str, int]
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from kgroup.model.group_log import (
     RebalanceProtocol,
     TargetEpochWritten,
     TargetWritten,
-    TopicPartition,
 )
+from kgroup.model.topic_partition import TopicPartition
 
 BATCH_MS = 1_000
 """Records of one request are appended together; a record that is this much older belongs to another request."""

@@ -13,10 +13,10 @@ from kgroup.model.group_log import (
     ForeignGroupWritten,
     Partitions,
     ScannedRange,
-    TopicPartition,
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.topic_partition import TopicPartition
 
 _GAPS_FOR_A_RHYTHM = 3
 _LARGEST_SCAN = 200_000
@@ -45,7 +45,7 @@ class CommitEvidence:
         """Median time in ms between two commits of one partition; None below three such gaps."""
 
     def _add(self, commit: CommitWritten) -> None:
-        place = (commit.topic, commit.partition)
+        place = TopicPartition(commit.topic, commit.partition)
         self._of_all.add(commit)
         self._by_partition.setdefault(place, _Commits()).add(commit)
         if commit.ending is TransactionEnd.PLAIN:

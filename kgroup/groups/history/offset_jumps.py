@@ -15,7 +15,8 @@ from itertools import pairwise
 
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.track import Made
-from kgroup.model.group_log import CommitWritten, TopicPartition, TransactionEnd
+from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.topic_partition import TopicPartition
 
 SLICES = 12
 _ONE_REQUEST_MS = 1_000
@@ -134,7 +135,7 @@ def commits_of(
     context.count_outsiders(standing)
     by_place: dict[TopicPartition, list[Made]] = {}
     for one in standing:
-        by_place.setdefault((one.commit.topic, one.commit.partition), []).append(one)
+        by_place.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
     jumps: list[_Found] = []
     courses = []
     for _, own in sorted(by_place.items()):
@@ -174,7 +175,7 @@ class _Context:
         for one in made:
             index = self.index_of(one.commit.log_offset)
             if index >= 0 and not self._steps[index].members and one.commit.offset is not None:
-                key = index, (one.commit.topic, one.commit.partition)
+                key = (index, TopicPartition(one.commit.topic, one.commit.partition))
                 self._outside[key] = self._outside.get(key, 0) + 1
 
     def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
@@ -188,7 +189,7 @@ class _Context:
         index = self.index_of(commit.log_offset)
         if index < 0 or self._steps[index].kind is not StepKind.EMPTY:
             return CommitAuthor.UNKNOWN, None
-        again = self._outside.get((index, (commit.topic, commit.partition)), 0)
+        again = self._outside.get((index, TopicPartition(commit.topic, commit.partition)), 0)
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
     def forgetter(self, one: Made) -> CommitAuthor:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kgroup.model.group_log import Partitions, TopicPartition
+from kgroup.model.group_log import Partitions
+from kgroup.model.topic_partition import TopicPartition
 
 Identity: TypeAlias = tuple[str, str]
 

@@ -25,9 +25,9 @@ from kgroup.model.group_log import (
     ScannedRange,
     TargetEpochWritten,
     TargetWritten,
-    TopicPartition,
     Unreadable,
 )
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _Follower:
     def follow(self, event: Event) -> None:
         match event:
             case CommitWritten():
-                self.commits.append(Made(event, self._owner((event.topic, event.partition))))
+                self.commits.append(Made(event, self._owner(TopicPartition(event.topic, event.partition))))
                 return
             case Unreadable():
                 return

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.model.groups import LoggedCommit
-
-TopicPartition = tuple[str, int]
+from kgroup.model.topic_partition import TopicPartition
 
 
 class Isolation(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kgroup.groups.lag.evidence import Churn, MemberFacts, TopicPartition
+from kgroup.groups.lag.evidence import Churn, MemberFacts
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -20,6 +20,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
 )
 from kgroup.model.groups import Group, LoggedCommit
+from kgroup.model.topic_partition import TopicPartition
 
 _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
@@ -51,11 +52,11 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
         match event:
             case CommitWritten(topic=topic, partition=number, offset=None, ending=ending):
                 if ending in _COUNTED:
-                    commits.pop((topic, number), None)
+                    commits.pop(TopicPartition(topic, number), None)
             case CommitWritten(topic=topic, partition=number, offset=int(offset), ending=ending):
                 if ending in _COUNTED:
                     made = LoggedCommit(topic, number, offset, None, event.at_ms, event.log_offset)
-                    commits.setdefault((topic, number), []).append(made)
+                    commits.setdefault(TopicPartition(topic, number), []).append(made)
             case GenerationWritten():
                 members = {
                     m.member_id: MemberFacts(m.rebalance_timeout_ms, m.session_timeout_ms) for m in event.members

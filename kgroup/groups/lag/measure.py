@@ -13,6 +13,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
 from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
+from kgroup.model.topic_partition import TopicPartition
 
 _NOTHING = PartitionEvidence()
 _RATE_SPAN_MS = 600_000
@@ -22,7 +23,13 @@ _RATE_SPAN_MS = 600_000
 def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
     partitions = tuple(
-        _partition(group.name, each, evidence.partitions.get((each.topic, each.partition), _NOTHING), evidence, rules)
+        _partition(
+            group.name,
+            each,
+            evidence.partitions.get(TopicPartition(each.topic, each.partition), _NOTHING),
+            evidence,
+            rules,
+        )
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
     )
     return GroupLag(

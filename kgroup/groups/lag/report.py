@@ -11,6 +11,7 @@ from kgroup.groups.lag.headroom import Headroom
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, slowest
 from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition, partitions_document
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 
@@ -224,7 +225,7 @@ class GroupLag:
     partitions: tuple[PartitionLag, ...]
     topics: tuple[Sum, ...]
     total: Sum
-    hidden_commits: tuple[tuple[str, int], ...] | None = ()
+    hidden_commits: tuple[TopicPartition, ...] | None = ()
 
     @property
     def name(self) -> str:

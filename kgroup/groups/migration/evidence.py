@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kgroup.model.groups import Group
-from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, TopicPartition
+from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast
+from kgroup.model.topic_partition import TopicPartition
 
 Protocol = Literal["classic", "consumer"]
 

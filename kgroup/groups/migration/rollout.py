@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from kgroup.groups.member_names import labels
 from kgroup.groups.wait_conditions import NAMED, EventLine, Observation, Stable, some_of
 from kgroup.model.groups import Group, Member
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural
-
-TopicPartition = tuple[str, int]
 
 PROTOCOLS = ("classic", "consumer")
 
@@ -53,9 +52,9 @@ class Followed:
         for member in _members(group):
             for item in member.assignment or ():
                 for number in item.partitions:
-                    owner = owners.get((item.topic, number))
+                    owner = owners.get(TopicPartition(item.topic, number))
                     moved += owner is not None and owner != _key(member)
-                    owners[item.topic, number] = _key(member)
+                    owners[TopicPartition(item.topic, number)] = _key(member)
         epoch = None if group is None else group.group_epoch
         anew = group is not None and group.type != self.type
         return replace(

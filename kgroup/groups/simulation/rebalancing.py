@@ -13,9 +13,10 @@ from kgroup.groups.assignors.java_order import (
     string_hash,
     uuid_hash,
 )
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.assignors.sticky import sticky
 from kgroup.groups.simulation.model import SimulatedGroup, Style
+from kgroup.model.topic_partition import TopicPartition
 
 _MOST_ROUNDS = 20
 """Limit of rounds of a cooperative rebalance. Two are usual; with different subscriptions and racks the assignor is
@@ -96,7 +97,7 @@ def _in_table_order(owned: Sequence[TopicPartition], ids: dict[str, int]) -> tup
     for topic, number in owned:
         by_topic.setdefault(topic, []).append(number)
     return tuple(
-        (topic, number)
+        TopicPartition(topic, number)
         for topic in in_hash_order(by_topic, lambda topic: uuid_hash(ids.get(topic, 0)))
         for number in numbers_in_hash_order(by_topic[topic])
     )

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.groups.assignors.model import Assigned, TopicPartition
+from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.member_names import member_names
 from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, Timing
 from kgroup.groups.simulation.scenarios import Played, asked_for
 from kgroup.model.groups import Group
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

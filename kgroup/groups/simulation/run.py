@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.simulation.model import SimulatedGroup, SimulationStep, Standstill, Style, Timing
 from kgroup.groups.simulation.names import (
     following_client,
@@ -16,6 +16,7 @@ from kgroup.groups.simulation.names import (
     own_client_ids,
 )
 from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
+from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)

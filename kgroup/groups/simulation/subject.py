@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.groups.assignors.model import AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
 from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
@@ -162,4 +163,4 @@ def _target(group: Group, member: Member) -> Assignment:
 
 
 def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
-    return tuple((item.topic, number) for item in assignment for number in item.partitions)
+    return tuple(TopicPartition(item.topic, number) for item in assignment for number in item.partitions)

@@ -8,6 +8,7 @@ from kgroup.groups.lag.evidence import LagEvidence, Retention, Source
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.verdict.line import LineSeverity
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes
 
@@ -38,7 +39,7 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
     if not dated:
         return _undated(lagging, evidence)
     left_ms, first = min(dated, key=lambda pair: pair[0])
-    retention = evidence.partitions[first.partition.topic, first.partition.partition].retention
+    retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
     assert retention is not None
     unknown = sum(p.headroom is None or (p.headroom.left_ms is None and not p.headroom.endless) for p in lagging)
     beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""

@@ -13,6 +13,7 @@ from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
@@ -97,7 +98,7 @@ class DescribedGroup:
         plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
         if self.logged is not None:
             for each in plain["partitions"]:
-                stood = self.logged.partitions.get((each["topic"], each["partition"]))
+                stood = self.logged.partitions.get(TopicPartition(each["topic"], each["partition"]))
                 each["last_commit"] = None if stood is None else rfc3339(stood.at_ms)
         if self.verdict is None:
             return plain
@@ -183,7 +184,7 @@ def _page(
     source: LogSource | None,
 ) -> Iterator[Block]:
     yield Title(title(group, None if verdict is None else verdict.state))
-    ages: Mapping[tuple[str, int], str] = {}
+    ages: Mapping[TopicPartition, str] = {}
     if source is not None:
         # Imported here: groups are rarely read from the log.
         from kgroup.groups.state_from_log import log_line
@@ -250,7 +251,7 @@ def plumbing(group: Group) -> str:
     return ", ".join(parts)
 
 
-def _commit_ages(state: LoggedState, now_ms: int) -> dict[tuple[str, int], str]:
+def _commit_ages(state: LoggedState, now_ms: int) -> dict[TopicPartition, str]:
     """The age of each partition's commit, according to the log."""
     return {
         place: format_duration(max(0, now_ms - stood.at_ms) // 1000)
@@ -262,7 +263,7 @@ def _commit_ages(state: LoggedState, now_ms: int) -> dict[tuple[str, int], str]:
 def _partition_blocks(
     group: Group,
     verdict: GroupVerdict | None,
-    ages: Mapping[tuple[str, int], str],
+    ages: Mapping[TopicPartition, str],
     *,
     all_rows: bool,
     verbose: bool,
@@ -285,8 +286,8 @@ def _partition_blocks(
     yield BlankLine()
 
 
-def _place(partition: Partition) -> tuple[str, int]:
-    return partition.topic, partition.partition
+def _place(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition)
 
 
 def _span(lags: Sequence[int]) -> str:

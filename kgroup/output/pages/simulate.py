@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.assignors.model import TopicPartition
 from kgroup.groups.simulation.model import Balance, RestartStrategy, Style
 from kgroup.groups.simulation.names import numbers_apart
 from kgroup.groups.simulation.report import MemberChange, Report, lines
@@ -12,6 +11,7 @@ from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration

@@ -10,6 +10,7 @@ from kgroup.catchup.service.read_gap import _rates
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 
@@ -35,7 +36,7 @@ OWN = CatchupCommitTag("cu-7f3a", 1, TagPurpose.RELEASE).metadata
     ],
 )
 def test_the_rate_of_the_last_commits(commits: list[CommitRecord], rate: float | None) -> None:
-    assert _rates(commits).get(("orders", 0)) == rate
+    assert _rates(commits).get(TopicPartition("orders", 0)) == rate
 
 
 @pytest.mark.parametrize(

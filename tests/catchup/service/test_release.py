@@ -121,7 +121,7 @@ def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> li
 
 
 def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], tuple[int, str, int | None]]:
-    moved = {
+    moved: dict[tuple[str, int], tuple[int, str, int | None]] = {
         item.place: (item.end, CatchupCommitTag("cu-abcd", epoch, TagPurpose.RELEASE, item.start).metadata, 0)
         for item in made.plan.ranges
     }

@@ -15,13 +15,14 @@ from kgroup.catchup.service.target_losses import (
     has_delivered,
 )
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.ledgers import progress
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
 
 BEFORE = TargetTopic("id", (5, 0))
 SAME = TargetBounds("id", (5, 0), (50, 40))
 CHUNKS = (Chunk(0, "orders", 0, 70, 90), Chunk(1, "orders", 0, 90, 120))
-PLACE = ("orders", 0)
+PLACE = TopicPartition("orders", 0)
 
 
 @pytest.mark.parametrize(

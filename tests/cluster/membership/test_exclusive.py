@@ -16,6 +16,7 @@ from kgroup.cluster.membership import exclusive as holding_module
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group, MemberToRemove
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
 from tests.support import by_hand
@@ -53,8 +54,8 @@ def topic(world: KafkaWorld) -> str:
 
 
 @pytest.fixture
-def places(topic: str) -> list[tuple[str, int]]:
-    return [(topic, 0), (topic, 1)]
+def places(topic: str) -> list[TopicPartition]:
+    return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
     cluster: ChangingCluster,
     world: KafkaWorld,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     bystander: str,
     kind: str,
@@ -127,9 +128,12 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
         assert world.groups()[group] == (kind, "stable")
         holding.alone()
         assert holding.committed() == {place: Commit(a, c, b) for place, (a, b, c) in before.items()}
-        moved = {(topic, 0): Commit(70, 4, METADATA), (topic, 1): Commit(0, None, "m" * 4096)}
+        moved = {
+            TopicPartition(topic, 0): Commit(70, 4, METADATA),
+            TopicPartition(topic, 1): Commit(0, None, "m" * 4096),
+        }
         assert holding.commit(moved) == {(topic, 0): None, (topic, 1): None}
-        assert holding.committed()[topic, 0] == Commit(70, 4, METADATA)
+        assert holding.committed()[TopicPartition(topic, 0)] == Commit(70, 4, METADATA)
         holding.alone()
     assert holding.stays is None
     assert world.groups()[group] == (kind, "empty")
@@ -139,7 +143,7 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
     cluster: ChangingCluster,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -165,7 +169,7 @@ def test_many_partitions_with_long_metadata_go_in_several_requests(
     cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     topic, group = world.topic(name("wide"), partitions=300), name("svc")
-    wide = [(topic, number) for number in range(300)]
+    wide = [TopicPartition(topic, number) for number in range(300)]
     world.commit(group, {(topic, 0): 3})
     if kind == "consumer":
         to_consumer(world, group)
@@ -180,7 +184,7 @@ def test_many_partitions_with_long_metadata_go_in_several_requests(
 def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
     cluster: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -191,7 +195,7 @@ def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
         error = results[second]
         assert (results[first], error and error.code) == (None, "metadata-size")
         with pytest.raises(ValueError, match="not held"):
-            holding.commit({("elsewhere", 0): Commit(9, None, "")})
+            holding.commit({TopicPartition("elsewhere", 0): Commit(9, None, "")})
     assert world.exact(group)[first] == (9, "", None)
 
 
@@ -200,7 +204,7 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
     cluster: ChangingCluster,
     other: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -223,7 +227,7 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
 def test_it_lives_as_long_as_it_is_held(
     cluster: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -245,7 +249,7 @@ def test_it_is_held_when_the_partitions_are_ours_and_not_before(
     cluster: ChangingCluster,
     world: KafkaWorld,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
 ) -> None:
     """The coordinator computes an assignment when its interval is over, and until then they are nobody's."""
@@ -263,7 +267,7 @@ def test_it_is_held_when_the_partitions_are_ours_and_not_before(
 
 def test_a_group_that_is_not_there_is_not_made(cluster: ChangingCluster, world: KafkaWorld, name: Name) -> None:
     group = name("none")
-    with pytest.raises(NotFound), cluster.hold(group, "classic", [("orders", 0)]):
+    with pytest.raises(NotFound), cluster.hold(group, "classic", [TopicPartition("orders", 0)]):
         pass
     assert group not in world.groups()
 
@@ -272,7 +276,7 @@ def test_a_group_that_is_not_there_is_not_made(cluster: ChangingCluster, world: 
 def test_a_group_of_the_other_type(
     cluster: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -289,9 +293,9 @@ def test_a_partition_that_does_not_exist(
     cluster: ChangingCluster, world: KafkaWorld, topic: str, empty: Callable[[str], str], kind: str
 ) -> None:
     group = empty(kind)
-    for missing in ((topic, 3), ("no-such-topic", 0)):
+    for missing in (TopicPartition(topic, 3), TopicPartition("no-such-topic", 0)):
         with pytest.raises(NotFound, match="does not exist") as caught:
-            cluster.hold(group, kind, [(topic, 0), missing]).__enter__()
+            cluster.hold(group, kind, [TopicPartition(topic, 0), missing]).__enter__()
         assert missing[0] in caught.value.message
         assert world.groups()[group] == (kind, "empty")
 
@@ -299,7 +303,7 @@ def test_a_partition_that_does_not_exist(
 def test_a_group_of_another_framework(cluster: ChangingCluster, world: KafkaWorld, topic: str, name: Name) -> None:
     group = name("connect")
     world.join_as(group, "connect")
-    with pytest.raises(Refused) as caught, cluster.hold(group, "classic", [(topic, 0)]):
+    with pytest.raises(Refused) as caught, cluster.hold(group, "classic", [TopicPartition(topic, 0)]):
         pass
     assert caught.value.code == "foreign-owner"
 
@@ -313,7 +317,7 @@ def test_a_live_group_is_refused_and_goes_on(
     world: KafkaWorld,
     members: Members,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -339,7 +343,7 @@ def test_nobody_moves_the_offsets_from_outside_meanwhile(
     cluster: ChangingCluster,
     other: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -360,14 +364,14 @@ def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
     world: KafkaWorld,
     bootstrap: str,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
     comes: str,
 ) -> None:
     """The coordinator takes our commit all the same; so nobody may have been given the partition by then."""
     group = empty(kind)
-    held = [(topic, number) for number in range(3)]
+    held = [TopicPartition(topic, number) for number in range(3)]
     moved = {place: Commit(120, None, "moved") for place in places}
     with ThreadPoolExecutor(1) as pool, KafkaWorld(bootstrap) as others:
         with cluster.hold(group, kind, held) as holding:
@@ -415,7 +419,7 @@ def test_who_comes_while_we_enter_goes_on_and_is_named(
     world: KafkaWorld,
     members: Members,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -449,7 +453,7 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
     cluster: ChangingCluster,
     world: KafkaWorld,
     bootstrap: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
     inside: bool,
@@ -479,7 +483,7 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
 def test_a_group_that_went_on_without_us_takes_no_commit(
     cluster: ChangingCluster,
     world: KafkaWorld,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -499,7 +503,7 @@ def test_a_run_that_stood_still_while_an_application_started(
     world: KafkaWorld,
     bootstrap: str,
     topic: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     other: ChangingCluster,
     kind: str,
@@ -524,7 +528,7 @@ def test_a_killed_run_is_removed_by_its_successor_at_once(
     cluster: ChangingCluster,
     world: KafkaWorld,
     bootstrap: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -543,7 +547,7 @@ def test_a_killed_run_is_removed_by_its_successor_at_once(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_member_of_a_killed_run_goes_by_itself(
-    world: KafkaWorld, bootstrap: str, places: list[tuple[str, int]], empty: Callable[[str], str], kind: str
+    world: KafkaWorld, bootstrap: str, places: list[TopicPartition], empty: Callable[[str], str], kind: str
 ) -> None:
     group = empty(kind)
     world.configure_group(group, consumer_session_timeout_ms="1000")
@@ -558,7 +562,7 @@ def test_it_leaves_after_an_exception_and_after_ctrl_c(
     cluster: ChangingCluster,
     world: KafkaWorld,
     bootstrap: str,
-    places: list[tuple[str, int]],
+    places: list[TopicPartition],
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
@@ -594,7 +598,7 @@ def proxied(broker: ProxiedBroker) -> Iterator[ProxiedBroker]:
     broker.proxy.reset()
 
 
-ORDERS = [("orders", 0), ("orders", 1)]
+ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 
 
 def fresh(proxied: ProxiedBroker, kind: str, name: Name) -> str:
@@ -618,7 +622,7 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
             proxied.proxy.reset()
             proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
             with pytest.raises(Unreachable) as caught:
-                holding.commit({("orders", 0): Commit(120, None, "moved")})
+                holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")})
             assert caught.value.code == "outcome-unknown"
             assert proxied.proxy.forwarded[OFFSET_COMMIT] == (loss is Loss.ANSWER)
         assert proxied.world.groups()[group] == (kind, "empty")
@@ -636,7 +640,7 @@ def test_a_commit_that_the_coordinator_did_not_look_at_is_sent_again(
     group = fresh(proxied, kind, name)
     with connected(proxied.bootstrap) as cluster, cluster.hold(group, kind, ORDERS) as holding:
         fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REFUSED))
-        assert holding.commit({("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+        assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
         assert fault.met.is_set()
     assert proxied.world.exact(group)["orders", 0] == (120, "moved", None)
 
@@ -653,7 +657,7 @@ def test_entering_and_leaving_are_tried_again(
     with connected(proxied.bootstrap) as cluster:
         fault = proxied.proxy.expect(Fault(api_key, loss, skip))
         with cluster.hold(group, kind, ORDERS) as holding:
-            assert holding.commit({("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+            assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
         assert holding.stays is None
         assert fault.met.is_set()
     assert proxied.world.groups()[group] == (kind, "empty")

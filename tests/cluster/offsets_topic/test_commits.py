@@ -15,6 +15,7 @@ from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.offsets_topic.commits import CommitHistory
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -66,7 +67,7 @@ def test_what_was_committed_since_in_the_order_of_the_log(
     world.commit(other, {(topic, 0): (1, "other", None)})
     world.commit(group, {(topic, 1): (7, "é\0", None)})
     world.commit(group, {(topic, 0): (6, "", None)})
-    gone = CommitPart(group, {(topic, 1): None}, {(topic, 1): Commit(7, None, "é\0")})
+    gone = CommitPart(group, {TopicPartition(topic, 1): None}, {TopicPartition(topic, 1): Commit(7, None, "é\0")})
     assert cluster.write_offsets([gone]) == [{(topic, 1): None}]
 
     history = cluster.commits_since(group, position, BUDGET_S)

@@ -30,6 +30,7 @@ from kgroup.groups.verdict.group import verdict
 from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberAssignmentWritten, ScannedRange
 from kgroup.model.groups import Group, Member, TopicPartitions
 from kgroup.model.outcome import Outcome
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages import doctor as doctor_screen
 from kgroup.output.pages import history as history_screen
 from kgroup.output.terminal.draw import draw
@@ -107,8 +108,8 @@ def test_any_history(examples: int) -> None:
     fuzz(examples, st.tuples(EVENTS, NAMES, BOUNDS, st.sampled_from((None, 0, 10_000))), check)
 
 
-def partitions_in(events: Sequence[Event]) -> list[tuple[str, int]]:
-    return sorted({(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)})
+def partitions_in(events: Sequence[Event]) -> list[TopicPartition]:
+    return sorted({TopicPartition(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)})
 
 
 NUMBERS = st.sampled_from((None, 0, 1, 5_000, 10**15))
@@ -127,7 +128,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
 
         told = from_log(events, reach, about, now)
         known = evidence(
-            [replace(part, commits=told.commits.get((part.topic, part.number), ())) for part in parts],
+            [replace(part, commits=told.commits.get(TopicPartition(part.topic, part.number), ())) for part in parts],
             state_since_ms=told.state_since_ms,
             members=told.members,
             churn=told.churn,
@@ -190,7 +191,7 @@ RACKS = st.sampled_from((None, "", "a", "\u202eb"))
 def members(draw: st.DrawFn) -> tuple[Subscriber, ...]:
     """Members with any names, claims of topics that do not exist, of the same partition twice, of generations."""
     names = draw(st.lists(NAMES | st.text(max_size=4), max_size=5, unique=True))
-    places = st.tuples(NAMES | st.sampled_from(("t", "u")), st.integers(0, 7))
+    places = st.builds(TopicPartition, NAMES | st.sampled_from(("t", "u")), st.integers(0, 7))
     numbers = st.none() | st.integers(-1, 3)
     return tuple(
         Subscriber(
@@ -231,7 +232,7 @@ def test_any_assignment(examples: int) -> None:
 
 def _as_target(who: Sequence[Subscriber]) -> tuple[Subscriber, ...]:
     """Each partition once: what a broker's assignor is given is its own last assignment, not what clients claim."""
-    seen: set[tuple[str, int]] = set()
+    seen: set[TopicPartition] = set()
     found = []
     for one in who:
         owned = tuple(place for place in dict.fromkeys(one.owned) if place not in seen)

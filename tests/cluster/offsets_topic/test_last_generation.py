@@ -13,6 +13,7 @@ from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
 from kgroup.model.migration_facts import GroupPast, PastMember
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.support import by_hand
@@ -128,7 +129,7 @@ def test_what_was_before_the_group_was_converted_is_not_its_past(
 def test_only_commits_that_stand_are_dated(cluster: ChangingCluster, world: KafkaWorld, topic: str, name: Name) -> None:
     """One is deleted, one is open, one is aborted, one is committed; the same partition has an older one."""
     group = name("svc")
-    places = [(topic, number) for number in range(3)]
+    places = [TopicPartition(topic, number) for number in range(3)]
     world.commit(group, dict.fromkeys(places, 1))
     first = past_of(cluster, group).commits_ms
     part = CommitPart(group, {places[0]: None}, {places[0]: Commit(1, None, "")})

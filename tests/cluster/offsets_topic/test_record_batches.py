@@ -13,6 +13,7 @@ from kgroup.cluster.offsets_topic.record_batches import KeyFilter, Marker, RawRe
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import log_ranges, topic_layouts
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.clusters import connected
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
@@ -25,7 +26,7 @@ def raw_log(cluster: Cluster, group: str) -> bytes:
         client = cluster._client
         layout = (await topic_layouts(client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
         assert not isinstance(layout, Exception)
-        place = (OFFSETS_TOPIC, partition_of(group, len(layout.leaders)))
+        place = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(layout.leaders)))
         ranges = await log_ranges(client, {OFFSETS_TOPIC: layout}, [place], Deadline.after(10))
         log, leader = ranges[place], layout.leaders[place[1]]
         assert isinstance(log, LogRange)

@@ -32,8 +32,9 @@ from kgroup.groups.assignors.java_order import (
     uuid_hash,
     uuid_order,
 )
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, TopicPartition
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.assignors.ranges import client_range, server_range
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.places import DATA
 
 ASSIGNORS = {**CLIENT_SIDE, "uniform": SERVER_SIDE["uniform"], "range-server": SERVER_SIDE["range"]}
@@ -59,7 +60,9 @@ def partitions(text: str, names: list[str]) -> set[TopicPartition]:
         topic, numbers = part.split(":")
         for span in numbers.split(","):
             first, _, last = span.partition("-")
-            found.update((names[int(topic)], number) for number in range(int(first), int(last or first) + 1))
+            found.update(
+                TopicPartition(names[int(topic)], number) for number in range(int(first), int(last or first) + 1)
+            )
     return found
 
 
@@ -141,8 +144,8 @@ def test_string_hash(text: str, code: int) -> None:
 
 
 def test_partition_and_uuid_hashes() -> None:
-    assert partition_hash(("t", 0)) == 31 * 31 + 116
-    assert partition_hash(("t", 3)) == 34 * 31 + 116
+    assert partition_hash(TopicPartition("t", 0)) == 31 * 31 + 116
+    assert partition_hash(TopicPartition("t", 3)) == 34 * 31 + 116
     assert uuid_hash(5) == 5
     assert uuid_hash(5 << 64 | 5 << 32) == 5 ^ 5
 
@@ -214,7 +217,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False, racks: bool = True) -> tuple
 
 def served(members: list[Subscriber], topics: list[AssignorTopic]) -> set[TopicPartition]:
     return {
-        (topic.name, number)
+        TopicPartition(topic.name, number)
         for topic in topics
         if any(topic.name in member.topics for member in members)
         for number in range(topic.partitions)
@@ -350,7 +353,7 @@ def test_cooperative_never_has_two_owners_and_comes_to_rest(
 def test_no_claim_makes_it_fail(name: str, data: st.DataObject) -> None:
     """Members claim anything, in any generation, twice, and of what does not exist: everything still has one owner."""
     members, topics = data.draw(groups(alike=data.draw(st.booleans())))
-    owned = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 12)), unique=True, max_size=20)
+    owned = st.lists(st.builds(TopicPartition, st.sampled_from(NAMES), st.integers(0, 12)), unique=True, max_size=20)
     generations = st.none() | st.integers(0, 3)
     claiming = [
         replace(
@@ -384,9 +387,9 @@ def test_a_partition_outside_all_racks_is_near_nobody(racks: tuple[frozenset[str
     """Its owner stands in a rack, so it has to let go, unless no broker has a rack."""
     orders = frozenset({"orders"})
     members = [
-        Subscriber("a", orders, owned=(("orders", 0),), generation=1),
+        Subscriber("a", orders, owned=(TopicPartition("orders", 0),), generation=1),
         Subscriber("b", orders, generation=1),
-        Subscriber("c", orders, rack="a", owned=(("orders", 1),), generation=1),
+        Subscriber("c", orders, rack="a", owned=(TopicPartition("orders", 1),), generation=1),
     ]
     assert assign(CLIENT_SIDE["sticky"], members, [AssignorTopic("orders", 2, racks)])[owner] == (("orders", 1),)
 
@@ -396,9 +399,9 @@ def test_it_comes_to_an_end_where_kafka_does_not() -> None:
     orders, payments = frozenset({"orders"}), frozenset({"payments"})
     members = [
         Subscriber("3ca9", orders, generation=3),
-        Subscriber("37fb", orders, owned=(("orders", 5),), generation=3),
+        Subscriber("37fb", orders, owned=(TopicPartition("orders", 5),), generation=3),
         Subscriber("f383", payments, generation=1),
-        Subscriber("e0fc", payments, rack="a", owned=(("orders", 4),)),
+        Subscriber("e0fc", payments, rack="a", owned=(TopicPartition("orders", 4),)),
     ]
     racks = tuple(frozenset(places) for places in ("a", "", "ab", "", "ab", "c", "ab"))
     topics = [AssignorTopic("orders", 7, racks), AssignorTopic("payments", 9)]

@@ -30,6 +30,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.history import records, screen
 from tests.support.cases.history import T0, Log
 
@@ -42,7 +43,7 @@ TIMEOUTS = st.sampled_from((-1, 0, 1_000, 10_000))
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partitions:
-    return frozenset(("t", n) for n in draw(st.sets(st.integers(0, 5), max_size=4)))
+    return frozenset(TopicPartition("t", n) for n in draw(st.sets(st.integers(0, 5), max_size=4)))
 
 
 MAYBE_PARTITIONS = st.one_of(st.none(), partitions())

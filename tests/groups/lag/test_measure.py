@@ -26,6 +26,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.lag.words import outlook_words, rate_words, status_words, trend_words
 from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group
 
@@ -42,7 +43,7 @@ def one(
     commit = None if committed is None else Commit(committed, None, "")
     partition = Partition("orders", 0, commit, None if log is None else LogRange(*log), None, None)
     about = replace(group([]), partitions=(partition,))
-    found = LagEvidence(NOW, isolation, {("orders", 0): PartitionEvidence(**known)})
+    found = LagEvidence(NOW, isolation, {TopicPartition("orders", 0): PartitionEvidence(**known)})
     return measure(about, found).partitions[0]
 
 

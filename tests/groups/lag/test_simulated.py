@@ -15,6 +15,7 @@ from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.model.groups import Commit, LoggedCommit, LogRange, Partition
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.lag import NOW, group
 
 LENGTH_S = 1200
@@ -78,7 +79,7 @@ def measured(consumer: Consumer, seed: int) -> PartitionLag:
     )
     partition = Partition("orders", 0, Commit(committed, None, ""), LogRange(0, len(records)), None, None)
     about = replace(group([]), partitions=(partition,))
-    return measure(about, LagEvidence(NOW, partitions={("orders", 0): known})).partitions[0]
+    return measure(about, LagEvidence(NOW, partitions={TopicPartition("orders", 0): known})).partitions[0]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import Access, GroupPast
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.migration import (
     DAY_MS,
     EMPTY,
@@ -112,7 +113,7 @@ def test_gone_topics(
     ],
 )
 def test_pending_transactions(
-    evidence: MigrationEvidence, pending: tuple[tuple[str, int], ...], status: CheckStatus
+    evidence: MigrationEvidence, pending: tuple[TopicPartition, ...], status: CheckStatus
 ) -> None:
     check = about_offsets.pending_transactions(case(replace(evidence, pending=pending)))
 
@@ -121,7 +122,7 @@ def test_pending_transactions(
 
 
 def test_pending_partitions_are_named_in_order() -> None:
-    pending = (("orders", 1), ("orders", 0))
+    pending = (TopicPartition("orders", 1), TopicPartition("orders", 0))
 
     check = about_offsets.pending_transactions(case(replace(EMPTY, pending=pending)))
 
@@ -131,7 +132,7 @@ def test_pending_partitions_are_named_in_order() -> None:
 
 RULED = replace(EMPTY, access=Access(authorizer=True), may_hide=True)
 UNTOLD = replace(EMPTY, access=None, may_hide=None)
-UNSEEN = replace(past(), hidden=(("secret", 1), ("secret", 0), ("audit", 0)))
+UNSEEN = replace(past(), hidden=(TopicPartition("secret", 1), TopicPartition("secret", 0), TopicPartition("audit", 0)))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,11 @@ UNSEEN = replace(past(), hidden=(("secret", 1), ("secret", 0), ("audit", 0)))
         (replace(RULED, past=UNSEEN), CheckStatus.BLOCKED, "3 commits on audit, secret"),
         (replace(UNTOLD, past=UNSEEN), CheckStatus.BLOCKED, "3 commits on audit, secret"),
         (replace(RULED, past=replace(UNSEEN, complete=False)), CheckStatus.BLOCKED, "3 commits on audit, secret"),
-        (replace(RULED, past=replace(past(), hidden=(("secret", 0),))), CheckStatus.BLOCKED, "1 commit on secret"),
+        (
+            replace(RULED, past=replace(past(), hidden=(TopicPartition("secret", 0),))),
+            CheckStatus.BLOCKED,
+            "1 commit on secret",
+        ),
     ],
 )
 def test_hidden_commits(evidence: MigrationEvidence, status: CheckStatus, said: str) -> None:

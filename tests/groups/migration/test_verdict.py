@@ -18,6 +18,7 @@ from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.summary import ReadinessSummary, summary
 from kgroup.groups.migration.verdict import cluster_notes, readiness, worst_first
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
 from tests.support.cases.migration import (
     EMPTY,
@@ -116,7 +117,7 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             0,
         ),
         (
-            replace(EMPTY, pending=(("orders", 0),)),
+            replace(EMPTY, pending=(TopicPartition("orders", 0),)),
             TO_CONSUMER,
             ReadinessResult.BLOCKED,
             How.NONE,
@@ -286,7 +287,7 @@ def test_any_mixture_of_what_is_known_and_not_gives_a_sound_verdict() -> None:
             **parts,
             kind=chance.choice(["classic", "consumer", "share", "streams"]),
             gone=chance.choice([(), ("audit",)]),
-            pending=chance.choice([(), (), (("orders", 0),)]),
+            pending=chance.choice([(), (), (TopicPartition("orders", 0),)]),
             clients=chance.choice([(), (), (ApplicationClient("java", "4.0"),), (ApplicationClient("nobody", "x"),)]),
             unread=chance.choice([{}, {"past": "no DESCRIBE"}]),
         )
@@ -384,7 +385,7 @@ def test_many_different_reasons_are_cut() -> None:
     many.append(judge(replace(EMPTY, group=group(protocol_type="sr"))))
     many.append(judge(replace(EMPTY, group=group(name="spark-kafka-source-1", protocol_type=""))))
     many.append(judge(replace(LIVE, group=group(member("a"), assignor="com.acme.Geo"))))
-    many.append(judge(replace(EMPTY, pending=(("orders", 0),))))
+    many.append(judge(replace(EMPTY, pending=(TopicPartition("orders", 0),))))
 
     (row,) = summary(many)
 

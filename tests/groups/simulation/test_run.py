@@ -25,6 +25,7 @@ from kgroup.groups.simulation.model import (
 )
 from kgroup.groups.simulation.names import following_client, member_id_like, next_instance_id, own_client_ids
 from kgroup.groups.simulation.rebalancing import rebalance
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound, UsageError
 from tests.support.places import DATA
 
@@ -317,7 +318,8 @@ def test_a_newcomer_with_the_next_client_id_is_among_what_is_said() -> None:
     ids = [f"j-range-{number}-{_A_UUID}" for number in range(2)]
     owned = ((("a", 0), ("a", 1), ("b", 0)), (("a", 2), ("a", 3), ("b", 1)))
     members = tuple(
-        Subscriber(member_id, frozenset({"a", "b"}), owned=held) for member_id, held in zip(ids, owned, strict=True)
+        Subscriber(member_id, frozenset({"a", "b"}), owned=tuple(TopicPartition(*one) for one in held))
+        for member_id, held in zip(ids, owned, strict=True)
     )
     played = [
         simulate(SimulatedGroup("classic", "range", members, topics), GroupChange(add=1), TIMING, seed)

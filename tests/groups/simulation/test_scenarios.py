@@ -30,6 +30,7 @@ from kgroup.groups.simulation.scenarios import (
     work,
 )
 from kgroup.model.group_log import RebalanceProtocol
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
@@ -115,7 +116,7 @@ def test_members_as_the_coordinator_walks_them() -> None:
         "sITubhpOTsegC1/p6uTDmg": [9, 12],
     }
     members = tuple(
-        Subscriber(who, frozenset({"orders"}), owned=tuple(("orders", number) for number in numbers))
+        Subscriber(who, frozenset({"orders"}), owned=tuple(TopicPartition("orders", number) for number in numbers))
         for who, numbers in held.items()
     )
     outcome = rebalance(SimulatedGroup("consumer", "uniform", members, (topic,)), 1)

@@ -24,6 +24,7 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.verdict.group import GroupVerdict, verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.lag import (
     HALF_DAY,
     HOUR,
@@ -296,7 +297,7 @@ POISON = judged(
         # No records at all since: phantom lag.
         (
             verdict(group([Part(0, 40)]), replace(evidence([Part(0, 40)]), partitions={
-                ("orders", 0): PartitionEvidence(first_unread=FirstUnread(None))})),
+                TopicPartition("orders", 0): PartitionEvidence(first_unread=FirstUnread(None))})),
             {"LAG": "0 on 1 partition; 40 more offsets hold no record"},
         ),
     ],

@@ -22,6 +22,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.migration.check import How, Readiness, ReadinessResult
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
+from kgroup.model.topic_partition import TopicPartition
 
 NOW = 1_800_000_000_000
 S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
@@ -104,7 +105,7 @@ def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int |
 
 A, B = member("enrich-0", 0, 1, 2), member("enrich-1", 3, 4, 5)
 PARTITIONS = tuple(partition(number) for number in range(6))
-KEYS = tuple(("orders", number) for number in range(6))
+KEYS = tuple(TopicPartition("orders", number) for number in range(6))
 BROKER = BrokerFacts(
     session=ConfigBounds(45_000, 45_000, 60_000),
     heartbeat=ConfigBounds(5_000, 5_000, 15_000),

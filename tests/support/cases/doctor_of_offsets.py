@@ -8,6 +8,7 @@ from typing import Any
 from kgroup.groups.doctor.snapshot import CommitSeries, GroupSnapshot, LogDetails, OpenTransaction, TopicDetails
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.doctor import (
     CRITICAL,
     EMPTY,
@@ -239,7 +240,7 @@ CASES = (
     Case(
         "offsets-expire-in-use",
         "not subscribed",
-        replace(OTHER, commits={("old", 0): commits(1, until_ms=NOW - 7 * D)}),
+        replace(OTHER, commits={TopicPartition("old", 0): commits(1, until_ms=NOW - 7 * D)}),
         CRITICAL,
         "1 of 1 commit expires soon, the first at the broker's next check (committed 2027-01-08T08:00Z, kept 7d)",
     ),

@@ -27,6 +27,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.topic_partition import TopicPartition
 
 T0 = 1_795_230_000_000
 """2026-11-21T03:00:00Z."""
@@ -35,7 +36,7 @@ TOPIC = "orders"
 
 
 def of(*numbers: int, topic: str = TOPIC) -> Partitions:
-    return frozenset((topic, number) for number in numbers)
+    return frozenset(TopicPartition(topic, number) for number in numbers)
 
 
 def member(member_id: str, *numbers: int, **other: Any) -> GenerationMember:

@@ -16,6 +16,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.model.groups import Commit, Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 
 NOW = 1_795_225_000_000  # 2026-11-21T01:36:40Z
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -116,7 +117,7 @@ def group(parts: Iterable[Part], members: Sequence[Member] | None = None, state:
 
 
 def evidence(parts: Iterable[Part], **other: Any) -> LagEvidence:
-    return LagEvidence(now_ms=NOW, partitions={(p.topic, p.number): p.evidence for p in parts}, **other)
+    return LagEvidence(now_ms=NOW, partitions={TopicPartition(p.topic, p.number): p.evidence for p in parts}, **other)
 
 
 def sibling(name: str, lag: int | None, topic: str = "orders", last_ago: int | None = 2 * SECOND) -> Sibling:

@@ -10,6 +10,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
 
 NOW_MS = 1_795_000_000_000
@@ -88,7 +89,7 @@ def past(*members: PastMember, assignor: str | None = "range", age_ms: int = HOU
     return GroupPast(
         members=members or (past_member(),),
         assignor=assignor,
-        commits_ms={("orders", n): NOW_MS - age_ms for n in range(commits)},
+        commits_ms={TopicPartition("orders", n): NOW_MS - age_ms for n in range(commits)},
         complete=True,
     )
 

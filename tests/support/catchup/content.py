@@ -13,13 +13,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
 
-Place = tuple[str, int]
-Spans = Mapping[Place, tuple[int, int]]
+Spans = Mapping[TopicPartition, tuple[int, int]]
 Header = tuple[str, bytes | None]
 Found = dict[tuple[str, int, int], bytes]
 """A digest of each record, by topic, partition and offset."""
@@ -140,7 +141,7 @@ def _compacted(world: KafkaWorld, topic: str) -> None:
     def is_done() -> bool:
         plain.produce(topic, b"new", b"segment")  # an active segment is not compacted
         plain.flush(30)
-        return len(read(world, {(topic, 0): (0, 10 * _KEYS)})) == _KEYS
+        return len(read(world, {TopicPartition(topic, 0): (0, 10 * _KEYS)})) == _KEYS
 
     wait_for(is_done, f"compaction of {topic}", 60)
 
@@ -157,7 +158,8 @@ def read(world: KafkaWorld, spans: Spans, *, kind: bool = False) -> Found:
     found: Found = {}
     for message in _messages(world, spans):
         where = (str(message.topic()), int(message.partition()), int(message.offset()))
-        if spans[where[:2]][0] <= where[2] < spans[where[:2]][1]:
+        start, end = spans[TopicPartition(*where[:2])]
+        if start <= where[2] < end:
             type_, timestamp_ms = message.timestamp()
             found[where] = digest(
                 message.key(), message.value(), message.headers() or (), timestamp_ms, type_ - 1 if kind else None
@@ -178,7 +180,7 @@ def _messages(world: KafkaWorld, spans: Spans) -> Iterator[Message]:
         }
     )
     try:
-        consumer.assign([TopicPartition(*place, start) for place, (start, _) in spans.items()])
+        consumer.assign([ClientPartition(*place, start) for place, (start, _) in spans.items()])
         left = set(spans)
         until = time.monotonic() + 300
         while left:
@@ -210,7 +212,7 @@ def copied_whole(world: KafkaWorld, topic: str) -> Copies:
     found: Found = {}
     times, moved, disordered, plans = 0, 0, 0, set()
     newest: dict[tuple[str, int, int], int] = {}
-    for message in _messages(world, {(topic, partition): (0, 0) for partition in range(PARTITIONS)}):
+    for message in _messages(world, {TopicPartition(topic, partition): (0, 0) for partition in range(PARTITIONS)}):
         headers = message.headers() or []
         own = [one for one in headers if not one[0].startswith("kgroup.")]
         added = {one[0]: one[1] for one in headers[len(own) :]}

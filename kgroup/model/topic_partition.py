@@ -1,0 +1,19 @@
+"""The pair (topic, partition)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic. Equal to, and sorted as, the tuple; ``str()`` is ``orders:7``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}"
+
+
+GroupTopicPartition = tuple[str, str, int]
+"""A committed offset is known by this: group, topic, partition."""
