@@ -79,6 +79,20 @@ def group_error(code: int, group: str) -> KgroupError:
     return _other(code)
 
 
+def behind_group() -> Unreachable:
+    """The error when a coordinator answers for a group, and its answer may lack the latest commits."""
+    return Unreachable(
+        "its coordinator was elected moments ago, and may not show the latest commits yet",
+        code="coordinator-behind",
+        hint="try again; if it stays so, too few replicas of __consumer_offsets are running: kgroup doctor",
+    )
+
+
+def is_behind(result: object) -> bool:
+    """Whether this is the error of ``behind_group``."""
+    return isinstance(result, KgroupError) and result.code == "coordinator-behind"
+
+
 def denied_group() -> Unreachable:
     """The error when the brokers list a group whose coordinator answers that it does not exist."""
     return Unreachable(

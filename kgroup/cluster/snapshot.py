@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
-from kgroup.cluster.broker_errors import denied_group
+from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
 from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -335,8 +335,9 @@ class Cluster(OffsetsTopicConnection):
             for group in groups
             if isinstance(group, str) or group.type in DESCRIBED_TYPES
         ]
-        await self._coordinators.locate(names)
+        await self._client.gather([self._coordinators.locate(names), self._coordinators.count_partitions()])
         committed: dict[str, Committed | KgroupError]
+        errors: list[RowError] = []
         asks_hidden = want.offsets and want.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
             [
@@ -345,12 +346,22 @@ class Cluster(OffsetsTopicConnection):
                 may_hide_topics(self._client) if asks_hidden else _no(),
             ]
         )
+        behind = [name for name in names if is_behind(described[name]) or is_behind(committed.get(name))]
+        if behind and not want.stable:
+            older, commits = await self._client.gather(
+                [
+                    self._describe(*(_of_type(kind, behind, listed) for kind in DESCRIBED_TYPES), up_to_date=False),
+                    self._coordinators.committed(behind if want.offsets else (), up_to_date=False),
+                ]
+            )
+            described, committed = described | older, committed | commits
+            errors += [RowError.of(behind_group(), group=name) for name in behind]
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
         there = {name: found for name, found in committed.items() if not isinstance(described[name], NotFound)}
         hidden = await self._hidden_of(there, want) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
-        parts, errors = [], []
+        parts = []
         for name in names:
             answer = described[name]
             if isinstance(answer, KgroupError):
@@ -421,11 +432,14 @@ class Cluster(OffsetsTopicConnection):
         return await latest_generations(self._client, layout, groups, budget, self._dates)
 
     async def _describe(
-        self, classic: Sequence[str], consumer: Sequence[str]
+        self, classic: Sequence[str], consumer: Sequence[str], *, up_to_date: bool = True
     ) -> dict[str, GroupDescription | KgroupError]:
         """Each group's description for its type. For a group requested as both types, the one that exists."""
         as_classic, as_consumer = await self._client.gather(
-            [self._coordinators.describe_classic(classic), self._coordinators.describe_consumer(consumer)]
+            [
+                self._coordinators.describe_classic(classic, up_to_date=up_to_date),
+                self._coordinators.describe_consumer(consumer, up_to_date=up_to_date),
+            ]
         )
         result = dict(as_classic)
         for name, answer in as_consumer.items():

@@ -262,6 +262,26 @@ async def _ask_leaders(
     return found, failed
 
 
+def behind_request(partitions: Iterable[TopicPartition]) -> Any:
+    """A request that shows which of these partitions are behind, see ``partitions_behind``."""
+    return _list_offsets(partitions, *_LATEST)
+
+
+def partitions_behind(answers: Iterable[Any]) -> set[TopicPartition]:
+    """The partitions whose leader's high watermark is still below the start of its epoch (KIP-207), or that moved.
+
+    Such a leader does not show its latest records yet. ``answers`` are responses to ``behind_request``, or errors.
+    """
+    return {
+        TopicPartition(topic.name, row.partition_index)
+        for answer in answers
+        if not isinstance(answer, BaseException)
+        for topic in answer.topics
+        for row in topic.partitions
+        if row.error_code in NO_LEADER
+    }
+
+
 async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicLayout | KgroupError) -> int | None:
     """The newest record timestamp in ms, over the partitions that answer (KIP-734); None if none does."""
     if isinstance(layout, KgroupError):

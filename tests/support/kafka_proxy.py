@@ -20,6 +20,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka.protocol.consumer import (
     JoinGroupResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -32,7 +34,8 @@ from kgroup.sandbox.ports import choose, is_free
 from tests.support.command_line import QuietReporter
 from tests.support.kafka_world import KafkaWorld
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP, DESCRIBE_GROUPS = 8, 9, 10, 11, 13, 15
+LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 2, 8, 9, 10
+JOIN_GROUP, LEAVE_GROUP, DESCRIBE_GROUPS = 11, 13, 15
 API_VERSIONS, DELETE_GROUPS, OFFSET_DELETE = 18, 42, 47
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
 
@@ -45,6 +48,7 @@ class Loss(StrEnum):
     NOTHING = "it is only held until the test lets it go"
     REFUSED = "it is answered with NOT_COORDINATOR, and never reaches the broker"
     LOADING = "it is answered with COORDINATOR_LOAD_IN_PROGRESS, and never reaches the broker"
+    BEHIND = "the broker has done it, and its answer becomes OFFSET_NOT_AVAILABLE; the connection stays"
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ class Fault:
 
     With ``after`` it waits for that one to have happened first; with ``having`` for one with these bytes in it (a
     transactional id); ``always``: for every request from then on. OffsetCommit and JoinGroup can be REFUSED; what reads
-    groups can find them LOADING.
+    groups can find them LOADING; ListOffsets can find a leader BEHIND.
     """
 
     api_key: int
@@ -65,6 +69,10 @@ class Fault:
     having: bytes = b""
     met: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
+
+
+_Lost = dict[int, tuple[Fault, bytes]]
+"""Faults and requests, by correlation id."""
 
 
 class KafkaProxy:
@@ -137,14 +145,12 @@ class KafkaProxy:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._open |= {client, broker}
-            lost: dict[int, Fault] = {}
+            lost: _Lost = {}
             about_versions: set[int] = set()
             self._start(self._requests, client, broker, lost, about_versions)
             self._start(self._answers, client, broker, lost, about_versions)
 
-    def _requests(
-        self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
-    ) -> None:
+    def _requests(self, client: socket.socket, broker: socket.socket, lost: _Lost, about_versions: set[int]) -> None:
         with self._pair(client, broker):
             while frame := read_frame(client):
                 api_key, _, correlation_id = struct.unpack_from(">hhi", frame, 4)
@@ -163,16 +169,14 @@ class KafkaProxy:
                         if fault.then:
                             fault.then()
                         return
-                    lost[correlation_id] = fault
+                    lost[correlation_id] = fault, frame
                 if api_key == API_VERSIONS:
                     about_versions.add(correlation_id)
                 with self._lock:
                     self.forwarded[api_key] += 1
                 broker.sendall(frame)
 
-    def _answers(
-        self, client: socket.socket, broker: socket.socket, lost: dict[int, Fault], about_versions: set[int]
-    ) -> None:
+    def _answers(self, client: socket.socket, broker: socket.socket, lost: _Lost, about_versions: set[int]) -> None:
         with self._pair(client, broker):
             while frame := read_frame(broker):
                 (correlation_id,) = struct.unpack_from(">i", frame, 4)
@@ -183,11 +187,13 @@ class KafkaProxy:
                         there, instead = (struct.pack(">hhh", api_key, 0, version) for version in (known, said))
                         assert frame.count(there) == 1, f"the broker knows other versions of API {api_key}"
                         frame = frame.replace(there, instead)
-                fault = lost.pop(correlation_id, None)
+                fault, request = lost.pop(correlation_id, (None, b""))
                 if fault and fault.loss is Loss.ANSWER:
                     if fault.then:
                         fault.then()
                     return
+                if fault and fault.loss is Loss.BEHIND:
+                    frame = _offset_not_available(request)
                 if self.delay_s:
                     threading.Event().wait(self.delay_s)
                 for at in range(0, len(frame), self.piece or len(frame)):
@@ -280,6 +286,30 @@ def _loading(frame: bytes) -> bytes:
         ]  # fmt: skip
     body = struct.pack(">i", correlation_id) + b"\0"
     body += bytes(response(throttle_time_ms=0, groups=groups).encode(version=version))
+    return struct.pack(">i", len(body)) + body
+
+
+def _offset_not_available(request: bytes) -> bytes:
+    """The answer to ListOffsets of a leader whose high watermark is below the start of its epoch (KIP-207)."""
+    _, version, correlation_id = struct.unpack_from(">hhi", request, 4)
+    asked = ListOffsetsRequest.decode(request, version=version, header=True, framed=True)
+    topic_row = ListOffsetsResponse.ListOffsetsTopicResponse
+    answer = ListOffsetsResponse(
+        throttle_time_ms=0,
+        topics=[
+            topic_row(
+                name=topic.name,
+                partitions=[
+                    topic_row.ListOffsetsPartitionResponse(
+                        partition_index=row.partition_index, error_code=78, timestamp=-1, offset=-1, leader_epoch=-1
+                    )
+                    for row in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ],
+    )
+    body = struct.pack(">i", correlation_id) + (b"\0" if version >= 6 else b"") + bytes(answer.encode(version=version))
     return struct.pack(">i", len(body)) + body
 
 

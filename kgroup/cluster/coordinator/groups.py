@@ -7,7 +7,6 @@ only its own groups. Coordinators that are loading or moving are asked again unt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -24,20 +23,26 @@ from kgroup.cluster.broker_errors import (
     NONE,
     RETRIABLE_COORDINATOR_ERRORS,
     UNSUPPORTED_VERSION,
+    behind_group,
     group_error,
 )
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, CoordinatorClient
-from kgroup.cluster.group_partition import OFFSETS_TOPIC, probe_groups
-from kgroup.cluster.topics import topic_layouts
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
+from kgroup.cluster.topics import behind_request, partitions_behind, topic_layouts
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.errors import KgroupError, NotAuthorized, Unreachable
 from kgroup.support.units import plural
 
 SETTLING_S = 1.0
 """After a coordinator has moved, the new one may answer without the latest commits for 0.4 s (seen)."""
+
+_CATCH_UP_S = 5.0
+"""How long a new coordinator is asked again until it is up to date. Followers take 0.1 to 1 s for it (seen); with too
+few replicas in sync it takes until one comes back."""
 
 _IDS_PER_REQUEST = 1000
 _CONSUMER_GROUP_DESCRIBE = 69
@@ -101,6 +106,7 @@ class GroupCoordinators:
         self._node_of: dict[str, int] = {}
         self._refused: dict[str, int] = {}
         self._operations: frozenset[int] | None = None
+        self._partitions: int | None = None
 
     def coordinator(self, group: str) -> Coordinator | None:
         """The broker that coordinates the group, as far as known; None if unknown."""
@@ -125,45 +131,50 @@ class GroupCoordinators:
         groups have moved: all brokers are asked again, and once more when the move has settled.
         """
         sees_all = await self.sees_all()
+        catch_up = self._catch_up()
         while True:
-            absent, (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
+            (absent, behind), (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
             if absent:
                 failures.append(partial(_no_coordinator, absent))
-            if self._client.deadline.passed or not (failures or self._client.unsettled):
+            wait = failures or (behind and not catch_up.passed)
+            if self._client.deadline.passed or not (wait or self._client.unsettled):
                 break
-            self._client.unsettled = bool(failures)
-            await self._client.sleep(RETRY_PAUSE_S if failures else SETTLING_S)
+            self._client.unsettled = bool(wait)
+            await self._client.sleep(RETRY_PAUSE_S if wait else SETTLING_S)
             await self._client.refresh_brokers()
+        if behind:
+            failures.append(partial(_all_behind, behind))
         return GroupListing(
             tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=sees_all
         )
 
-    async def _not_loaded(self) -> int:
-        """How many partitions of ``__consumer_offsets`` have no coordinator, or one that is still loading.
+    def _catch_up(self) -> Deadline:
+        """When to stop asking coordinators that are not up to date."""
+        return Deadline.after(min(_CATCH_UP_S, self._client.deadline.left_s / 2))
+
+    async def _not_loaded(self) -> tuple[int, int]:
+        """How many partitions of ``__consumer_offsets`` have no coordinator, and how many one that is not up to date.
 
         ListGroups leaves out their groups without an error. So a group id that does not exist is described in each
         partition.
         """
         try:
-            layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+            probes = probe_groups(await self.count_partitions())
         except Unreachable:
-            return 0  # the listing itself reports which brokers do not answer
-        if isinstance(layout, KgroupError):
-            return 0  # no groups exist yet, or the topic can't be read
-        probes = probe_groups(len(layout.leaders))
+            return 0, 0  # the listing itself reports which brokers do not answer
         for probe in probes:
             self._node_of.pop(probe, None)
-        with suppress(Unreachable):
-            await self.locate(probes)
-        batches = list(self._batches(probes))
-        answers = await self._client.send_all([(node, DescribeGroupsRequest(groups=ids)) for node, ids in batches])
-        loaded = sum(
-            row.error_code not in RETRIABLE_COORDINATOR_ERRORS
-            for answer in answers
-            if not isinstance(answer, BaseException)
-            for row in answer.groups
-        )
-        return len(probes) - loaded - sum(probe in self._refused for probe in probes)
+
+        def read(answer: Any) -> Iterator[tuple[str, int, bool]]:
+            yield from ((row.group_id, row.error_code, True) for row in answer.groups)
+
+        try:
+            _, absent, behind = await self._ask_once(
+                probes, lambda ids: DescribeGroupsRequest(groups=ids), read, None, {}, up_to_date=True
+            )
+        except Unreachable:
+            return len(probes), 0
+        return len(absent), len(behind)
 
     async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
         """(groups by name, causes of missing ones) from one round of requests."""
@@ -217,22 +228,27 @@ class GroupCoordinators:
                 elif row.error_code not in RETRIABLE_COORDINATOR_ERRORS:
                     self._refused[row.key] = row.error_code
 
-    async def describe_classic(self, groups: Sequence[str]) -> dict[str, GroupDescription | KgroupError]:
-        """DescribeGroups (API 15). NotFound: the group has another type or does not exist."""
+    async def describe_classic(
+        self, groups: Sequence[str], *, up_to_date: bool = True
+    ) -> dict[str, GroupDescription | KgroupError]:
+        """DescribeGroups (API 15). NotFound: the group has another type or does not exist.
+
+        ``up_to_date``: see ``ask``.
+        """
 
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
                 dead = row.error_code == NONE and row.group_state == "Dead"
                 yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
 
-        return await self.ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
+        return await self.ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read, up_to_date=up_to_date)
 
     async def describe_consumer(
-        self, groups: Sequence[str], patience_ms: int | None = None
+        self, groups: Sequence[str], patience_ms: int | None = None, *, up_to_date: bool = True
     ) -> dict[str, GroupDescription | KgroupError]:
         """ConsumerGroupDescribe (API 69). NotFound: the group has another type or does not exist.
 
-        With ``patience_ms`` it asks once, and waits no longer than that.
+        With ``patience_ms`` it asks once, and waits no longer than that. ``up_to_date``: see ``ask``.
         """
         if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
@@ -247,13 +263,16 @@ class GroupCoordinators:
             lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
             read,
             patience_ms,
+            up_to_date=up_to_date and patience_ms is None,
         )
 
-    async def committed(self, groups: Sequence[str], *, stable: bool = False) -> dict[str, Committed | KgroupError]:
+    async def committed(
+        self, groups: Sequence[str], *, stable: bool = False, up_to_date: bool = True
+    ) -> dict[str, Committed | KgroupError]:
         """All committed offsets of the groups (OffsetFetch v8, KIP-709), without those of open transactions.
 
         With ``stable``, a commit that an open transaction is about to replace is an error (KIP-447). A partition whose
-        only commit is in an open transaction is not listed either way.
+        only commit is in an open transaction is not listed either way. ``up_to_date``: see ``ask``.
         """
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -267,6 +286,7 @@ class GroupCoordinators:
                 max_version=9,
             ),
             lambda answer: ((row.group_id, row.error_code, _committed(row)) for row in answer.groups),
+            up_to_date=up_to_date,
         )
 
     async def ask(
@@ -275,36 +295,53 @@ class GroupCoordinators:
         make_request: Callable[[list[str]], Any],
         read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
         patience_ms: int | None = None,
+        *,
+        up_to_date: bool = False,
     ) -> dict[str, T | KgroupError]:
         """Send ``make_request`` to the coordinators of ``groups`` until each has answered, or until the deadline.
 
         With ``patience_ms`` each is asked once; one that does not answer in that time counts as not available.
+
+        ``up_to_date`` asks a coordinator again that was elected moments ago. It answers without an error, but from the
+        state at its high watermark, which may be below commits that the coordinator before it acknowledged. After
+        ``_CATCH_UP_S`` its groups are errors (``coordinator-behind``). It costs no time: the question goes first on the
+        same connection. A user without DESCRIBE on ``__consumer_offsets`` cannot ask it.
         """
         results: dict[str, T | KgroupError] = {}
         said: dict[str, int] = {}
-        pending = list(groups)
+        pending, behind = list(groups), set[str]()
+        catch_up = self._catch_up()
         while pending:
             nodes: dict[str, int] = {}
+            was_behind = behind
             try:
-                found, failed = await self._ask_once(pending, make_request, read, patience_ms, nodes)
+                found, failed, behind = await self._ask_once(
+                    pending, make_request, read, patience_ms, nodes, up_to_date
+                )
             except Unreachable:
                 if not said:
                     raise
-                found, failed = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE)
-            results |= found
+                found, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
+            # A coordinator applies its new high watermark some milliseconds after it shows it (seen): once more.
+            unsure = (behind | was_behind) & found.keys()
+            if catch_up.passed:
+                found |= {group: behind_group() for group in unsure & behind}
+                unsure = set()
+            results |= {group: result for group, result in found.items() if group not in unsure}
             said |= {group: cause for group, cause in failed.items() if isinstance(cause, int) and cause in _TELLING}
             for group in failed:
                 self._node_of.pop(group, None)
             self._client.unsettled = self._client.unsettled or bool(failed)
-            pending = list(failed)
-            if pending and patience_ms is not None:
+            pending = [*failed, *unsure]
+            if failed and patience_ms is not None:
                 return results | {group: group_error(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
             if pending and self._client.deadline.passed:
                 results.update(self._final(_with_said(failed, said), nodes))
                 break
             if pending:
                 await self._client.sleep(RETRY_PAUSE_S)
-                await self._client.refresh_brokers()
+                if failed:
+                    await self._client.refresh_brokers()
         return results
 
     async def _ask_once(
@@ -314,16 +351,31 @@ class GroupCoordinators:
         read: Callable[[Any], Iterable[tuple[str, int, T | None]]],
         patience_ms: int | None,
         nodes: dict[str, int],
-    ) -> tuple[dict[str, T | KgroupError], dict[str, BaseException | int]]:
-        """(results, failures to retry); adds to ``nodes``, by group, the brokers that gave no response."""
-        await self.locate(groups)
+        up_to_date: bool,
+    ) -> tuple[dict[str, T | KgroupError], dict[str, BaseException | int], set[str]]:
+        """(results, failures to retry, groups whose results may be behind).
+
+        Adds to ``nodes``, by group, the brokers that gave no response.
+        """
+        _, partitions = await self._client.gather(
+            [self.locate(groups), self.count_partitions() if up_to_date else _zero()]
+        )
         failed: dict[str, BaseException | int] = {}
         results: dict[str, T | KgroupError] = {
             group: group_error(self._refused[group], group) for group in groups if group in self._refused
         }
         batches = list(self._batches(groups))
-        answers = await self._client.send_all([(node, make_request(ids)) for node, ids in batches], patience_ms)
-        for (node, ids), answer in zip(batches, answers, strict=True):
+        place_of = {
+            group: TopicPartition(OFFSETS_TOPIC, partition_of(group, partitions)) for group in groups if partitions
+        }
+        checks = [(node, {place_of[group] for group in ids}) for node, ids in batches if partitions]
+        answers = await self._client.send_all(
+            [(node, behind_request(places)) for node, places in checks]
+            + [(node, make_request(ids)) for node, ids in batches],
+            patience_ms,
+        )
+        lagging = partitions_behind(answers[: len(checks)])
+        for (node, ids), answer in zip(batches, answers[len(checks) :], strict=True):
             if isinstance(answer, BaseException):
                 failed.update(dict.fromkeys(ids, answer))
                 nodes.update(dict.fromkeys(ids, node))
@@ -334,7 +386,17 @@ class GroupCoordinators:
                 else:
                     results[group] = result if code == NONE and result is not None else group_error(code, group)
         absent = (group for group in groups if group not in failed and group not in results)
-        return results, failed | dict.fromkeys(absent, COORDINATOR_NOT_AVAILABLE)
+        failed |= dict.fromkeys(absent, COORDINATOR_NOT_AVAILABLE)
+        return results, failed, {group for group in results if place_of.get(group) in lagging}
+
+    async def count_partitions(self) -> int:
+        """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""
+        if self._partitions is None:
+            layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+            if isinstance(layout, KgroupError) and not isinstance(layout, NotAuthorized):
+                return 0  # for now: the first group creates it
+            self._partitions = 0 if isinstance(layout, KgroupError) else len(layout.leaders)
+        return self._partitions
 
     def _batches(self, groups: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         by_node: dict[int, list[str]] = {}
@@ -372,10 +434,22 @@ def row_of_each_group(rows: Iterable[tuple[str, int, T | None]]) -> dict[str, tu
     return found
 
 
+async def _zero() -> int:
+    return 0
+
+
 def _no_coordinator(partitions: int) -> KgroupError:
     return Unreachable(
         f"the groups of {plural(partitions, 'partition')} of {OFFSETS_TOPIC} are missing: no coordinator answers",
         code="no-coordinator",
+    )
+
+
+def _all_behind(partitions: int) -> KgroupError:
+    return Unreachable(
+        f"groups of {plural(partitions, 'partition')} of {OFFSETS_TOPIC} may be missing: their coordinators were "
+        "elected moments ago, and do not show the latest changes yet",
+        code="coordinator-behind",
     )
 
 
