@@ -344,12 +344,25 @@ def test_handlers_of_signals_have_one_owner() -> None:
     installed = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in FILES
-        if path != PACKAGE / "support" / "signals.py" and path.parent != PACKAGE / "cli" / "completion"
+        if path != PACKAGE / "support" / "signals.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in handling and ast.unparse(node.value) == "signal"
     ]
 
     assert installed == []
+
+
+def test_environment_variables_are_read_in_one_place() -> None:
+    """Others name a variable to ``settings.environment``, or get the variables as an argument."""
+    read = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in FILES
+        if path != PACKAGE / "settings" / "environment.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.environb", "os.getenv")
+    ]
+
+    assert read == []
 
 
 def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None:

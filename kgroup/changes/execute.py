@@ -6,7 +6,6 @@ SIGTERM or ctrl-C the requests in progress finish, and the rest is reported as n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import RowError
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.topic_partition import GroupTopicPartition
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
@@ -155,7 +155,7 @@ def new_entry(
         what=doing.what,
         subject=doing.subject,
         command=tuple(run.typed),
-        reason=how.reason or os.environ.get("KGROUP_REASON") or None,
+        reason=how.reason or variable("KGROUP_REASON"),
         cluster=cluster.ref,
         groups={},
         topics={},

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from kgroup.model.output_format import Format
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.settings.connection import Connection
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.quoting import join
@@ -239,7 +239,7 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
 
 def _format_in(arguments: Sequence[str]) -> Format:
     """The output format of a command line that could not be parsed: its own, or the environment's."""
-    found = os.environ.get("KGROUP_OUTPUT", "")
+    found = variable("KGROUP_OUTPUT") or ""
     for word, following in pairwise([*arguments, ""]):
         if word in ("-o", "--output"):
             found = following

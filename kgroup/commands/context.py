@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.settings import contexts, paths
 from kgroup.settings.connection import Connection
 from kgroup.settings.contexts import Context, display_path
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.settings.model import Setting, Settings
 from kgroup.settings.sources import resolve
@@ -81,7 +81,7 @@ def list_(run: Invocation) -> Outcome:
 
     Exit codes: 0 2
     """
-    chosen = run.connection.context or os.environ.get("KGROUP_CONTEXT") or contexts.load_choice()
+    chosen = run.connection.context or variable("KGROUP_CONTEXT") or contexts.load_choice()
     rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
     if not rows:
         run.reporter.note(f"no contexts in {display_path(paths.config_file())}; README shows what one looks like")
@@ -157,10 +157,10 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
     context = contexts.choose(contexts.load(), name, "the command line")
     previous = contexts.load_choice()
     contexts.save_choice(name)
-    overruled = os.environ.get("KGROUP_CONTEXT")
+    overruled = variable("KGROUP_CONTEXT")
     if overruled and overruled != name:
         run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')
-    elif os.environ.get("KGROUP_BOOTSTRAP_SERVER"):
+    elif variable("KGROUP_BOOTSTRAP_SERVER"):
         run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
     choice = ContextChoice(name, previous, ContextRow(context, chosen=True).bootstrap_servers)
     before = "" if previous in (None, name) else f"  Before: {previous}."

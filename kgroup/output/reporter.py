@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from kgroup.model.blocks import Style
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.colour import painter
 from kgroup.output.terminal.text import visible
+from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError
 
@@ -95,7 +95,7 @@ class StderrReporter:
     @contextmanager
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
         """In a terminal a bar, or lines redrawn in place if ``word`` is given; elsewhere a line every ten seconds."""
-        if not self._stream.isatty() or os.environ.get("TERM") == "dumb":
+        if not self._stream.isatty() or is_dumb_terminal():
             yield _PlainProgress(self, label, total, unit, word)
             return
         if word is not None:

@@ -19,6 +19,7 @@ from kgroup.sandbox.request import SandboxRequest
 from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus, overall
 from kgroup.settings import paths
+from kgroup.settings.environment import environment
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import find_java
@@ -43,7 +44,7 @@ def default_directory() -> Path:
 
 def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
     """A Kafka that is ready to run: from the user's jars, or downloaded (now, if necessary)."""
-    java = find_java()
+    java = find_java(environment())
     found = given(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
     prepare(found, reporter)
     return found

@@ -13,6 +13,7 @@ from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
+from kgroup.settings.environment import environment
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import Refused
 from kgroup.support.file_lock import exclusive_lock
@@ -92,7 +93,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
         home.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(home / "lock", reporter.event, "another kgroup that fetches Kafka"):
             if not are_whole(manifest, jars):
-                fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings()), reporter)
+                fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings(environment())), reporter)
     return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)
 
 

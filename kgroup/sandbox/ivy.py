@@ -12,7 +12,6 @@ Java does not read ``https_proxy`` and similar variables, so kgroup passes them 
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from kgroup.sandbox.manifest import Artifact
+from kgroup.settings.environment import environment
 from kgroup.support.errors import ConfigError, Refused
 from kgroup.support.java_home import Java
 
@@ -68,9 +68,8 @@ class IvySettings:
         return written
 
 
-def ivy_settings(environment: Mapping[str, str] | None = None) -> IvySettings:
+def ivy_settings(environment: Mapping[str, str]) -> IvySettings:
     """Find the settings as the module describes. Raises ConfigError if ``KGROUP_IVY_SETTINGS`` names no file."""
-    environment = os.environ if environment is None else environment
     named = environment.get("KGROUP_IVY_SETTINGS")
     if named:
         if not Path(named).is_file():
@@ -116,7 +115,7 @@ class Ivy:
         module.write_text(module_file(artifacts, directory.name), encoding="utf-8")
         command = [
             *(str(self.java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            *proxy_flags(os.environ),
+            *proxy_flags(environment()),
             *("-cp", str(self.jar), "org.apache.ivy.Main", "-warn"),
             *("-settings", str(self.settings.path(directory)), "-cache", str(directory / "cache")),
             *("-ivy", str(module), "-confs", "default", "-types", "jar"),

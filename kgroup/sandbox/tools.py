@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from kgroup.model.reporter import NullReporter
 from kgroup.sandbox import jvm
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution
+from kgroup.settings.environment import environment
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh"""
@@ -37,5 +37,5 @@ def run_tool(
     """Run a tool to its end. The caller checks ``returncode``, stdout and stderr."""
     command = tool_command(main_class, arguments, kafka)
     # A copy: another thread may change the environment meanwhile, and exec would fail (EFAULT, seen).
-    environ = dict(os.environ)
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environ)
+    variables = dict(environment())
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=variables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.model.output_format import Format
 from kgroup.settings.connection import Connection
+from kgroup.settings.environment import variable
 from kgroup.support.errors import UsageError
 from kgroup.support.quoting import join
 
@@ -70,7 +70,7 @@ class Invocation:
 
         Raises UsageError if it is no format, or not one of this verb.
         """
-        named = os.environ.get("KGROUP_OUTPUT")
+        named = variable("KGROUP_OUTPUT")
         if self.presentation.output:
             found, said = self.presentation.output, f"-o {self.presentation.output}"
         elif not named:
@@ -90,7 +90,7 @@ class Invocation:
     @property
     def format_said(self) -> bool:
         """Whether the user chose a format, on the command line or in the environment."""
-        return bool(self.presentation.output or os.environ.get("KGROUP_OUTPUT"))
+        return bool(self.presentation.output or variable("KGROUP_OUTPUT"))
 
     @cached_property
     def settings(self) -> Settings:
@@ -116,7 +116,7 @@ class Invocation:
     @contextmanager
     def debug_log(self) -> Iterator[None]:
         """Write the log of ``--debug`` or KGROUP_DEBUG during the block, if one is set. Raises UsageError."""
-        named = os.environ.get("KGROUP_DEBUG")
+        named = variable("KGROUP_DEBUG")
         path = self.presentation.debug or (Path(named) if named else None)
         if path is None:
             yield

@@ -5,25 +5,26 @@ Each directory has a variable that overrides it, so that a pod without ``$HOME``
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import platformdirs
 
+from kgroup.settings.environment import variable
+
 
 def config_file() -> Path:
     """The contexts file: ``KGROUP_CONFIG`` or ``config.yaml`` in the user's configuration directory."""
-    named = os.environ.get("KGROUP_CONFIG")
+    named = variable("KGROUP_CONFIG")
     return Path(named) if named else platformdirs.user_config_path("kgroup") / "config.yaml"
 
 
 def state_dir() -> Path:
     """Journal, chosen context and sandboxes: ``KGROUP_STATE_DIR`` or the user's state directory."""
-    named = os.environ.get("KGROUP_STATE_DIR")
+    named = variable("KGROUP_STATE_DIR")
     return Path(named) if named else platformdirs.user_state_path("kgroup")
 
 
 def cache_dir() -> Path:
     """Files that can be downloaded or computed again: ``KGROUP_CACHE_DIR`` or the user's cache directory."""
-    named = os.environ.get("KGROUP_CACHE_DIR")
+    named = variable("KGROUP_CACHE_DIR")
     return Path(named) if named else platformdirs.user_cache_path("kgroup")

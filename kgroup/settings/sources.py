@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgroup.settings.environment import environment
 from kgroup.settings.keys import (
     ALIASES,
     EXCLUSIVE,
@@ -80,7 +80,7 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
     Raises UsageError without any address, ConfigError for settings that cannot be honoured, NotFound for a named
     context that does not exist. Unknown settings warn.
     """
-    environ = os.environ if environ is None else environ
+    environ = environment() if environ is None else environ
     flags, variables = _flag_level(connection), _environment_level(environ, with_file=connection.command_config is None)
     context, named = _context(flags, variables)
     if context is not None and named and variables.gives_address and not flags.gives_address:

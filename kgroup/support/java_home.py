@@ -28,9 +28,8 @@ class Java:
     description: str
 
 
-def find_java(environment: Mapping[str, str] | None = None) -> Java:
+def find_java(environment: Mapping[str, str]) -> Java:
     """The first Java that is new enough. Raises Refused [no-java], with the places that were searched."""
-    environment = os.environ if environment is None else environment
     seen: list[str] = []
     for place, executable in _candidates(environment):
         if executable is None:

@@ -98,6 +98,12 @@ def end_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
+def kill_after(seconds: int) -> None:
+    """Let the kernel end the process after ``seconds``, even if a C library hangs then."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+
+
 def _install(handlers: Mapping[signal.Signals, Handler]) -> dict[signal.Signals, Any]:
     """The handlers that were replaced."""
     before: dict[signal.Signals, Any] = {}

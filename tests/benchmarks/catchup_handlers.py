@@ -8,6 +8,7 @@ progress in the ledger.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,7 @@ def _ours(bootstrap: str, order: Order, lanes: int, records: int) -> Callable[[]
 
 def _theirs(bootstrap: str, class_path: str, order: str, lanes: int, records: int) -> Callable[[], float]:
     program = Path(__file__).with_name("ParallelConsumerPeer.java")
-    words = [str(find_java().executable), "-cp", class_path, str(program)]
+    words = [str(find_java(os.environ).executable), "-cp", class_path, str(program)]
 
     def run() -> float:
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def local_ivy(tmp_path: Path) -> ivy.Ivy:
     settings = ivy.ivy_settings(
         {"HOME": str(tmp_path), "DEFAULT_ARTIFACT_REPOSITORY": (tmp_path / "repository").as_uri()}
     )
-    return ivy.Ivy(find_java(), ivy.ivy_jar(), settings)
+    return ivy.Ivy(find_java(os.environ), ivy.ivy_jar(), settings)
 
 
 def _publish(repository: Path, module: str) -> Artifact:
@@ -114,7 +115,7 @@ def test_the_users_own_settings(tmp_path: Path, manifest: Manifest, reporter: Re
     )
     settings = ivy.ivy_settings({"HOME": str(tmp_path), "KGROUP_IVY_SETTINGS": str(file)})
     assert settings.file == file
-    fetch(manifest, tmp_path / "jars", ivy.Ivy(find_java(), ivy.ivy_jar(), settings), reporter)
+    fetch(manifest, tmp_path / "jars", ivy.Ivy(find_java(os.environ), ivy.ivy_jar(), settings), reporter)
     assert are_whole(manifest, tmp_path / "jars")
     assert (tmp_path / "corporate-cache").exists()
 
@@ -183,8 +184,8 @@ def test_a_distribution_that_is_already_here(tmp_path: Path) -> None:
     libs.mkdir(parents=True)
     for name in ("kafka_2.13-4.3.1.jar", "kafka_2.13-4.3.1-sources.txt", "alpha.jar"):
         (libs / name).touch()
-    found = given(tmp_path / "kafka", tmp_path / "cache", find_java())
+    found = given(tmp_path / "kafka", tmp_path / "cache", find_java(os.environ))
     assert found.version == "4.3.1"
     assert [jar.name for jar in found.classpath] == ["alpha.jar", "kafka_2.13-4.3.1.jar"]
     with pytest.raises(Refused, match="no Kafka broker"):
-        given(tmp_path / "cache", tmp_path / "cache", find_java())
+        given(tmp_path / "cache", tmp_path / "cache", find_java(os.environ))

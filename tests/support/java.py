@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import urllib.error
@@ -40,7 +41,7 @@ def class_path(kafka: Distribution) -> str:
     jars = cache_directory() / f"kafka-{manifest.kafka_version}" / "clients"
     with exclusive_lock(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
         if not are_whole(manifest, jars):
-            fetch(manifest, jars, Ivy(find_java(), ivy_jar(), ivy_settings()), QuietReporter())
+            fetch(manifest, jars, Ivy(find_java(os.environ), ivy_jar(), ivy_settings(os.environ)), QuietReporter())
     return ":".join(map(str, (*kafka.classpath, *of_clients.paths(jars))))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def manifest_of(version: str) -> Manifest:
 @contextmanager
 def running_kafka(version: str, directory: Path) -> Iterator[Kafka]:
     """Fetched where it is not there yet (a failure, where that can't be), and up while the block runs."""
-    found = fetched(cache_directory(), find_java(), QuietReporter(), manifest_of(version))
+    found = fetched(cache_directory(), find_java(os.environ), QuietReporter(), manifest_of(version))
     jars = found.classpath[0].parent
     kraft = version >= FIRST_KRAFT
     broker = _sandbox(version, jars, directory) if kraft else broker_with_zookeeper(found, directory)

@@ -5,7 +5,6 @@ The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiti
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.output_format import Format
 from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
@@ -35,7 +35,7 @@ _EVERY_S = 30.0
 
 def ledger_topic(named: str | None) -> str:
     """The ledger's topic: the option, else KGROUP_LEDGER_TOPIC, else ``_kgroup_ledger``."""
-    return named or os.environ.get("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
+    return named or variable("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
 
 
 @dataclass(frozen=True, slots=True)

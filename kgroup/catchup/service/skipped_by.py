@@ -7,7 +7,6 @@ because they would be delivered twice.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from kgroup.model.groups import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.units import plural
@@ -80,7 +80,7 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     if group is not None:
         run.reporter.note(f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}")
     why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
-    reason = intent.how.reason or os.environ.get("KGROUP_REASON")
+    reason = intent.how.reason or variable("KGROUP_REASON")
     how = replace(intent.how, reason=f"{reason} ({why})" if reason else why)
     return replace(intent, group=None, wish=GapRequest(ranges=found.ranges), how=how)
 

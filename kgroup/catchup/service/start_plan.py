@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +33,7 @@ from kgroup.groups.selection import Selection
 from kgroup.model.groups import Commit, Group, LogRange, RowError
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.queries.snapshots import snapshots
+from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -308,7 +308,7 @@ def _plan(
         engine.cluster.ref.cluster_id,
         at_ms,
         engine.who,
-        reason or os.environ.get("KGROUP_REASON") or None,
+        reason or variable("KGROUP_REASON"),
         tuple(run.typed),
         gap.ranges,
         chunks,

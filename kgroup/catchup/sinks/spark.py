@@ -6,11 +6,11 @@ looked up on the machine that runs the replay. Needs no pyspark.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kgroup.settings.environment import environment
 from kgroup.support.errors import Refused, UsageError
 from kgroup.support.redact import is_secret
 
@@ -71,9 +71,9 @@ def _looked_up(key: str, value: str) -> str:
         return value[1:] if value[:1] in ("@", "$") else value
     name = value[1:]
     if value.startswith("$"):
-        if name not in os.environ:
+        if (found := environment().get(name)) is None:
             raise Refused(f"--option {key}: the variable {name} is not set here", code="sink")
-        return os.environ[name]
+        return found
     try:
         return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

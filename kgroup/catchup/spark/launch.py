@@ -159,9 +159,9 @@ def submit_command(ready: DriverSetup, words: Sequence[str], environment: Mappin
     return [str(ready.home / "bin" / "spark-submit"), *words, *own]
 
 
-def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str]) -> dict[str, str]:
     """The JVM's environment: the Java that was found, Spark's home, and for a local master no network lookup."""
-    found = dict(os.environ if environment is None else environment)
+    found = dict(environment)
     found["SPARK_HOME"] = str(ready.home)
     java_home = ready.java.executable.resolve().parent.parent
     if os.access(java_home / "bin" / "java", os.X_OK):

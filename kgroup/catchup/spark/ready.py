@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from kgroup.catchup.spark.settings import SparkSettings, addresses
 from kgroup.cluster.deadline import Deadline
+from kgroup.settings.environment import environment
 from kgroup.support.errors import Refused, Unreachable
 from kgroup.support.java_home import OLDEST, Java, find_java
 
@@ -28,21 +28,21 @@ class DriverSetup:
     jars: tuple[Path, ...]
 
 
-def check(settings: SparkSettings, *, timeout_s: float, environment: Mapping[str, str] | None = None) -> DriverSetup:
+def check(settings: SparkSettings, *, timeout_s: float, variables: Mapping[str, str] | None = None) -> DriverSetup:
     """Check everything that a session needs, without starting one; the only Java process is ``java -version``.
 
     Raises Refused with code ``no-pyspark``, ``no-java`` or ``no-master`` (yarn without a Hadoop configuration). Raises
     Unreachable with code ``spark-master`` if no master answers within ``timeout_s``, or UsageError for its address.
     """
-    environment = os.environ if environment is None else environment
-    home = spark_home(environment)
+    variables = environment() if variables is None else variables
+    home = spark_home(variables)
     try:
-        java = find_java(environment)
+        java = find_java(variables)
     except Refused as error:
         raise Refused(
             f"Spark needs Java {OLDEST} or newer", code="no-java", details=error.details, hint=error.hint
         ) from error
-    _check_master(settings.master, timeout_s, environment)
+    _check_master(settings.master, timeout_s, variables)
     return DriverSetup(java, home, tuple(sorted((home / "jars").glob("*.jar"))))
 
 

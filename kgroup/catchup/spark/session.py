@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import warnings
@@ -17,6 +16,7 @@ from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers,
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings, configuration, shown
 from kgroup.cluster.deadline import Deadline
+from kgroup.settings.environment import environment, variables_set
 from kgroup.support.errors import KgroupError, Unreachable
 
 START_TIMEOUT_S = 90.0
@@ -171,8 +171,9 @@ class DriverSession:
         from pyspark.java_gateway import launch_gateway
 
         _hush()
-        python = python_of_workers(local=local, conf=dict(settings.conf), environment=os.environ)
-        with _environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=python):
+        python = python_of_workers(local=local, conf=dict(settings.conf), environment=environment())
+        own = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret, "PYSPARK_PYTHON": python}
+        with variables_set(own):
             self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
             spark_conf = SparkConf(loadDefaults=False)
             for name, value in conf.items():
@@ -193,23 +194,23 @@ class DriverSession:
         A direct start, as for the archive, saves 0.4 s: it needs no shell and no JVM to build the command line.
         """
         settings, ready, made = self.settings, self.ready, self._archive
-        environment = jvm_environment(ready, local=settings.is_local)
+        of_jvm = jvm_environment(ready, local=settings.is_local, environment=environment())
         flags = self._jvm_options or (_HEAVY if settings.heavy else QUICK)
         usable = self._jvm_options is None and made.exists()
         recorded = archive.recorded(made) if usable else None
-        if recorded and archive.may_start_directly(ready, [name for name, _ in settings.conf], os.environ):
+        if recorded and archive.may_start_directly(ready, [name for name, _ in settings.conf], environment()):
             conf = configuration(settings)
             java = [str(ready.java.executable), *recorded.options, *flags, *archive.options(made)]
             words = ["-cp", recorded.class_path, "org.apache.spark.deploy.SparkSubmit", *shown(conf), "pyspark-shell"]
             try:
-                return conf, *self._connected([*java, *words], {**environment, **recorded.environment})
+                return conf, *self._connected([*java, *words], {**of_jvm, **recorded.environment})
             except KgroupError:
                 if self._given_up or self._deadline.passed:
                     raise
                 archive.forget(made)
                 usable = False
         conf = configuration(settings, (*flags, *(archive.options(made) if usable else ())))
-        return conf, *self._connected(submit_command(ready, shown(conf), environment), environment)
+        return conf, *self._connected(submit_command(ready, shown(conf), of_jvm), of_jvm)
 
     def _connected(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
         """Start the JVM, and return its gateway's port and secret."""
@@ -276,22 +277,3 @@ def _hush() -> None:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
-
-
-class _environment:  # noqa: N801
-    """Sets environment variables for a moment: PySpark reads its settings from there."""
-
-    def __init__(self, **variables: str) -> None:
-        self._variables = variables
-        self._before: dict[str, str | None] = {}
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self._variables}
-        os.environ.update(self._variables)
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

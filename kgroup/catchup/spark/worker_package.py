@@ -99,6 +99,8 @@ SHIPPED = (
     "kgroup.model.records",
     "kgroup.model.topic_partition",
     "kgroup.model.transactions_hint",
+    "kgroup.settings",
+    "kgroup.settings.environment",
     "kgroup.support",
     "kgroup.support.atomic_file",
     "kgroup.support.cluster_ref",

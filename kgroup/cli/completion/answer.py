@@ -9,7 +9,6 @@ exits with 0; names that are not known within 0.3 seconds are left out.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -17,6 +16,8 @@ from typing import NoReturn
 from kgroup.cli.completion import line as lines
 from kgroup.cli.completion.candidates import WORDS, find_candidates
 from kgroup.model.reporter import NullReporter
+from kgroup.settings.environment import environment
+from kgroup.support.signals import end_after
 
 LINE_VARIABLE = "KGROUP_LINE"
 _PATIENCE_S = 0.24
@@ -27,9 +28,9 @@ def run(arguments: Sequence[str]) -> NoReturn:
     """Answer, and exit without Python's own shutdown, which takes longer than the answer may."""
     until = time.monotonic() + _PATIENCE_S - time.process_time()
     try:
-        rows = answer(arguments, os.environ, until)
+        rows = answer(arguments, environment(), until)
         output = "".join(f"{row}\n" for row in rows).encode("utf-8", "surrogateescape")
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        end_after(0)
         while output:
             output = output[os.write(1, output) :]
     except BaseException:
@@ -68,8 +69,7 @@ def _fish_row(before: str, word: str, text: str, _: lines.Current) -> str:
 
 def _names(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
     """The names of a kind. The process ends without an answer if a read hangs: a home on the network, a pipe."""
-    signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic() + 0.02))
+    end_after(max(0.001, until - time.monotonic() + 0.02))
     if kind == "contexts":
         return _contexts()
     return _of_cluster(kind, line, typed, until)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from kgroup.support.signals import kill_after
 
 if TYPE_CHECKING:
     from kgroup.cluster.snapshot import Cluster
@@ -148,8 +149,7 @@ def _ask(lock: int, cache: Cache, settings: Settings, kind: str) -> None:
     """The background process; never returns."""
     try:
         os.setsid()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_LIFE_S)  # in case anything hangs
+        kill_after(_LIFE_S)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nowhere, standard)

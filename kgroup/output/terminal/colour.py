@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import IO
 
 from kgroup.model.blocks import Style
+from kgroup.settings.environment import is_dumb_terminal, variable
 
 _COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim"}
 
@@ -16,7 +17,7 @@ Paint = Callable[[str, Style | None], str]
 def terminal_width(stream: IO[str]) -> int | None:
     """Columns of the terminal behind the stream, or of COLUMNS if it is none; None if lines may have any length."""
     if not stream.isatty():
-        columns = os.environ.get("COLUMNS", "")
+        columns = variable("COLUMNS") or ""
         return int(columns) if columns.isdigit() and int(columns) > 0 else None
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
@@ -26,7 +27,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 def painter(stream: IO[str]) -> Paint:
     """A function that colours text; it changes nothing in a pipe, with NO_COLOR, or in a dumb terminal."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not stream.isatty() or variable("NO_COLOR") or is_dumb_terminal():
         return lambda text, style: text
     from rich.color import ColorSystem
     from rich.style import Style as RichStyle

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, is_the_end
 from kgroup.output.watch.page import RefreshResult
 from kgroup.output.watch.request import Refresh, WatchedVerb
+from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, KgroupError
@@ -32,7 +32,7 @@ def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode
     """
     if watched.form is Format.JSON:
         return _in_lines(watched, reporter, _Json(verb))
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if sys.stdout.isatty() and not is_dumb_terminal():
         from kgroup.output.watch.terminal import in_terminal
 
         return in_terminal(watched, reporter)

@@ -19,7 +19,7 @@ HERE = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.e
 
 
 def test_a_local_spark() -> None:
-    found = check(SparkSettings(), timeout_s=5, environment=HERE)
+    found = check(SparkSettings(), timeout_s=5, variables=HERE)
 
     assert found.java.major >= 17
     assert any(jar.name.startswith("spark-core") for jar in found.jars)
@@ -33,14 +33,14 @@ def test_without_pyspark_the_command_that_installs_it(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
     with pytest.raises(Refused) as caught:
-        check(SparkSettings(), timeout_s=5, environment=HERE)
+        check(SparkSettings(), timeout_s=5, variables=HERE)
 
     assert (caught.value.code, caught.value.hint) == ("no-pyspark", "pip install 'kgroup[catchup]'")
 
 
 def test_without_java(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="Spark needs Java 17") as caught:
-        check(SparkSettings(), timeout_s=5, environment={"PATH": str(tmp_path)})
+        check(SparkSettings(), timeout_s=5, variables={"PATH": str(tmp_path)})
 
     assert caught.value.code == "no-java"
     assert caught.value.hint
@@ -49,7 +49,7 @@ def test_without_java(tmp_path: Path) -> None:
 
 def test_a_spark_home_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="is no Spark") as caught:
-        check(SparkSettings(), timeout_s=5, environment={**HERE, "SPARK_HOME": str(tmp_path)})
+        check(SparkSettings(), timeout_s=5, variables={**HERE, "SPARK_HOME": str(tmp_path)})
 
     assert caught.value.hint == "unset SPARK_HOME"
 
@@ -58,7 +58,7 @@ def test_a_master_that_listens_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         master = f"spark://127.0.0.1:{free.getsockname()[1]},127.0.0.1:{server.getsockname()[1]}"
-        assert check(SparkSettings(master), timeout_s=5, environment=HERE)
+        assert check(SparkSettings(master), timeout_s=5, variables=HERE)
 
 
 def test_a_master_that_does_not_answer() -> None:
@@ -66,7 +66,7 @@ def test_a_master_that_does_not_answer() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         with pytest.raises(Unreachable, match="no Spark master answers at spark://") as caught:
-            check(SparkSettings(f"spark://127.0.0.1:{port}"), timeout_s=5, environment=HERE)
+            check(SparkSettings(f"spark://127.0.0.1:{port}"), timeout_s=5, variables=HERE)
 
     assert (caught.value.code, caught.value.exit_code) == ("spark-master", ExitCode.UNREACHABLE)
     assert f"127.0.0.1:{port}" in caught.value.details[0]
@@ -84,7 +84,7 @@ def test_a_master_that_swallows_what_it_gets_is_given_up_in_time(monkeypatch: py
             one.connect_ex(full.getsockname())
         began = time.monotonic()
         with pytest.raises(Unreachable):
-            check(SparkSettings(f"spark://127.0.0.1:{full.getsockname()[1]}"), timeout_s=0.5, environment=HERE)
+            check(SparkSettings(f"spark://127.0.0.1:{full.getsockname()[1]}"), timeout_s=0.5, variables=HERE)
         assert time.monotonic() - began < 30
         for one in waiting:
             one.close()
@@ -92,6 +92,6 @@ def test_a_master_that_swallows_what_it_gets_is_given_up_in_time(monkeypatch: py
 
 def test_yarn_wants_to_be_named() -> None:
     with pytest.raises(Refused, match="HADOOP_CONF_DIR"):
-        check(SparkSettings("yarn"), timeout_s=5, environment=HERE)
+        check(SparkSettings("yarn"), timeout_s=5, variables=HERE)
 
-    assert check(SparkSettings("yarn"), timeout_s=5, environment={**HERE, "YARN_CONF_DIR": "/etc/yarn"})
+    assert check(SparkSettings("yarn"), timeout_s=5, variables={**HERE, "YARN_CONF_DIR": "/etc/yarn"})
