@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.coordinator.client import PRIVATE_NAMES
+from kgroup.catchup.spark.session import PRIVATE_NAMES as OF_PYSPARK
+from kgroup.cluster.coordinator.client import PRIVATE_NAMES as OF_KAFKA_PYTHON
 from tests.support.places import ROOT
 
 PACKAGE = ROOT / "kgroup"
@@ -287,14 +288,33 @@ def test_circles_are_found_and_each_is_one() -> None:
     assert circles({"a": {"b"}, "b": {"c"}}) == []
 
 
-@pytest.mark.parametrize("owner", PRIVATE_NAMES)
-def test_the_private_names_that_we_rely_on_exist(owner: str) -> None:
-    module, _, class_name = owner.partition(":")
-    cls = getattr(importlib.import_module(module), class_name)
-    source = inspect.getsource(cls)
+@pytest.mark.parametrize(
+    ("owner", "names"), [*OF_KAFKA_PYTHON.items(), *OF_PYSPARK.items()], ids=[*OF_KAFKA_PYTHON, *OF_PYSPARK]
+)
+def test_the_private_names_that_we_rely_on_exist(owner: str, names: tuple[str, ...]) -> None:
+    module, _, name = owner.partition(":")
+    found = getattr(importlib.import_module(module), name)
+    source = inspect.getsource(found)
 
-    missing = [name for name in PRIVATE_NAMES[owner] if not hasattr(cls, name) and f"self.{name} =" not in source]
+    missing = [n for n in names if not hasattr(found, n) and f"self.{n}" not in source and f'"{n}"' not in source]
     assert missing == []
+
+
+def test_the_list_of_pyspark_s_private_names_is_complete() -> None:
+    """Attributes of other objects, names in getattr, and variables that begin with an underscore."""
+    own = {f"_{name}" for name in ("asdict", "make", "replace", "fields")}
+    used = set()
+    for path in (PACKAGE / "spark.py", *(PACKAGE / "catchup" / "spark").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Attribute(attr=name, value=value) if name.startswith("_") and not name.startswith("__"):
+                    used |= {name} if ast.unparse(value) not in ("self", "cls", "os") else set()
+                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                    used |= {name} if name.startswith("_") else set()
+                case ast.Constant(value=str(name)) if name.startswith("_PYSPARK"):
+                    used.add(name)
+
+    assert used - own - {name for names in OF_PYSPARK.values() for name in names} == set()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +332,7 @@ def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner:
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) in prefixes:
                 used.add(node.attr)
 
-    known = set(PRIVATE_NAMES[owner])
+    known = set(OF_KAFKA_PYTHON[owner])
     if owner.endswith("ClusterMetadata"):
         known |= {"cluster_id"}
     assert used <= known

@@ -258,7 +258,7 @@ class _Hidden:
 
 def _send_code(spark: SparkSession) -> None:
     """Send our code to remote workers. With Spark Connect there is no context: kgroup must be installed there."""
-    context = getattr(spark, "_sc", None)
+    context = getattr(spark, "sparkContext", None)
     if context is None or context.master.startswith("local") or context.applicationId in _packages:
         return
     package = _packages[context.applicationId] = (

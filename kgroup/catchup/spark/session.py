@@ -19,6 +19,20 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.settings.environment import environment, variables_set
 from kgroup.support.errors import KgroupError, Unreachable
 
+PRIVATE_NAMES = {
+    "pyspark:SparkContext": ("_accumulatorServer", "_active_spark_context", "_gateway", "_jvm"),
+    "pyspark:SparkFiles": ("_sc",),
+    "pyspark.errors.exceptions.captured:CapturedException": ("_origin",),
+    "pyspark.java_gateway:launch_gateway": (
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_GATEWAY_SECRET",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH",
+    ),
+    "pyspark.sql:SparkSession": ("_instantiatedSession", "_jvm"),
+    "pyspark.sql.classic.dataframe:DataFrame": ("_jdf",),
+}
+"""What kgroup uses beyond PySpark's documented names and variables; a test checks each new version against it."""
+
 START_TIMEOUT_S = 90.0
 """Spark needs 60 s to report an address that answers but is not a master."""
 
