@@ -99,10 +99,10 @@ def assign_to_tasks(
 
 
 def _by_partition(chunks: Sequence[Chunk]) -> list[list[int]]:
-    by_place: dict[TopicPartition, list[Chunk]] = {}
+    by_partition: dict[TopicPartition, list[Chunk]] = {}
     for chunk in chunks:
-        by_place.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
-    return [[chunk.number for chunk in sorted(some, key=lambda one: one.start)] for some in by_place.values()]
+        by_partition.setdefault(chunk.tp, []).append(chunk)
+    return [[chunk.number for chunk in sorted(some, key=lambda one: one.start)] for some in by_partition.values()]
 
 
 def _evenly(chunks: Sequence[Chunk], weights: Mapping[int, float], parallelism: int) -> list[list[int]]:
@@ -119,16 +119,12 @@ def _evenly(chunks: Sequence[Chunk], weights: Mapping[int, float], parallelism: 
 def _weights(ranges: Sequence[GapRange], chunks: Sequence[Chunk]) -> dict[int, float]:
     """The size of each chunk by its number: in bytes if the sizes of all ranges are known, else in records."""
     in_bytes = all(item.size is not None for item in ranges)
-    by_place: dict[TopicPartition, list[GapRange]] = {}
+    by_partition: dict[TopicPartition, list[GapRange]] = {}
     for item in ranges:
-        by_place.setdefault(item.place, []).append(item)
+        by_partition.setdefault(item.tp, []).append(item)
     weights: dict[int, float] = {}
     for chunk in chunks:
-        own = next(
-            item
-            for item in by_place[TopicPartition(chunk.topic, chunk.partition)]
-            if item.start <= chunk.start < item.end
-        )
+        own = next(item for item in by_partition[chunk.tp] if item.start <= chunk.start < item.end)
         whole = float(own.size or 0) if in_bytes else float(_records(own))
         # Never 0: chunks without bytes take time too.
         weights[chunk.number] = max(1.0, whole * (chunk.end - chunk.start) / (own.end - own.start))

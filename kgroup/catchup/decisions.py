@@ -130,13 +130,13 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
     """Continue an interrupted move back, with the targets in the ledger, whatever was found since."""
     plan, state = now.ledgered.plan, now.ledgered.state
     expected = {(topic, partition): offset for topic, partition, offset in state.expected}
-    ranges = {item.place: item for item in plan.ranges}
+    ranges = {item.tp: item for item in plan.ranges}
     todo: list[tuple[GapRange, int]] = []
     for topic, partition, target in state.targets:
         item = ranges.get(TopicPartition(topic, partition))
-        if item is None or target == expected.get(item.place):
+        if item is None or target == expected.get(item.tp):
             continue
-        evidence = now.evidence.get(item.place, ReleaseEvidence.UNKNOWN)
+        evidence = now.evidence.get(item.tp, ReleaseEvidence.UNKNOWN)
         if evidence is ReleaseEvidence.UNKNOWN:
             return _unread(now, [item])
         if evidence is ReleaseEvidence.RELEASED:
@@ -148,7 +148,7 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
         return _not_empty(now)
     moves = tuple(move for item, target in todo if (move := move_back(now, item, target)) is not None)
     again = find_reprocessed(now, moves)
-    if not twice and any(_stands(now, item) != expected.get(item.place) for item, _ in todo):
+    if not twice and any(_stands(now, item) != expected.get(item.tp) for item, _ in todo):
         return _twice(now, f"{plan.group} was moved after {plan.id} began to be cancelled", again)
     return MoveBack((*moves, *unmarked), again, write=False)
 
@@ -181,11 +181,11 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     partly = [
         move
         for item in plan.ranges
-        if item.place in handed_over and item.place in lowest
-        if (move := move_back(now, item, lowest[item.place])) is not None
+        if item.tp in handed_over and item.tp in lowest
+        if (move := move_back(now, item, lowest[item.tp])) is not None
     ]
-    untouched = back_to_origin(now, (item for item in plan.ranges if item.place not in handed_over))
-    moves = tuple(sorted((*partly, *untouched), key=lambda move: move.place))
+    untouched = back_to_origin(now, (item for item in plan.ranges if item.tp not in handed_over))
+    moves = tuple(sorted((*partly, *untouched), key=lambda move: move.tp))
     again = find_reprocessed(now, moves)
     if not twice and handed_over:
         if lowest:
@@ -218,7 +218,7 @@ def _given_up(now: Situation) -> Iterator[Abandoned]:
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return
     for row in undelivered(plan, now.ledgered.progress):
-        evidence = now.evidence.get(TopicPartition(row.topic, row.partition))
+        evidence = now.evidence.get(row.tp)
         if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON):
             unsure = " (whether it was released is not known)" if evidence is ReleaseEvidence.UNKNOWN else ""
             yield Abandoned(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")
@@ -227,22 +227,22 @@ def _given_up(now: Situation) -> Iterator[Abandoned]:
 def _note(what: str, rows: Collection[Abandoned]) -> str:
     if not rows:
         return f"{what}: nothing was left to anybody"
-    return f"{what}: " + ", ".join(f"{row.topic}:{row.partition} [{row.start}, {row.end})" for row in rows)
+    return f"{what}: " + ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in rows)
 
 
 def _sorted_out(now: Situation) -> dict[ReleaseEvidence, list[GapRange]]:
     found: dict[ReleaseEvidence, list[GapRange]] = {evidence: [] for evidence in ReleaseEvidence}
     for item in now.ledgered.plan.ranges:
-        found[now.evidence.get(item.place, ReleaseEvidence.UNKNOWN)].append(item)
+        found[now.evidence.get(item.tp, ReleaseEvidence.UNKNOWN)].append(item)
     return found
 
 
 def _stands(now: Situation, item: GapRange) -> int | None:
-    return offset_of(now.committed.get(item.place))
+    return offset_of(now.committed.get(item.tp))
 
 
 def _name(item: GapRange) -> str:
-    return f"{item.topic}:{item.partition}"
+    return f"{item.tp}"
 
 
 def _shown(offset: int | None) -> str:
@@ -297,7 +297,7 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
 
 def _twice(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
     plan = now.ledgered.plan
-    rows = _few(f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}" for row in again)
+    rows = _few(f"{row.tp} [{row.start}, {row.end}): {row.why}" for row in again)
     return _refuse(
         "twice",
         f"{why}: moved back, {plan.group} would handle records twice",

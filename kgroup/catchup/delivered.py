@@ -48,7 +48,7 @@ def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress])
     """The first undelivered offset of each partition; completely delivered partitions are not included."""
     lowest: dict[TopicPartition, int] = {}
     for owed in undelivered(plan, progress):
-        lowest.setdefault(TopicPartition(owed.topic, owed.partition), owed.start)
+        lowest.setdefault(owed.tp, owed.start)
     return lowest
 
 

@@ -63,7 +63,7 @@ def plan_document(
         "tuning": None if delivery is None else dict(delivery.tuning),
         "buckets": None if delivery is None else delivery.buckets or None,
         "buckets_done": done(plan, delivery, ledgered.progress) if delivery is not None and delivery.buckets else None,
-        "ranges": [_range(item, proofs.get((*item.place, item.start))) for item in plan.ranges],
+        "ranges": [_range(item, proofs.get((*item.tp, item.start))) for item in plan.ranges],
         "given_up": [_given_up(row) for row in plan.given_up],
         "gone": [_given_up(row) for row in gone_before(plan)],
         "not_moved": [row.document() for row in not_moved],
@@ -172,4 +172,4 @@ def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
 
 
 def _owing(plan: CatchupPlan, owed: dict[TopicPartition, int]) -> Iterable[GapRange]:
-    return (item for item in plan.ranges if item.place in owed)
+    return (item for item in plan.ranges if item.tp in owed)

@@ -184,17 +184,17 @@ def plan_gap(
     rows = _Rows()
     if choice.ranges or group is None:
         for wanted in choice.ranges:
-            rows.named(wanted, logs.get(TopicPartition(wanted.topic, wanted.partition)), now_ms)
+            rows.named(wanted, logs.get(wanted.tp), now_ms)
         return rows.gap(None, None, "head")
-    commits = {TopicPartition(p.topic, p.partition): p.commit for p in group.partitions}
-    unread = {TopicPartition(p.topic, p.partition): p.error for p in group.partitions if p.error is not None}
-    for place in rows.chosen(choice.topics, commits.keys() | logs.keys()):
-        log = logs.get(place)
-        if log is None or place in unread:
-            why = unread.get(place, "its log could not be read")
-            rows.stays(place, "unread", why, error=True)
+    commits = {p.tp: p.commit for p in group.partitions}
+    unread = {p.tp: p.error for p in group.partitions if p.error is not None}
+    for tp in rows.chosen(choice.topics, commits.keys() | logs.keys()):
+        log = logs.get(tp)
+        if log is None or tp in unread:
+            why = unread.get(tp, "its log could not be read")
+            rows.stays(tp, "unread", why, error=True)
         else:
-            rows.partition(place, commits.get(place), log, choice, work, now_ms)
+            rows.partition(tp, commits.get(tp), log, choice, work, now_ms)
     return rows.gap(group.name, group.type, "head" if choice.until is None else "until")
 
 
@@ -218,10 +218,8 @@ class _Rows:
             released_at,
         )
 
-    def stays(
-        self, place: TopicPartition, code: str, why: str, *, error: bool = False, hint: str | None = None
-    ) -> None:
-        self._stay.append(NotMoved(*place, code, why, error, hint))
+    def stays(self, tp: TopicPartition, code: str, why: str, *, error: bool = False, hint: str | None = None) -> None:
+        self._stay.append(NotMoved(*tp, code, why, error, hint))
 
     def chosen(self, topics: Sequence[TopicChoice], known: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
         """The selected partitions, in order; a named one that does not exist becomes a row."""
@@ -230,7 +228,7 @@ class _Rows:
             yield from there
             return
         for choice in sorted(topics, key=lambda one: one.topic):
-            of_topic = [place for place in there if place[0] == choice.topic]
+            of_topic = [tp for tp in there if tp.topic == choice.topic]
             if not of_topic:
                 why = "the group has no commit on it, and no such topic was found"
                 self._stay.append(NotMoved(choice.topic, None, "not-found", why, error=True))
@@ -248,7 +246,7 @@ class _Rows:
 
     def partition(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         commit: Commit | None,
         log: PartitionLog,
         choice: GapSelection,
@@ -257,80 +255,80 @@ class _Rows:
     ) -> None:
         """Add one partition of the group."""
         end = log.last_stable
-        cut_off = choice.until is not None and choice.until.get(place, end) < end
+        cut_off = choice.until is not None and choice.until.get(tp, end) < end
         if cut_off and choice.until is not None:
-            end = choice.until[place]
+            end = choice.until[tp]
         if commit is None:
             if choice.missing is None or choice.missing is Missing.LEAVE:
-                self._without_commit(place, log, choice.missing)
+                self._without_commit(tp, log, choice.missing)
                 return
             base = log.start if choice.missing is Missing.EARLIEST else max(log.start, end)
         elif commit.offset > log.high_watermark:
             why = f"the commit {commit.offset} lies above the log end {log.high_watermark}"
             hint = "the log was cut, or the topic made anew: look at it, and put the offset right with kgroup reset"
-            self.stays(place, "above-end", why, error=True, hint=hint)
+            self.stays(tp, "above-end", why, error=True, hint=hint)
             return
         else:
             base = max(commit.offset, log.start)
         latest = commit is None and choice.missing is Missing.LATEST
         moves = latest or not (_hangs(log, end) or (commit is not None and commit.offset == base))
         if end < base or (end == base and not moves):
-            self._nothing(place, commit, log, end, cut_off=cut_off)
+            self._nothing(tp, commit, log, end, cut_off=cut_off)
             return
         if commit is not None and commit.offset < log.start:
-            self._gone.append(Abandoned(*place, commit.offset, log.start, _passed(log)))
+            self._gone.append(Abandoned(*tp, commit.offset, log.start, _passed(log)))
         if latest and log.start < end:
-            self._given_up.append(Abandoned(*place, log.start, end, UNREAD))
+            self._given_up.append(Abandoned(*tp, log.start, end, UNREAD))
         start = base
         if choice.skip_to is not None:
-            start = min(max(base, choice.skip_to.get(place, end)), end)
+            start = min(max(base, choice.skip_to.get(tp, end)), end)
             if start > base:
-                self._given_up.append(Abandoned(*place, base, start, SKIPPED))
-        maybe = None if commit is None else _maybe_processed(place, commit, start, end, work)
-        self._ranges.append(_row(place, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
+                self._given_up.append(Abandoned(*tp, base, start, SKIPPED))
+        maybe = None if commit is None else _maybe_processed(tp, commit, start, end, work)
+        self._ranges.append(_row(tp, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
 
-    def _without_commit(self, place: TopicPartition, log: PartitionLog, missing: Missing | None) -> None:
+    def _without_commit(self, tp: TopicPartition, log: PartitionLog, missing: Missing | None) -> None:
         if missing is Missing.LEAVE:
-            self.stays(place, "left", "it has no commit, and --missing leave")
+            self.stays(tp, "left", "it has no commit, and --missing leave")
             return
         why = f"the group has no commit on it; its log is [{log.start}, {log.high_watermark})"
         hint = "--missing earliest | latest | leave says where it begins"
-        self.stays(place, "no-commit", why, error=True, hint=hint)
+        self.stays(tp, "no-commit", why, error=True, hint=hint)
 
     def _nothing(
-        self, place: TopicPartition, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool
+        self, tp: TopicPartition, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool
     ) -> None:
         at = f"its commit {commit.offset}" if commit else f"its log start {log.start}"
         if cut_off:
-            self.stays(place, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
+            self.stays(tp, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
         elif _hangs(log, end):
-            self.stays(place, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_until_it_ends(place))
+            self.stays(tp, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_until_it_ends(tp))
         else:
-            self.stays(place, "nothing-to-do", f"nothing lies above {at}")
+            self.stays(tp, "nothing-to-do", f"nothing lies above {at}")
 
     def named(self, wanted: OffsetRange, log: PartitionLog | None, now_ms: int) -> None:
         """Add a named range: no group is moved, so only offsets that exist can be read."""
-        place = TopicPartition(wanted.topic, wanted.partition)
+        tp = wanted.tp
         if log is None:
-            self.stays(place, "unread", "its log could not be read", error=True)
+            self.stays(tp, "unread", "its log could not be read", error=True)
         elif wanted.end > log.high_watermark:
             why = f"[{wanted.start}, {wanted.end}) ends above the log end {log.high_watermark}"
-            self.stays(place, "above-end", why, error=True)
+            self.stays(tp, "above-end", why, error=True)
         elif wanted.end > log.last_stable:
             why = f"[{wanted.start}, {wanted.end}) can't be read to its end: {_hidden(log)}"
-            self.stays(place, "hanging-transaction", why, error=True, hint=_until_it_ends(place))
+            self.stays(tp, "hanging-transaction", why, error=True, hint=_until_it_ends(tp))
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
-                self._gone.append(Abandoned(*place, wanted.start, start, _passed(log)))
+                self._gone.append(Abandoned(*tp, wanted.start, start, _passed(log)))
             if start == wanted.end:
-                self.stays(place, "nothing-to-do", f"nothing of {wanted} is left: {_passed(log)}")
+                self.stays(tp, "nothing-to-do", f"nothing of {wanted} is left: {_passed(log)}")
             else:
-                self._ranges.append(_row(place, start, wanted.end, None, log, None, now_ms, cut_off=True))
+                self._ranges.append(_row(tp, start, wanted.end, None, log, None, now_ms, cut_off=True))
 
 
-def _until_it_ends(place: TopicPartition) -> str:
-    return f"wait until it ends, or look for a hanging one: {find_hanging(*place)}"
+def _until_it_ends(tp: TopicPartition) -> str:
+    return f"wait until it ends, or look for a hanging one: {find_hanging(*tp)}"
 
 
 def _hangs(log: PartitionLog, end: int) -> bool:
@@ -348,7 +346,7 @@ def _passed(log: PartitionLog) -> str:
 
 
 def _row(
-    place: TopicPartition,
+    tp: TopicPartition,
     start: int,
     end: int,
     before: Commit | None,
@@ -364,7 +362,7 @@ def _row(
         records = None if log.records_per_offset is None else round(offsets * min(log.records_per_offset, 1.0))
     each = log.bytes_per_offset if offsets else 0.0
     return GapRange(
-        *place,
+        *tp,
         start,
         end,
         before,
@@ -391,12 +389,12 @@ def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
     return min(moments, default=None)
 
 
-def _maybe_processed(place: TopicPartition, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
+def _maybe_processed(tp: TopicPartition, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:
     """The offset below which records may have been processed, after the last commit and before the consumer stopped.
 
     It assumes the rate of the last commits, up to the log end when the consumer stopped; without a rate, that log end.
     """
-    last, there = work.commits.get(place), work.log_end_then.get(place)
+    last, there = work.commits.get(tp), work.log_end_then.get(tp)
     reached = there
     if last is not None and last.rate_per_s is not None and work.stopped_ms is not None:
         seconds = max(0, work.stopped_ms - last.at_ms) / 1000

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.model.groups import Commit
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue
 
 LEDGER_TOPIC = "_kgroup_ledger"
 """The default of ``--ledger-topic``."""
@@ -42,7 +42,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GapRange:
+class GapRange(PartitionValue):
     """A partition's part of the gap: offsets [start, end).
 
     ``before`` is the group's commit at the time of the plan, which a cancel restores. It is None if there was no commit
@@ -65,14 +65,9 @@ class GapRange:
     oldest_ms: int | None
     retention_deadline_ms: int | None
 
-    @property
-    def place(self) -> TopicPartition:
-        """(topic, partition)"""
-        return TopicPartition(self.topic, self.partition)
-
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(PartitionValue):
     """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--give-up``."""
 
     topic: str
@@ -83,7 +78,7 @@ class Abandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(PartitionValue):
     """Offsets [start, end) of one partition; ``number`` is unique in the plan, starts at 0 and never changes."""
 
     number: int

@@ -23,8 +23,7 @@ def release_moves(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMov
     """The commits at the frozen ends, with kgroup's tag."""
     plan = now.ledgered.plan
     return tuple(
-        OffsetMove(*item.place, now.committed.get(item.place), (release_commit(plan, item, now.epoch),))
-        for item in ranges
+        OffsetMove(*item.tp, now.committed.get(item.tp), (release_commit(plan, item, now.epoch),)) for item in ranges
     )
 
 
@@ -39,13 +38,13 @@ def move_back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
 
     Never below the log start offset either: such a commit is out of range, and clients use their auto.offset.reset.
     """
-    place, mark = item.place, CatchupCommitTag(now.ledgered.plan.id, now.epoch, TagPurpose.BACK).metadata
-    stands = now.committed.get(place)
-    target = max(target, min(now.log_starts.get(place, target), item.end))
+    tp, mark = item.tp, CatchupCommitTag(now.ledgered.plan.id, now.epoch, TagPurpose.BACK).metadata
+    stands = now.committed.get(tp)
+    target = max(target, min(now.log_starts.get(tp, target), item.end))
     if stands is not None and stands.offset <= target:
         return None
     own = _own(item, target)
-    return OffsetMove(*place, stands, (Commit(target, own.leader_epoch, mark), own))
+    return OffsetMove(*tp, stands, (Commit(target, own.leader_epoch, mark), own))
 
 
 def back_to_origin(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
@@ -65,12 +64,12 @@ def _own(item: GapRange, target: int) -> Commit:
 def restore_moves(now: Situation) -> Iterator[OffsetMove]:
     """Moves that restore the group's metadata on partitions that were moved back and still have kgroup's tag."""
     for item in now.ledgered.plan.ranges:
-        stands = now.committed.get(item.place)
+        stands = now.committed.get(item.tp)
         mark = None if stands is None else CatchupCommitTag.of(stands.metadata)
         if stands is None or mark is None or mark.plan_id != now.ledgered.plan.id:
             continue
         if mark.moved is TagPurpose.BACK:
-            yield OffsetMove(*item.place, stands, (_own(item, stands.offset),))
+            yield OffsetMove(*item.tp, stands, (_own(item, stands.offset),))
 
 
 def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
@@ -78,9 +77,9 @@ def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Repro
     plan = now.ledgered.plan
     chunks: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:
-        chunks.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
-    ends = {item.place: item.end for item in plan.ranges}
-    return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.place, ()), ends[move.place]))
+        chunks.setdefault(chunk.tp, []).append(chunk)
+    ends = {item.tp: item.end for item in plan.ranges}
+    return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.tp, ()), ends[move.tp]))
 
 
 def _in_buckets(now: Situation, chunk: Chunk) -> int:
@@ -93,30 +92,28 @@ def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetM
     """The offsets above ``done`` that the target topic still has, and those that it had."""
     for start, end in known.kept:
         if max(start, move.offset) < end:
-            yield Reprocessed(*move.place, max(start, move.offset), end, "delivered by the replay")
+            yield Reprocessed(*move.tp, max(start, move.offset), end, "delivered by the replay")
     if known.again:
         why = f"{plural(known.again, 'record')} delivered by the replay, and gone from the target topic since"
-        yield Reprocessed(*move.place, done, chunk.end, why)
+        yield Reprocessed(*move.tp, done, chunk.end, why)
 
 
 def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int) -> Iterator[Reprocessed]:
-    place, group, progress = move.place, now.ledgered.plan.group, now.ledgered.progress
+    tp, group, progress = move.tp, now.ledgered.plan.group, now.ledgered.progress
     for chunk in chunks:
         done, known = delivered_to(chunk, progress), progress.get(chunk.number)
         if max(chunk.start, move.offset) < done:
-            yield Reprocessed(*place, max(chunk.start, move.offset), done, "delivered by the replay")
+            yield Reprocessed(*tp, max(chunk.start, move.offset), done, "delivered by the replay")
         if known is not None and done < chunk.end:
             yield from _once_in_target(chunk, done, known, move)
         if known is not None and known.may_repeat and done < chunk.end:
-            yield Reprocessed(
-                *place, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay"
-            )
+            yield Reprocessed(*tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay")
         if known is not None and done < chunk.end and (some := _in_buckets(now, chunk)):
-            yield Reprocessed(*place, done, chunk.end, f"{plural(some, 'record')} delivered by the replay")
+            yield Reprocessed(*tp, done, chunk.end, f"{plural(some, 'record')} delivered by the replay")
     stands = offset_of(move.stands)
     if stands is not None and stands > end:
-        yield Reprocessed(*place, max(end, move.offset), stands, f"handled by {group} since")
+        yield Reprocessed(*tp, max(end, move.offset), stands, f"handled by {group} since")
     for row in now.set_back:
-        if (row.topic, row.partition) == place and row.end > move.offset:
+        if row.tp == tp and row.end > move.offset:
             why = f"the commit of {group} was deleted" if row.deleted else f"{group} was set back meanwhile"
-            yield Reprocessed(*place, max(row.start, move.offset), row.end, why)
+            yield Reprocessed(*tp, max(row.start, move.offset), row.end, why)

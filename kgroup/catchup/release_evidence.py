@@ -13,7 +13,7 @@ from enum import StrEnum
 from kgroup.catchup.model import Abandoned, CatchupPlan, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 
 class ReleaseEvidence(StrEnum):
@@ -32,7 +32,7 @@ class ReleaseEvidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCommit:
+class GroupCommit(PartitionValue):
     """A commit record of the group in ``__consumer_offsets``; committed, or not transactional.
 
     ``offset`` is None for a tombstone: the commit was deleted, or has expired. ``log_offset`` is the record's own
@@ -47,11 +47,6 @@ class GroupCommit:
     timestamp_ms: int
     log_offset: int
 
-    @property
-    def place(self) -> TopicPartition:
-        """(topic, partition)"""
-        return TopicPartition(self.topic, self.partition)
-
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHistory:
@@ -65,11 +60,11 @@ class ReleaseHistory:
     compacted: bool = False
     unread: str | None = None
 
-    def by_place(self) -> dict[TopicPartition, list[GroupCommit]]:
+    def by_partition(self) -> dict[TopicPartition, list[GroupCommit]]:
         """The commits of each partition, in log order."""
         found: dict[TopicPartition, list[GroupCommit]] = {}
         for commit in self.commits:
-            found.setdefault(commit.place, []).append(commit)
+            found.setdefault(commit.tp, []).append(commit)
         return found
 
 
@@ -88,23 +83,23 @@ def find_evidence(
     members other than kgroup's own. ``assumed`` is the user's ``--assume`` by partition (True: released). It counts
     only for partitions for which the history does not decide.
     """
-    by_place = history.by_place()
+    by_partition = history.by_partition()
     found: dict[TopicPartition, ReleaseEvidence] = {}
     for item in plan.ranges:
-        now = committed.get(item.place)
-        released = _was_released(plan.id, item, history, by_place.get(item.place, ()), now)
+        now = committed.get(item.tp)
+        released = _was_released(plan.id, item, history, by_partition.get(item.tp, ()), now)
         if released is None and assumed is not None:
-            released = assumed.get(item.place)
+            released = assumed.get(item.tp)
         if released is None:
-            found[item.place] = ReleaseEvidence.UNKNOWN
+            found[item.tp] = ReleaseEvidence.UNKNOWN
         elif released:
-            found[item.place] = ReleaseEvidence.RELEASED
+            found[item.tp] = ReleaseEvidence.RELEASED
         elif now is None and item.before is not None:
             # A new member starts by its auto.offset.reset, which may be before the gap.
-            found[item.place] = ReleaseEvidence.DELETED
+            found[item.tp] = ReleaseEvidence.DELETED
         else:
             by_itself = live or not _stands_as_before(item, now)
-            found[item.place] = ReleaseEvidence.WENT_ON if by_itself else ReleaseEvidence.NOT_RELEASED
+            found[item.tp] = ReleaseEvidence.WENT_ON if by_itself else ReleaseEvidence.NOT_RELEASED
     return found
 
 
@@ -135,7 +130,7 @@ def _stands_as_before(item: GapRange, now: Commit | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetRewind:
+class OffsetRewind(PartitionValue):
     """Another client moved a released partition below its end: the group and the replay both read [start, end).
 
     ``at_ms`` is the time of the first such commit. ``deleted`` is whether the commit was deleted, or has expired. Then
@@ -155,15 +150,15 @@ def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewi
 
     Commits before the plan's own release do not count. In a compacted or unread history, some may be missing.
     """
-    by_place = history.by_place()
+    by_partition = history.by_partition()
     found: list[OffsetRewind] = []
-    for item in sorted(plan.ranges, key=lambda one: one.place):
-        below = list(_below(plan.id, item, by_place.get(item.place, ())))
+    for item in sorted(plan.ranges, key=lambda one: one.tp):
+        below = list(_below(plan.id, item, by_partition.get(item.tp, ())))
         if below:
             deleted = any(commit.offset is None for commit in below)
             lowest = min((commit.offset for commit in below if commit.offset is not None), default=item.start)
             start = item.start if deleted else max(lowest, item.start)
-            found.append(OffsetRewind(*item.place, min(start, item.end), item.end, below[0].timestamp_ms, deleted))
+            found.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].timestamp_ms, deleted))
     return tuple(row for row in found if row.start < row.end)
 
 
@@ -187,11 +182,11 @@ def move_back_target(plan: CatchupPlan, item: GapRange) -> int:
     if item.before is None:
         return item.start
     lowest = item.start
-    for row in sorted(_given_up(plan, item.place), key=lambda one: -one.end):
+    for row in sorted(_given_up(plan, item.tp), key=lambda one: -one.end):
         if row.end == lowest and row.start >= item.before.offset:
             lowest = row.start
     return lowest
 
 
-def _given_up(plan: CatchupPlan, place: TopicPartition) -> list[Abandoned]:
-    return [row for row in plan.given_up if (row.topic, row.partition) == place]
+def _given_up(plan: CatchupPlan, tp: TopicPartition) -> list[Abandoned]:
+    return [row for row in plan.given_up if row.tp == tp]

@@ -155,7 +155,7 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
     unread = {
         item.topic: log.retention_unknown
         for item in gap.ranges
-        if item.end > item.start and (log := logs.get(item.place)) is not None and log.retention_unknown
+        if item.end > item.start and (log := logs.get(item.tp)) is not None and log.retention_unknown
     }
     for topic, why in sorted(unread.items()):
         message = f"{topic}: whether retention takes records before they are replayed is unknown: {why}"
@@ -165,7 +165,7 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
         if item.retention_deadline_ms is None:
             continue
         left_s = (item.retention_deadline_ms - now_ms) / 1000
-        log = logs.get(item.place)
+        log = logs.get(item.tp)
         kept_s = None if log is None or log.retention_ms is None else log.retention_ms / 1000
         first = "retention takes the first record of the gap"
         if takes is not None and kept_s is not None and takes > kept_s:
@@ -189,8 +189,8 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
     return Risk(
         level,
         "retention",
-        f"{item.topic}:{item.partition}: {what}",
-        *item.place,
+        f"{item.tp}: {what}",
+        *item.tp,
         hint=f"raise retention.ms (and retention.bytes) of {item.topic} until the replay is done",
     )
 
@@ -198,20 +198,20 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
 def _rows(gap: Gap, logs: Mapping[TopicPartition, PartitionLog]) -> Iterator[Risk]:
     for row in gap.gone:
         lost = plural(row.end - row.start, "offset")
-        message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"
+        message = f"{row.tp}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"
         yield Risk(RiskLevel.WARNING, "gone", message, row.topic, row.partition)
     for row in gap.given_up:
         lost = plural(row.end - row.start, "offset")
-        message = f"{row.topic}:{row.partition}: [{row.start}, {row.end}) is left to nobody ({lost}): {row.why}"
+        message = f"{row.tp}: [{row.start}, {row.end}) is left to nobody ({lost}): {row.why}"
         yield Risk(RiskLevel.WARNING, "given-up", message, row.topic, row.partition)
     for item in gap.ranges:
-        log = logs.get(item.place)
+        log = logs.get(item.tp)
         if gap.group is not None and log is not None and item.end == log.last_stable < log.high_watermark:
             behind = plural(log.high_watermark - item.end, "offset")
             yield Risk(
                 RiskLevel.WARNING,
                 "below-head",
-                f"{item.topic}:{item.partition}: an open transaction holds the last stable offset, so that the group "
+                f"{item.tp}: an open transaction holds the last stable offset, so that the group "
                 f"is released at {item.end}, {behind} below the log end",
-                *item.place,
+                *item.tp,
             )

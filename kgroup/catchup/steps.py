@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kgroup.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence
 from kgroup.model.groups import Commit
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import NotFound, Refused
 
 
@@ -35,7 +35,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetMove:
+class OffsetMove(PartitionValue):
     """The commits for one partition.
 
     ``stands`` is the commit that was read before. If another one is committed once kgroup has exclusive membership, the
@@ -49,18 +49,13 @@ class OffsetMove:
     commits: tuple[Commit, ...]
 
     @property
-    def place(self) -> TopicPartition:
-        """(topic, partition)"""
-        return TopicPartition(self.topic, self.partition)
-
-    @property
     def offset(self) -> int:
         """The committed offset after the move."""
         return self.commits[-1].offset
 
 
 @dataclass(frozen=True, slots=True)
-class Reprocessed:
+class Reprocessed(PartitionValue):
     """Offsets [start, end) that the group will read though some were processed already; ``why`` names by whom."""
 
     topic: str
@@ -156,6 +151,6 @@ def next_state(
     kept = None if before is None else before.log_position
     targets, expected = (() if before is None else before.targets), (() if before is None else before.expected)
     if moving is not None:
-        targets = tuple((*move.place, move.offset) for move in moving.moves)
-        expected = tuple((*move.place, None if move.stands is None else move.stands.offset) for move in moving.moves)
+        targets = tuple((*move.tp, move.offset) for move in moving.moves)
+        expected = tuple((*move.tp, None if move.stands is None else move.stands.offset) for move in moving.moves)
     return StateRecord(state, at_ms, who, epoch, log_position if kept is None else kept, targets, expected, note)

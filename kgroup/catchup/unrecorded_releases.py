@@ -83,13 +83,13 @@ def find_unrecorded_releases(
 
 def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
     """``--range orders:7=70-120,orders:8=20-50``, as command-line arguments."""
-    words = ",".join(f"{row.topic}:{row.partition}={row.start}-{row.end}" for row in ranges)
+    words = ",".join(f"{row.tp}={row.start}-{row.end}" for row in ranges)
     return ("--range", words) if words else ()
 
 
 def _taken(plans: Iterable[PlanSnapshot]) -> list[OffsetRange]:
     kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not PlanState.CANCELLED)
-    return merged(OffsetRange(*item.place, item.start, item.end) for plan in kept for item in plan.ranges)
+    return merged(OffsetRange(*item.tp, item.start, item.end) for plan in kept for item in plan.ranges)
 
 
 def _without(row: OffsetRange, taken: Iterable[OffsetRange]) -> Iterable[OffsetRange]:

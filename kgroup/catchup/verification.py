@@ -16,7 +16,7 @@ from kgroup.catchup.delivered import delivered_to, undelivered_of
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
 from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 _NOT_PROVED = "not proved: "
 
@@ -39,7 +39,7 @@ class ChunkResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LostRange:
+class LostRange(PartitionValue):
     """Offsets [start, end) that could not be read, with the reason."""
 
     topic: str
@@ -66,7 +66,7 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionVerification:
+class PartitionVerification(PartitionValue):
     """The verification of one range of the plan; if a group is moved, there is one range per partition.
 
     ``records`` were visible: the sum of ``delivered``, ``filtered`` and ``dead``. Everything below ``delivered_to`` is
@@ -186,14 +186,14 @@ def verify(
         if result.chunk in own:
             found = (f"bucket {result.chunk - own.start} {sentence}" for sentence in found)
         disputes.setdefault(result.chunk, []).extend(found)
-    by_place: dict[TopicPartition, list[Chunk]] = {}
+    by_partition: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:
-        by_place.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
+        by_partition.setdefault(chunk.tp, []).append(chunk)
     proofs = []
-    for item in sorted(plan.ranges, key=lambda one: (one.place, one.start)):
-        chunks = [chunk for chunk in by_place.get(item.place, ()) if item.start <= chunk.start < item.end]
+    for item in sorted(plan.ranges, key=lambda one: (one.tp, one.start)):
+        chunks = [chunk for chunk in by_partition.get(item.tp, ()) if item.start <= chunk.start < item.end]
         sentences = tuple(sentence for chunk in chunks for sentence in disputes.pop(chunk.number, ()))
-        proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.place, 0)))
+        proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.tp, 0)))
     nowhere = [sentence for some in disputes.values() for sentence in some]
     if (note := ledgered.state.note or "").startswith(_NOT_PROVED):
         nowhere.append(note.removeprefix(_NOT_PROVED))
@@ -205,7 +205,7 @@ def contradiction_note(proof: Verification) -> str | None:
 
     Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
     """
-    found = [f"{row.topic}:{row.partition} {sentence}" for row in proof.partitions for sentence in row.disputed]
+    found = [f"{row.tp} {sentence}" for row in proof.partitions for sentence in row.disputed]
     return _NOT_PROVED + "; ".join((*proof.disputed, *found)) if found or proof.disputed else None
 
 
@@ -216,18 +216,18 @@ def _of_range(
     disputed: tuple[str, ...],
     log_start: int,
 ) -> PartitionVerification:
-    place = item.place
+    tp = item.tp
     owed = merged(row for chunk in chunks for row in undelivered_of(chunk, progress))
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
-    passed = [OffsetRange(*place, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
-    left = [OffsetRange(*place, max(row.start, log_start), row.end) for row in owed if row.end > log_start]
+    passed = [OffsetRange(*tp, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
+    left = [OffsetRange(*tp, max(row.start, log_start), row.end) for row in owed if row.end > log_start]
     lost = [(row.start, row.end, row.why) for one in known for row in one.lost]
     lost += [(row.start, row.end, f"the log starts at {log_start}, and they were not delivered") for row in passed]
     records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
     if records < filtered + dead:
         disputed += (f"{records} records were read, and {filtered + dead} filtered out or dead",)
     return PartitionVerification(
-        *place,
+        *tp,
         start=item.start,
         end=item.end,
         delivered_to=owed[0].start if owed else item.end,
@@ -236,7 +236,7 @@ def _of_range(
         dead=dead,
         size=sum(one.size for one in known),
         may_repeat=sum(one.may_repeat for one in known),
-        lost=tuple(_merged(place, lost)),
+        lost=tuple(_merged(tp, lost)),
         undelivered=tuple(left),
         disputed=disputed,
         chunks=len(chunks),
@@ -245,14 +245,14 @@ def _of_range(
     )
 
 
-def _merged(place: TopicPartition, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
+def _merged(tp: TopicPartition, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
     """The same offsets in as few rows as possible; each row has one reason, and no offset is in two rows."""
     by_reason: dict[str, list[OffsetRange]] = {}
     seen_to = 0
     for start, end, why in sorted(lost):
-        by_reason.setdefault(why, []).append(OffsetRange(*place, max(start, seen_to), end))
+        by_reason.setdefault(why, []).append(OffsetRange(*tp, max(start, seen_to), end))
         seen_to = max(seen_to, end)
-    rows = [LostRange(*place, row.start, row.end, why) for why, some in by_reason.items() for row in merged(some)]
+    rows = [LostRange(*tp, row.start, row.end, why) for why, some in by_reason.items() for row in merged(some)]
     yield from sorted(rows, key=lambda row: row.start)
 
 
@@ -282,4 +282,4 @@ def _gone(plan: CatchupPlan, item: GapRange) -> Abandoned | None:
     first = move_back_target(plan, item)
     if item.before is None or item.before.offset >= first:
         return None
-    return Abandoned(*item.place, item.before.offset, first, f"the log started at {first}")
+    return Abandoned(*item.tp, item.before.offset, first, f"the log started at {first}")

@@ -28,7 +28,7 @@ def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
             name,
             read[name].type if name in read else None,
             read[name].state if name in read else None,
-            tuple((*row.place, row.old) for row in rows),
+            tuple((*row.tp, row.old) for row in rows),
         )
         for name, rows in plan.by_group().items()
     ]

@@ -31,10 +31,10 @@ def plan_conversion(
     commits = {group.name: committed(group) for group in groups}
     layouts = cluster.layouts({topic for own in commits.values() for topic, _ in own})
     rows = [
-        ChangeRow(name, *place, commit, commit)
+        ChangeRow(name, *tp, commit, commit)
         for name, own in commits.items()
-        for place, commit in sorted(own.items())
-        if not isinstance(layouts.get(place[0]), NotFound)
+        for tp, commit in sorted(own.items())
+        if not isinstance(layouts.get(tp.topic), NotFound)
     ]
     return ChangePlan(
         found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs

@@ -132,7 +132,7 @@ def _entry(
         topics={
             topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
         },
-        rows=tuple(JournalRow(row.group, *row.place, row.old, row.new) for row in plan.rows),
+        rows=tuple(JournalRow(row.group, *row.tp, row.old, row.new) for row in plan.rows),
         hidden={g.name: g.hidden_commits for g in plan.groups if g.name in plan.deleted and g.hidden_commits != ()},
         created=plan.created & frozenset(plan.concerned),
         deleted=plan.deleted,
@@ -181,7 +181,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
                 writing.done(done.rows)
                 writing.converted({name: error for name, error in done.groups.items() if name in possible.converted})
                 writing.configured(done.configured)
-            so_far += len(({place[0] for place in done.rows} - possible.converted.keys()) | done.groups.keys())
+            so_far += len(({group for group, _, _ in done.rows} - possible.converted.keys()) | done.groups.keys())
             if progress:
                 progress.update(min(so_far, count))
             if pending:
@@ -226,23 +226,21 @@ def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
         part
         for group, rows in by_group.items()
         if group not in plan.deleted
-        for part in parts_of(group, {row.place: row.new for row in rows}, {row.place: row.old for row in rows})
+        for part in parts_of(group, {row.tp: row.new for row in rows}, {row.tp: row.old for row in rows})
     ]
     failed: dict[str, KgroupError] = {}
     for batch in _batches(parts):
         moved = commits_changed_since_plan(cluster, [part for part in batch if part.group in plan.converted])
         sent = [part for part in batch if part.group not in moved]
         answers = zip(sent, cluster.write_offsets(sent), strict=True)
-        rows = {(part.group, *place): error for part, found in answers for place, error in found.items()}
-        rows |= {
-            (part.group, *place): moved[part.group] for part in batch if part.group in moved for place in part.writes
-        }
+        rows = {(part.group, *tp): error for part, found in answers for tp, error in found.items()}
+        rows |= {(part.group, *tp): moved[part.group] for part in batch if part.group in moved for tp in part.writes}
         kept = {name: error for (name, *_), error in rows.items() if error and name in plan.converted}
         failed |= kept
         yield _Round(rows, kept)
     for names in _batches(sorted(plan.deleted)):
-        gone = cluster.delete_groups({name: {row.place: row.old for row in by_group.get(name, ())} for name in names})
-        yield _Round({(name, *row.place): gone[name] for name in names for row in by_group.get(name, ())}, gone)
+        gone = cluster.delete_groups({name: {row.tp: row.old for row in by_group.get(name, ())} for name in names})
+        yield _Round({(name, *row.tp): gone[name] for name in names for row in by_group.get(name, ())}, gone)
     for names in _batches(sorted(plan.converted.keys() - failed.keys())):
         try:
             found = cluster.convert({name: plan.converted[name] for name in names})
@@ -270,10 +268,10 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 def _ended(
     row: ChangeRow, results: Mapping[GroupTopicPartition, KgroupError | None], back: CommittedOffsets | None
 ) -> ChangeRow:
-    place = (row.group, *row.place)
-    if place not in results:
+    key = (row.group, *row.tp)
+    if key not in results:
         return replace(row.failing(_NOT_DONE), done=False)
-    if error := results[place]:
+    if error := results[key]:
         return replace(row.failing(RowError.of(error)), done=None if error.code == UNKNOWN else False)
     if back is None or back.error(row):
         return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(

@@ -25,7 +25,7 @@ from kgroup.support.units import plural
 
 _OURS_FOR = timedelta(hours=2)
 _DESCRIBED_GROUPS = 5
-_NAMED_PLACES = 5
+_NAMED_PARTITIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def check_guards(
 def _hides(group: Group) -> Refusal:
     """Deleting a group also deletes commits that the broker does not show, and no journal can restore those."""
     hidden = group.hidden_commits
-    places = tuple(f"{topic}:{number}" for topic, number in hidden or ())
-    more = f" and {len(places) - _NAMED_PLACES} more" if len(places) > _NAMED_PLACES else ""
-    named = f" ({', '.join(places[:_NAMED_PLACES])}{more})" if places else ""
+    names = tuple(f"{topic}:{number}" for topic, number in hidden or ())
+    more = f" and {len(names) - _NAMED_PARTITIONS} more" if len(names) > _NAMED_PARTITIONS else ""
+    named = f" ({', '.join(names[:_NAMED_PARTITIONS])}{more})" if names else ""
     return Refusal(
         group.name,
         Refused(

@@ -55,7 +55,7 @@ class ChangeWriter:
 
     def done(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
         """Record the results of some rows."""
-        rows = [[*place, None if error is None else error.code] for place, error in results.items()]
+        rows = [[*tp, None if error is None else error.code] for tp, error in results.items()]
         self._line({"done": rows})
 
     def removed(self, results: Mapping[str, KgroupError | None]) -> None:
@@ -308,7 +308,7 @@ def _lines(entry: JournalEntry) -> Iterator[dict[str, Any]]:
         "undoable": entry.undoable,
         "undoes": entry.undoes,
         **(
-            {"hidden": {name: places and [*map(list, places)] for name, places in entry.hidden.items()}}
+            {"hidden": {name: partitions and [*map(list, partitions)] for name, partitions in entry.hidden.items()}}
             if entry.hidden
             else {}
         ),
@@ -391,8 +391,10 @@ def _read(path: Path) -> JournalEntry | None:
             configured={name: code for line in others for name, code in _of_groups(line, "configured")},
             ended=datetime.fromisoformat(ended) if ended else None,
             hidden={
-                name: None if places is None else tuple(TopicPartition(topic, number) for topic, number in places)
-                for name, places in head.get("hidden", {}).items()
+                name: None
+                if partitions is None
+                else tuple(TopicPartition(topic, number) for topic, number in partitions)
+                for name, partitions in head.get("hidden", {}).items()
             },
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:

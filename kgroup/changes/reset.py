@@ -54,36 +54,36 @@ def plan_reset(
     }
     named_groups = names_of(groups)
     meant = {name: topics_of(name, named_groups, request.topics, commits.get(name, ())) for name in found.names}
-    places: dict[str, list[TopicPartition]] = {}
+    topic_partitions: dict[str, list[TopicPartition]] = {}
     for name, scenario in scenarios.items():
         if isinstance(scenario, ToRequested):
-            places[name] = within(request.topics, scenario.offsets)
-            if not places[name]:
+            topic_partitions[name] = within(request.topics, scenario.offsets)
+            if not topic_partitions[name]:
                 what = ", ".join(choice.topic for choice in request.topics or ())
                 errors.append(RowError.of(NotFound(f"there is no offset for {what}"), group=name))
         elif request.only_out_of_range:
-            places[name] = within(request.topics, commits.get(name, ()))
+            topic_partitions[name] = within(request.topics, commits.get(name, ()))
         else:
-            places[name] = partitions_of(meant[name], commits.get(name, ()), partitions)
+            topic_partitions[name] = partitions_of(meant[name], commits.get(name, ()), partitions)
     wanted = {
-        place
-        for chosen_places in places.values()
-        for place in chosen_places
-        if not isinstance(known := partitions.get(place[0]), KgroupError) and known and place[1] in known
+        tp
+        for chosen in topic_partitions.values()
+        for tp in chosen
+        if not isinstance(known := partitions.get(tp.topic), KgroupError) and known and tp.partition in known
     }
     moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
     rows = [
-        reset_row(name, place, scenarios[name], commits.get(name, {}).get(place), logs.get(place), partitions)
-        for name, chosen_places in places.items()
-        for place in chosen_places
+        reset_row(name, tp, scenarios[name], commits.get(name, {}).get(tp), logs.get(tp), partitions)
+        for name, chosen in topic_partitions.items()
+        for tp in chosen
     ]
     unread = found.unread
-    rows = [row.failing(unread[row.group, *row.place]) if (row.group, *row.place) in unread else row for row in rows]
+    rows = [row.failing(unread[row.group, *row.tp]) if (row.group, *row.tp) in unread else row for row in rows]
     if request.only_out_of_range:
         rows = out_of_range(rows)
     else:
-        for name in places:
+        for name in topic_partitions:
             about = {topic for topic, _ in commits.get(name, ())}
             rows += missing_topics(name, meant[name], partitions, about)
     created = found.created & {row.group for row in rows}
@@ -122,9 +122,9 @@ def _of_other_group(
     """The commits of another group, byte for byte, and the errors of those that could not be read."""
     other = select_groups(run, cluster, Groups(names=[name]))
     offsets = {
-        place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
+        tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups
-        for place, commit in committed(group).items()
+        for tp, commit in committed(group).items()
     }
     if not offsets and not other.errors:
         raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)}")
@@ -145,9 +145,9 @@ def _of_logged_group(
         run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
     warn_open_transactions(run, logged.states.values())
     offsets = {
-        place: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
+        tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for state in logged.states.values()
-        for place, commit in state.commits.items()
+        for tp, commit in state.commits.items()
     }
     if not offsets and not logged.errors:
         raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)} --from-log")

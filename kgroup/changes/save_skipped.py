@@ -126,7 +126,7 @@ def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
     """
     return [
         (
-            f"{record.topic}:{record.partition}",
+            f"{record.tp}",
             record.offset,
             rfc3339(record.timestamp_ms, "seconds"),
             None if record.key is None else _shown(record.key, _KEY_WIDTH),
@@ -219,7 +219,7 @@ class _Topic:
         if self._retention_ms is not None and record.timestamp_ms is not None:
             age_ms = utc_now().timestamp() * 1000 - record.timestamp_ms
             if age_ms > self._retention_ms:
-                where = f"{record.topic}:{record.partition} offset {record.offset}"
+                where = f"{record.tp} offset {record.offset}"
                 raise Refused(
                     f"{self._topic} keeps records for {format_duration(self._retention_ms / 1000)}, and {where} is "
                     f"{format_duration(age_ms / 1000)} old: it would be deleted at once",

@@ -16,7 +16,7 @@ from kgroup.groups.selected_groups import SelectedGroups
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.journal import JournalEntry
-from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
 
 _LISTED = 10
@@ -81,8 +81,8 @@ def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
         return FAILED
     undos = _undos(entry, entries)
     if undos:
-        back = {place for undo in undos for place in _done(undo)}
-        back |= {place[0] for undo in undos for place, code in undo.results.items() if code is None}
+        back = {key for undo in undos for key in _done(undo)}
+        back |= {key[0] for undo in undos for key, code in undo.results.items() if code is None}
         whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
         return TAKEN_BACK if whole else PARTLY
     return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
@@ -98,8 +98,8 @@ def taken_back(
 ) -> tuple[frozenset[GroupTopicPartition], frozenset[GroupTopicPartition]]:
     """(partitions that an undo has restored, partitions that an undo may have restored)."""
     undos = _undos(entry, entries)
-    done = frozenset(row.place for undo in undos for row in undo.rows if row.place in _done(undo))
-    maybe = frozenset(row.place for undo in undos for row in undo.rows if may_be_done(undo, row.place))
+    done = frozenset(row.key for undo in undos for row in undo.rows if row.key in _done(undo))
+    maybe = frozenset(row.key for undo in undos for row in undo.rows if may_be_done(undo, row.key))
     return done, maybe - done
 
 
@@ -108,7 +108,7 @@ def _done(entry: JournalEntry) -> set[GroupTopicPartition | str]:
     if entry.migrates:
         done = {**entry.configured, **entry.conversions}
         return {group for group, code in done.items() if code in (None, COMMITS_MISSING, NOT_VERIFIED)}
-    return {place for place, code in entry.results.items() if code is None}
+    return {key for key, code in entry.results.items() if code is None}
 
 
 def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
@@ -128,13 +128,9 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
     traces = _traces(entry, seen)
     layouts = cluster.layouts({trace.topic for trace in traces})
     faults = {topic: fault_of(topic, entry, layouts) for topic in layouts}
-    wanted = {
-        TopicPartition(trace.topic, trace.partition)
-        for trace in traces
-        if not trace.is_back and not faults[trace.topic]
-    }
+    wanted = {trace.tp for trace in traces if not trace.is_back and not faults[trace.topic]}
     positions = cluster.positions(layouts, wanted)
-    logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
+    logs = {tp: found.range for tp, found in positions.items() if not isinstance(found, KgroupError)}
     rows = undo_rows(traces, logs, faults)
     there = {group.name for group in seen.chosen.groups}
     doubtful = {group for group, _, _ in seen.chosen.unread} | seen.unread.keys()
@@ -192,7 +188,7 @@ def _missing_commits(entry: JournalEntry, seen: _Seen) -> list[ChangeRow]:
     return [
         ChangeRow(row.group, row.topic, row.partition, None, row.before)
         for row in entry.rows
-        if row.group in missing - seen.unread.keys() and row.before is not None and row.place not in seen.now
+        if row.group in missing - seen.unread.keys() and row.before is not None and row.key not in seen.now
     ]
 
 
@@ -219,13 +215,13 @@ def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
     of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
     unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
     groups = tuple(group for group in snapshot.groups if group.name not in unread)
-    now = {(group.name, *place): commit for group in groups for place, commit in committed(group).items()}
+    now = {(group.name, *tp): commit for group in groups for tp, commit in committed(group).items()}
     return _Seen(SelectedGroups(groups, snapshot.errors), now, unread)
 
 
 def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:
     """A trace for each row that was done, or may have been."""
-    places = seen.chosen.unread
+    unread = seen.chosen.unread
     return [
         UndoRow(
             row.group,
@@ -233,21 +229,21 @@ def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:
             row.partition,
             row.before,
             row.after,
-            seen.now.get(row.place),
-            confirmed=row.place in entry.results and entry.results[row.place] is None,
-            unread=seen.unread.get(row.group) or places.get(row.place),
+            seen.now.get(row.key),
+            confirmed=row.key in entry.results and entry.results[row.key] is None,
+            unread=seen.unread.get(row.group) or unread.get(row.key),
         )
         for row in entry.rows
-        if may_be_done(entry, row.place)
+        if may_be_done(entry, row.key)
     ]
 
 
-def may_be_done(entry: JournalEntry, place: GroupTopicPartition) -> bool:
+def may_be_done(entry: JournalEntry, key: GroupTopicPartition) -> bool:
     """Whether a row was done, or may have been.
 
     A row that was refused, or not reached before kgroup was interrupted, was not done.
     """
-    return entry.results[place] in _MAYBE_DONE if place in entry.results else entry.ended is None
+    return entry.results[key] in _MAYBE_DONE if key in entry.results else entry.ended is None
 
 
 def fault_of(topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:

@@ -47,14 +47,14 @@ def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int
         return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
     state = logged.states[group]
     warn_open_transactions(run, [state], at_ms)
-    now = {place: commit for found in chosen.groups for place, commit in committed(found).items()}
+    now = {tp: commit for found in chosen.groups for tp, commit in committed(found).items()}
     unread = {TopicPartition(topic, number): error for (_, topic, number), error in chosen.unread.items()}
-    places = partitions_of(state, now, unread)
-    layouts = cluster.layouts({topic for topic, _ in places})
+    partitions = partitions_of(state, now, unread)
+    layouts = cluster.layouts({topic for topic, _ in partitions})
     topics = {name: found if isinstance(found, KgroupError) else found.id for name, found in layouts.items()}
-    known = [place for place in places if not isinstance(topics[place[0]], KgroupError)]
+    known = [tp for tp in partitions if not isinstance(topics[tp.topic], KgroupError)]
     positions = cluster.positions(layouts, known)
-    logs = {place: found.range for place, found in positions.items() if not isinstance(found, KgroupError)}
+    logs = {tp: found.range for tp, found in positions.items() if not isinstance(found, KgroupError)}
     rows = as_of_rows(state, now, unread, logs, topics)
     there = {found.name for found in chosen.groups}
     plan = ChangePlan(

@@ -39,20 +39,20 @@ class CommittedOffsets:
                 if not isinstance(found, NotFound):
                     errors[group] = found
                 continue
-            for place, commit in found.items():
+            for tp, commit in found.items():
                 if isinstance(commit, Commit):
-                    commits[group, *place] = commit
+                    commits[group, *tp] = commit
                 else:
-                    errors[group, *place] = commit
+                    errors[group, *tp] = commit
         return cls(commits, errors)
 
     def error(self, row: ChangeRow) -> KgroupError | None:
         """Why the row's current commit is unknown; None if it is known."""
-        return self.errors.get(row.group) or self.errors.get((row.group, *row.place))
+        return self.errors.get(row.group) or self.errors.get((row.group, *row.tp))
 
     def commit(self, row: ChangeRow) -> Commit | None:
         """The row's current commit; None for no commit, or if it is unknown."""
-        return self.commits.get((row.group, *row.place))
+        return self.commits.get((row.group, *row.tp))
 
 
 def read_back(cluster: ChangingCluster, plan: ChangePlan) -> CommittedOffsets | None:
@@ -74,11 +74,11 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
         elif now.commit(row) != row.old:
             faults[id(row)] = _MOVED
     # A plan for a whole group may leave out commits that cannot be made again, so compare with what it was made from.
-    seen = {(group.name, *place): commit for group in possible.groups for place, commit in committed(group).items()}
-    seen |= {(row.group, *row.place): row.old for row in possible.rows if row.old}
-    others = {place for place, commit in now.commits.items() if seen.get(place) != commit}
-    unread = {place if isinstance(place, str) else place[0]: error for place, error in now.errors.items()}
-    changed = {place[0] for place in others} | {row.group for row in possible.rows if id(row) in faults}
+    seen = {(group.name, *tp): commit for group in possible.groups for tp, commit in committed(group).items()}
+    seen |= {(row.group, *row.tp): row.old for row in possible.rows if row.old}
+    others = {key for key, commit in now.commits.items() if seen.get(key) != commit}
+    unread = {key if isinstance(key, str) else key[0]: error for key, error in now.errors.items()}
+    changed = {key[0] for key in others} | {row.group for row in possible.rows if id(row) in faults}
     gone = sorted((possible.whole - possible.only_configured) & (changed | unread.keys()))
     refusals = [Refusal(name, unread.get(name) or _used_again(name)) for name in gone]
     refusals += _converted_meanwhile(cluster, possible, gone)
@@ -126,7 +126,7 @@ def commits_changed_since_plan(cluster: ChangingCluster, parts: Sequence[CommitP
         stands = now[part.group]
         if isinstance(stands, KgroupError):
             found[part.group] = stands
-        elif any(stands.get(place) != old for place, old in part.old.items()):
+        elif any(stands.get(tp) != old for tp, old in part.old.items()):
             found[part.group] = _used_again(part.group)
     return found
 
@@ -142,7 +142,7 @@ def find_unverified_conversions(
     unread: set[str] = set()
     for row in plan.rows:
         ended = whole.get(row.group, _NOT_TRIED) if row.group in plan.converted else _NOT_TRIED
-        stored = row.new is not None and results.get((row.group, *row.place), _NOT_TRIED) is None
+        stored = row.new is not None and results.get((row.group, *row.tp), _NOT_TRIED) is None
         if not stored or not (ended is None or ended.code == NotFound.code):
             continue
         if back is None or back.error(row):
@@ -161,11 +161,11 @@ def _not_read_back(group: str) -> NotVerified:
     )
 
 
-def _lost(group: str, places: Sequence[str]) -> NotVerified:
-    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+def _lost(group: str, partitions: Sequence[str]) -> NotVerified:
+    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
     return NotVerified(
-        f"{group} was converted, but {plural(len(places), 'commit')} can't be found any more",
-        details=(", ".join(places[:_NAMED]) + more,),
+        f"{group} was converted, but {plural(len(partitions), 'commit')} can't be found any more",
+        details=(", ".join(partitions[:_NAMED]) + more,),
         hint="somebody deleted them, or the group, meanwhile; kgroup undo puts them back as they were",
         code=COMMITS_MISSING,
     )

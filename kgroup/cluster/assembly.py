@@ -67,12 +67,12 @@ class GroupParts:
 
 def assemble(
     parts: GroupParts,
-    places: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     ranges: Mapping[TopicPartition, LogRange | KgroupError],
     generation: int | None,
     leader: str | None,
 ) -> Group:
-    """Build the group; a partition of ``places`` has an error if its commit or log could not be read."""
+    """Build the group; a partition of ``partitions`` has an error if its commit or log could not be read."""
     commits, owners, described = parts.commits, parts.owners, parts.described
     return Group(
         name=parts.name,
@@ -86,9 +86,7 @@ def assemble(
         group_epoch=described.group_epoch,
         assignment_epoch=described.assignment_epoch,
         members=_sorted_members(described.members),
-        partitions=tuple(
-            [_partition(place, commits.get(place), ranges.get(place), owners.get(place)) for place in places]
-        ),
+        partitions=tuple([_partition(tp, commits.get(tp), ranges.get(tp), owners.get(tp)) for tp in partitions]),
         hidden_commits=parts.hidden,
     )
 
@@ -100,12 +98,12 @@ def _sorted_members(members: tuple[Member, ...] | None) -> tuple[Member, ...] | 
 
 
 def _partition(
-    place: TopicPartition,
+    tp: TopicPartition,
     commit: Commit | KgroupError | None,
     log: LogRange | KgroupError | None,
     owner: Member | None,
 ) -> Partition:
-    topic, number = place
+    topic, number = tp
     # The usual case first: this runs a hundred thousand times when all groups of a cluster are described.
     if type(commit) is Commit and type(log) is LogRange:
         return Partition(topic, number, commit, log, owner, None)
@@ -137,8 +135,8 @@ def failures(
             yield RowError.of(error, group=parts.name, topic=topic)
     for partition in group.partitions:
         if partition.error:
-            place = TopicPartition(partition.topic, partition.partition)
-            commit, log = parts.commits.get(place), ranges.get(place)
+            tp = partition.tp
+            commit, log = parts.commits.get(tp), ranges.get(tp)
             failed = commit if isinstance(commit, KgroupError) else log
             if isinstance(failed, KgroupError) and (failed is commit or partition.topic not in broken):
                 yield RowError.of(failed, group=parts.name, topic=partition.topic, partition=partition.partition)

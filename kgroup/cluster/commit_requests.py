@@ -35,15 +35,15 @@ def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
     """
     chosen: dict[TopicPartition, Commit | None] = {}
     size, name_bytes = 0, len(group.encode())
-    for place, commit in sorted(writes.items()):
-        more = _RECORD_BYTES + name_bytes + len(place[0].encode()) + (len(commit.metadata.encode()) if commit else 0)
+    for tp, commit in sorted(writes.items()):
+        more = _RECORD_BYTES + name_bytes + len(tp.topic.encode()) + (len(commit.metadata.encode()) if commit else 0)
         if chosen and size + more > _REQUEST_BYTES:
-            yield CommitPart(group, chosen, {place: old.get(place) for place in chosen})
+            yield CommitPart(group, chosen, {tp: old.get(tp) for tp in chosen})
             chosen, size = {}, 0
-        chosen[place] = commit
+        chosen[tp] = commit
         size += more
     if chosen:
-        yield CommitPart(group, chosen, {place: old.get(place) for place in chosen})
+        yield CommitPart(group, chosen, {tp: old.get(tp) for tp in chosen})
 
 
 def commit_request(
@@ -76,7 +76,7 @@ def commit_request(
     )
 
 
-def commit_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+def commit_rows(answer: Any, partitions: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
     """The error code of each partition in a response."""
     for topic in answer.topics:
         for row in topic.partitions:

@@ -73,13 +73,13 @@ async def first_records(
     rounds: dict[tuple[int, int], list[Span]] = {}
     asked: dict[TopicPartition, int] = {}
     for span in dict.fromkeys(wanted):
-        place = span[0]
-        leader = _leader(layouts.get(place[0]), place)
+        tp = span[0]
+        leader = _leader(layouts.get(tp.topic), tp)
         if isinstance(leader, KgroupError):
             results[span] = leader
             continue
         # A Fetch can't name a partition twice.
-        asked[place] = nth = asked.get(place, -1) + 1
+        asked[tp] = nth = asked.get(tp, -1) + 1
         rounds.setdefault((leader, nth), []).append(span)
     parts = [(leader, part) for (leader, _), spans in rounds.items() for part in _parts(spans, _PARTITIONS_PER_REQUEST)]
     for found in await client.gather(_first_of_leader(client, leader, part, read_committed) for leader, part in parts):
@@ -87,10 +87,10 @@ async def first_records(
     return results
 
 
-def _leader(layout: TopicLayout | KgroupError | None, place: TopicPartition) -> int | KgroupError:
+def _leader(layout: TopicLayout | KgroupError | None, tp: TopicPartition) -> int | KgroupError:
     if isinstance(layout, KgroupError):
         return layout
-    leader = layout.leaders.get(place[1]) if layout else None
+    leader = layout.leaders.get(tp.partition) if layout else None
     return Unreachable("has no leader that answers", code="no-leader") if leader is None else leader
 
 

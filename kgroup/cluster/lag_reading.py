@@ -125,23 +125,19 @@ async def _of_topics(
     wants: LagQuery,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
-    places = {TopicPartition(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
-    views = await log_views(client, layouts, places, wants.moments_ms)
+    partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
+    views = await log_views(client, layouts, partitions, wants.moments_ms)
     spans: list[Span] = []
     lagging: dict[TopicPartition, None] = {}
     for group in groups:
         for p in group.partitions:
-            place = TopicPartition(p.topic, p.partition)
-            span = unread_span(p, views.get(place), read_committed=wants.read_committed)
+            tp = p.tp
+            span = unread_span(p, views.get(tp), read_committed=wants.read_committed)
             if span is not None:
-                spans.append((place, span))
+                spans.append((tp, span))
             if span is not None or p.lag:
-                lagging[place] = None
-    held = [
-        place
-        for place in lagging
-        if isinstance(view := views.get(place), LogView) and view.last_stable.offset < view.end
-    ]
+                lagging[tp] = None
+    held = [tp for tp in lagging if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end]
     firsts, transactions, kept, others = await client.gather(
         [
             first_records(client, layouts, spans if wants.first_unread else (), read_committed=wants.read_committed),
@@ -165,13 +161,15 @@ async def _opened(
 
 
 async def _kept(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Mapping[TopicPartition, None]
+    client: CoordinatorClient,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    partitions: Mapping[TopicPartition, None],
 ) -> TopicRetentions | None:
-    if not places:
+    if not partitions:
         return None
     from kgroup.cluster.topic_retention import keeping
 
-    return await keeping(client, layouts, places)
+    return await keeping(client, layouts, partitions)
 
 
 async def _others(
@@ -192,7 +190,7 @@ async def _others(
         name: there
         for name, committed in answers.items()
         if not isinstance(committed, KgroupError)
-        and (there := {place: commit for place, commit in committed.items() if place[0] in topics})
+        and (there := {tp: commit for tp, commit in committed.items() if tp.topic in topics})
     }
     unseen = _unseen(listing, answers)
     if not found or len(found) > _MOST_SIGNS or client.deadline.passed:

@@ -28,7 +28,7 @@ _NO_LEADER = min(NO_LEADER)
 async def open_transactions(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    places: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     *,
     sees_all: bool = False,
 ) -> Found:
@@ -37,24 +37,24 @@ async def open_transactions(
     ``sees_all`` means that no transactional id is hidden from this user. Only then does a transaction that no
     coordinator shows count as unknown to all of them (``known`` False, otherwise None).
     """
-    found = await _of_partitions(client, layouts, sorted(set(places)))
+    found = await _of_partitions(client, layouts, sorted(set(partitions)))
     producers = {one.producer_id for row in found.values() if not isinstance(row, KgroupError) for one in row}
     if not producers:
         return found
     told, all_heard = await _of_coordinators(client, sorted(producers))
     sure = sees_all and all_heard
     return {
-        place: row if isinstance(row, KgroupError) else tuple(_judged(one, told, sure=sure) for one in row)
-        for place, row in found.items()
+        tp: row if isinstance(row, KgroupError) else tuple(_judged(one, told, sure=sure) for one in row)
+        for tp, row in found.items()
     }
 
 
 async def _of_partitions(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Sequence[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Sequence[TopicPartition]
 ) -> Found:
     found: Found = {}
     by_leader: dict[int, dict[str, list[int]]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         layout = layouts.get(topic)
         if isinstance(layout, KgroupError):
             found[TopicPartition(topic, number)] = layout
@@ -82,23 +82,23 @@ def _request(topics: Mapping[str, list[int]]) -> Any:
 def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]]:
     for topic in answer.topics:
         for row in topic.partitions:
-            place = TopicPartition(topic.name, row.partition_index)
+            tp = TopicPartition(topic.name, row.partition_index)
             if row.error_code != NONE:
-                yield place, topic_error(row.error_code, topic.name, operation="Read")
+                yield tp, topic_error(row.error_code, topic.name, operation="Read")
                 continue
             opened = [
                 OpenTransaction(
-                    *place, one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp
+                    *tp, one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp
                 )
                 for one in row.active_producers
                 if one.current_txn_start_offset >= 0
             ]
-            yield place, tuple(sorted(opened, key=lambda one: one.start_offset))
+            yield tp, tuple(sorted(opened, key=lambda one: one.start_offset))
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A coordinator's facts about a producer. ``places`` None: the coordinator did not describe its transaction."""
+    """A coordinator's facts about a producer. ``partitions`` None: the coordinator did not describe its transaction."""
 
     transactional_id: str
     began_ms: int | None
@@ -124,11 +124,11 @@ async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) 
     for answer in described:
         for row in () if isinstance(answer, BaseException) else answer.transaction_states:
             if row.error_code == NONE:
-                places = frozenset(
+                partitions = frozenset(
                     TopicPartition(topic.topic, number) for topic in row.topics for number in topic.partitions
                 )
                 began = row.transaction_start_time_ms
-                told[row.producer_id] = _Told(row.transactional_id, began if began >= 0 else None, places)
+                told[row.producer_id] = _Told(row.transactional_id, began if began >= 0 else None, partitions)
     return told, heard
 
 

@@ -137,28 +137,28 @@ class Cluster(OffsetsTopicConnection):
     def positions(
         self,
         layouts: Mapping[str, TopicLayout | KgroupError],
-        places: Iterable[TopicPartition],
+        partitions: Iterable[TopicPartition],
         timestamp_ms: int | None = None,
     ) -> dict[TopicPartition, Positions | KgroupError]:
         """The start and end of the partitions' logs, and the position of ``timestamp_ms`` in them."""
-        return self._ask(log_positions, self._client, layouts, places, timestamp_ms)
+        return self._ask(log_positions, self._client, layouts, partitions, timestamp_ms)
 
     def log_views(
         self,
         layouts: Mapping[str, TopicLayout | KgroupError],
-        places: Iterable[TopicPartition],
+        partitions: Iterable[TopicPartition],
         moments_ms: Sequence[int] = (),
     ) -> dict[TopicPartition, LogView | KgroupError]:
         """The bounds of the logs including last stable offsets, and the offsets of any number of moments."""
-        return self._ask(log_views, self._client, layouts, places, moments_ms)
+        return self._ask(log_views, self._client, layouts, partitions, moments_ms)
 
     def keeping(
-        self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+        self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
     ) -> TopicRetentions:
         """The retention of topics, and the size in bytes of their partitions' logs."""
         from kgroup.cluster.topic_retention import keeping
 
-        return self._ask(keeping, self._client, layouts, places)
+        return self._ask(keeping, self._client, layouts, partitions)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with their number of members, and the errors of groups that could not be read."""
@@ -280,14 +280,14 @@ class Cluster(OffsetsTopicConnection):
         return self._ask(rights, self._client, self._coordinators, groups, topics)
 
     def open_transactions(
-        self, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+        self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
         """The open transactions of each partition, with their coordinators' facts about them."""
         from kgroup.cluster.open_transactions import open_transactions
 
         async def read() -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
             sees_all = await self._coordinators.is_administrator()
-            return await open_transactions(self._client, layouts, places, sees_all=sees_all)
+            return await open_transactions(self._client, layouts, partitions, sees_all=sees_all)
 
         return self._ask(read)
 
@@ -311,7 +311,7 @@ class Cluster(OffsetsTopicConnection):
     ) -> dict[TopicPartition, int | KgroupError | None]:
         """When the first record of each partition's range was written, see ``first_timestamps_of``."""
         found = self.first_timestamps_of(ranges.items())
-        return {place: found[place, span] for place, span in ranges.items()}
+        return {tp: found[tp, span] for tp, span in ranges.items()}
 
     def first_timestamps_of(self, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
         """The same for ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
@@ -379,9 +379,9 @@ class Cluster(OffsetsTopicConnection):
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
         now_s, found = time.monotonic(), {}
         shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
-        for name, places in shown.items():
+        for name, partitions in shown.items():
             known = self._hidden.get(name)
-            if known and not want.stable and known.shown == places and now_s - known.at_s < HIDDEN_FOR_S:
+            if known and not want.stable and known.shown == partitions and now_s - known.at_s < HIDDEN_FOR_S:
                 found[name] = known.hidden
         asked = {name: committed[name] for name in shown if name not in found}
         if asked:
@@ -399,8 +399,8 @@ class Cluster(OffsetsTopicConnection):
         dated = dated if want.generation_budget_s > 0 else []
         topics = {topic for p in parts for topic in p.topics} if want.logs else set()
         layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if dated else topics)
-        places = {part.name: part.partitions(layouts) for part in parts}
-        wanted = {place for chosen in places.values() for place in chosen} if want.logs else set()
+        partitions = {part.name: part.partitions(layouts) for part in parts}
+        wanted = {tp for chosen in partitions.values() for tp in chosen} if want.logs else set()
         ranges: dict[TopicPartition, LogRange | KgroupError]
         ranges, dates = await self._client.gather(
             [
@@ -412,7 +412,7 @@ class Cluster(OffsetsTopicConnection):
         for part in parts:
             date = dates.found.get(part.name) if dates else None
             number, leader = (date.number, date.leader) if date else (None, None)
-            group = assemble(part, places[part.name], ranges, number, leader)
+            group = assemble(part, partitions[part.name], ranges, number, leader)
             groups.append(group)
             errors.extend(failures(group, part, layouts, ranges))
         notes += (dates.note,) if dates and dates.note else ()

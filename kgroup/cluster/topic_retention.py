@@ -32,10 +32,10 @@ class TopicRetentions:
 
 
 async def keeping(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: Iterable[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
 ) -> TopicRetentions:
     """Read the retention: one request for all topics, and one per leader for the sizes."""
-    wanted = sorted(set(places))
+    wanted = sorted(set(partitions))
     settings, sizes = await client.gather(
         [_settings(client, sorted({topic for topic, _ in wanted})), _sizes(client, layouts, wanted)]
     )
@@ -52,10 +52,10 @@ async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, M
 
 
 async def _sizes(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], places: list[TopicPartition]
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
     by_leader: dict[int, dict[str, list[int]]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         layout = layouts.get(topic)
         leader = layout.leaders.get(number) if isinstance(layout, TopicLayout) else None
         if leader is not None:
@@ -63,7 +63,7 @@ async def _sizes(
     answers = await client.send_all(
         [(leader, _log_dirs(topics)) for leader, topics in by_leader.items()], client.deadline.left_ms
     )
-    return {place: size for answer in answers if not isinstance(answer, BaseException) for place, size in _told(answer)}
+    return {tp: size for answer in answers if not isinstance(answer, BaseException) for tp, size in _told(answer)}
 
 
 def _log_dirs(topics: Mapping[str, list[int]]) -> Any:

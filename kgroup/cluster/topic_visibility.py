@@ -99,7 +99,7 @@ async def hidden_commits(
     topics = await topic_layouts(client, _topics(past.hidden for past in pasts.values()))
     hidden: dict[str, Hidden] = dict.fromkeys(committed)
     for name, past in pasts.items():
-        found = tuple(place for place in past.hidden if isinstance(topics[place[0]], NotAuthorized))
+        found = tuple(tp for tp in past.hidden if isinstance(topics[tp.topic], NotAuthorized))
         hidden[name] = found if found or past.searched else None
     return hidden
 
@@ -108,9 +108,9 @@ def _wanted(name: str, found: Committed | KgroupError) -> Any:
     from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery
 
     shown = {} if isinstance(found, KgroupError) else found
-    commits = frozenset(place for place, commit in shown.items() if isinstance(commit, Commit))
+    commits = frozenset(tp for tp, commit in shown.items() if isinstance(commit, Commit))
     return LastGenerationQuery(name, commits, had_members=False, unread=frozenset(shown.keys() - commits))
 
 
-def _topics(places: Iterable[Sequence[TopicPartition]]) -> set[str]:
-    return {topic for some in places for topic, _ in some}
+def _topics(partitions: Iterable[Sequence[TopicPartition]]) -> set[str]:
+    return {topic for some in partitions for topic, _ in some}

@@ -123,8 +123,8 @@ async def log_ranges(
     """
     found = await _listed_offsets(client, layouts, wanted, (_EARLIEST, _LATEST), deadline or client.deadline)
     return {
-        place: answer if isinstance(answer, KgroupError) else LogRange(answer[0][0], answer[1][0])
-        for place, answer in found.items()
+        tp: answer if isinstance(answer, KgroupError) else LogRange(answer[0][0], answer[1][0])
+        for tp, answer in found.items()
     }
 
 
@@ -138,7 +138,7 @@ async def log_positions(
     timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
     asked = (_EARLIEST, _LATEST, *timed)
     found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
-    return {place: answer if isinstance(answer, KgroupError) else _positions(answer) for place, answer in found.items()}
+    return {tp: answer if isinstance(answer, KgroupError) else _positions(answer) for tp, answer in found.items()}
 
 
 def _positions(answer: Sequence[_Listed]) -> Positions:
@@ -170,7 +170,7 @@ async def log_views(
     """The views of all wanted partitions: one request per leader for each bound, and for each moment."""
     asked = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
     found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
-    return {place: answer if isinstance(answer, KgroupError) else _view(answer) for place, answer in found.items()}
+    return {tp: answer if isinstance(answer, KgroupError) else _view(answer) for tp, answer in found.items()}
 
 
 def _view(answer: Sequence[_Listed]) -> LogView:
@@ -291,7 +291,8 @@ async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicL
         if leader is not None:
             by_leader.setdefault(leader, []).append(TopicPartition(topic, number))
     requests = [
-        (leader, _list_offsets(places, _MAX_TIMESTAMP, _READ_UNCOMMITTED)) for leader, places in by_leader.items()
+        (leader, _list_offsets(partitions, _MAX_TIMESTAMP, _READ_UNCOMMITTED))
+        for leader, partitions in by_leader.items()
     ]
     answers = [answer for answer in await client.send_all(requests) if not isinstance(answer, BaseException)]
     rows = (row for answer in answers for found in answer.topics for row in found.partitions)

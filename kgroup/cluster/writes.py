@@ -68,7 +68,7 @@ class ChangingCluster(Cluster):
 
         return self._ask(set_configs, self._client, wanted)
 
-    def hold(self, group: str, kind: str | None, places: Iterable[TopicPartition]) -> ExclusiveMembership:
+    def hold(self, group: str, kind: str | None, partitions: Iterable[TopicPartition]) -> ExclusiveMembership:
         """A context manager: inside it we are the only member of an Empty group, and own these partitions.
 
         ``kind`` is the type that the group must have, None: any.
@@ -79,7 +79,7 @@ class ChangingCluster(Cluster):
         hands = MembershipContext(
             self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
         )
-        return ExclusiveMembership(hands, group, kind, places)
+        return ExclusiveMembership(hands, group, kind, partitions)
 
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undo need it.
@@ -91,8 +91,8 @@ class ChangingCluster(Cluster):
         return await self._client.gather(one(subject) for subject in subjects)
 
     async def _write(self, part: CommitPart) -> dict[TopicPartition, Result]:
-        commits = {place: commit for place, commit in part.writes.items() if commit is not None}
-        deletions = [place for place, commit in part.writes.items() if commit is None]
+        commits = {tp: commit for tp, commit in part.writes.items() if commit is not None}
+        deletions = [tp for tp, commit in part.writes.items() if commit is None]
         results: dict[TopicPartition, Result] = {}
         if commits:
             results |= await self._until_known(
@@ -111,14 +111,14 @@ class ChangingCluster(Cluster):
     async def _until_known(
         self,
         part: CommitPart,
-        places: Iterable[TopicPartition],
+        partitions: Iterable[TopicPartition],
         make_request: Callable[[list[TopicPartition]], Any],
         rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
         operation: str,
     ) -> dict[TopicPartition, Result]:
         """Write until each partition has a result; what may have been stored is read back before it is tried again."""
         results: dict[TopicPartition, Result] = {}
-        pending = list(places)
+        pending = list(partitions)
         # A request may still be in flight, or in a log whose followers are missing, and take effect after we return.
         deadline, maybe_stored, late = self._client.deadline, False, False
         while pending:
@@ -130,12 +130,12 @@ class ChangingCluster(Cluster):
                 unsure = dict.fromkeys(pending, answer.reason)
                 maybe_stored, late = maybe_stored or answer.sent, late or answer.sent
             else:
-                for place, code in rows(answer, pending):
+                for tp, code in rows(answer, pending):
                     if code in UNSURE:
-                        unsure[place] = change_error(code, part.group, place[0])
+                        unsure[tp] = change_error(code, part.group, tp.topic)
                         maybe_stored, late = maybe_stored or code in MAYBE_STORED, late or code in MAYBE_LATER
                     else:
-                        results[place] = None if code == NONE else change_error(code, part.group, place[0], operation)
+                        results[tp] = None if code == NONE else change_error(code, part.group, tp.topic, operation)
             if not unsure:
                 break
             self._coordinators.forget(part.group)
@@ -158,22 +158,22 @@ class ChangingCluster(Cluster):
         """
         found = await self._stored(part, unsure)
         if isinstance(found, KgroupError):
-            return [], {place: unknown_outcome(reason) for place, reason in unsure.items()}
+            return [], {tp: unknown_outcome(reason) for tp, reason in unsure.items()}
         again: list[TopicPartition] = []
         known: dict[TopicPartition, Result] = {}
-        for place, reason in unsure.items():
-            stands = found.get(place)
+        for tp, reason in unsure.items():
+            stands = found.get(tp)
             if isinstance(stands, KgroupError):
-                known[place] = unknown_outcome(reason)
-            elif stands != part.old.get(place):
-                known[place] = None if stands == part.writes[place] else _changed_meanwhile(stands)
+                known[tp] = unknown_outcome(reason)
+            elif stands != part.old.get(tp):
+                known[tp] = None if stands == part.writes[tp] else _changed_meanwhile(stands)
             elif deadline.passed:
-                known[place] = unknown_outcome(reason) if late else reason
+                known[tp] = unknown_outcome(reason) if late else reason
             else:
-                again.append(place)
+                again.append(tp)
         return again, known
 
-    async def _stored(self, part: CommitPart, places: Iterable[TopicPartition]) -> Committed | KgroupError:
+    async def _stored(self, part: CommitPart, partitions: Iterable[TopicPartition]) -> Committed | KgroupError:
         """The committed offsets now; read again a second later if they differ from what was written.
 
         After a failover, the new coordinator may not know at once what the old one acknowledged.
@@ -187,7 +187,7 @@ class ChangingCluster(Cluster):
                 found = (await self._coordinators.committed([part.group]))[part.group]
             except KgroupError as error:
                 return error
-            if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in places):
+            if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in partitions):
                 break
         return found
 
@@ -226,13 +226,13 @@ class ChangingCluster(Cluster):
         found = await self._stored(CommitPart(group, dict.fromkeys(old), old), old)
         if isinstance(found, KgroupError):
             return unknown_outcome(reason)
-        stands = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
+        stands = {tp: commit for tp, commit in found.items() if isinstance(commit, Commit)}
         described = None if stands else (await self._describe([group], [group])).get(group)
         if isinstance(described, NotFound):
             return None
         if isinstance(described, KgroupError) or len(stands) < len(found):
             return unknown_outcome(reason)
-        if stands != {place: commit for place, commit in old.items() if commit}:
+        if stands != {tp: commit for tp, commit in old.items() if commit}:
             return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
         return reason
 
@@ -275,21 +275,21 @@ def _not_removed(code: int, group: str, leaver: MemberToRemove) -> KgroupError:
     return change_error(code, group)
 
 
-def _offset_delete_request(group: str, places: Iterable[TopicPartition]) -> Any:
+def _offset_delete_request(group: str, partitions: Iterable[TopicPartition]) -> Any:
     entry = OffsetDeleteRequest.OffsetDeleteRequestTopic
     topics: dict[str, list[Any]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         topics.setdefault(topic, []).append(entry.OffsetDeleteRequestPartition(partition_index=number))
     return OffsetDeleteRequest(
         group_id=group, topics=[entry(name=topic, partitions=rows) for topic, rows in topics.items()]
     )
 
 
-def _offset_delete_rows(answer: Any, places: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
+def _offset_delete_rows(answer: Any, partitions: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
     if answer.error_code != NONE:
-        yield from ((place, answer.error_code) for place in places)
+        yield from ((tp, answer.error_code) for tp in partitions)
         return
-    yield from commit_rows(answer, places)
+    yield from commit_rows(answer, partitions)
 
 
 def _leave_request(group: str, leavers: Iterable[MemberToRemove]) -> Any:

@@ -132,9 +132,9 @@ def delete(
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
         rows = [
-            ChangeRow(group.name, *place, commit, None)
+            ChangeRow(group.name, *tp, commit, None)
             for group in found.groups
-            for place, commit in sorted(committed(group).items())
+            for tp, commit in sorted(committed(group).items())
         ]
         layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
         names = frozenset(group.name for group in found.groups)

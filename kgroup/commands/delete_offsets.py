@@ -71,9 +71,9 @@ def delete_offsets(
         found = reload_groups(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
         layouts = cluster.layouts([choice.topic for choice in topics])
         rows = [row for group in found.groups for row in _rows(group, topics, names_of(groups))]
-        ranges = cluster.positions(layouts, [row.place for row in rows if isinstance(layouts[row.topic], TopicLayout)])
-        logs = {place: log.range for place, log in ranges.items() if not isinstance(log, KgroupError)}
-        rows = [replace(row, log=logs.get(row.place)) for row in rows]
+        ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])
+        logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
+        rows = [replace(row, log=logs.get(row.tp)) for row in rows]
         errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
         doing = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
         plan = ChangePlan(found.groups, tuple(rows), errors=errors)
@@ -97,16 +97,16 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     """
     commits = committed(group)
     members = () if group.is_empty else group.members or ()
-    places = set(within(topics, commits))
-    if group.name in named and places:
-        places |= {TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()}
-    for place in sorted(places):
-        row = ChangeRow(group.name, *place, commits.get(place), None)
-        readers = [member for member in members if place[0] in (member.subscription or ())]
-        if place not in commits:
+    partitions = set(within(topics, commits))
+    if group.name in named and partitions:
+        partitions |= {TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()}
+    for tp in sorted(partitions):
+        row = ChangeRow(group.name, *tp, commits.get(tp), None)
+        readers = [member for member in members if tp.topic in (member.subscription or ())]
+        if tp not in commits:
             row = row.failing(RowError.of(NotFound(f"{group.name} has no commit there")))
         elif readers:
-            row = row.failing(RowError.of(_subscribed(group, place[0], readers)))
+            row = row.failing(RowError.of(_subscribed(group, tp.topic, readers)))
         yield row
 
 

@@ -251,8 +251,8 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     elsewhere = where.from_file is not None or where.from_group is not None
     if scenario is None and not elsewhere:
         raise UsageError("where to? No scenario is given", hint="--to-earliest, --to-latest, --shift-by N, ...")
-    own_places = elsewhere or which.only or isinstance(scenario, ToRequested)
-    if topics is None and not which.all_topics and not own_places:
+    own_partitions = elsewhere or which.only or isinstance(scenario, ToRequested)
+    if topics is None and not which.all_topics and not own_partitions:
         raise UsageError("which partitions?", hint="--topic TOPIC, --topic TOPIC:0,1 or --all-topics")
     rows = read_offsets(where.from_file) if where.from_file is not None else ()
     return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)

@@ -128,8 +128,8 @@ def undo(
             else before_after_now(result, undoing.traces, verbose=verbose)
         ),
     )
-    for group, places in entry.hidden.items():
-        if places is None:
+    for group, partitions in entry.hidden.items():
+        if partitions is None:
             run.reporter.warn(f"{group}: {MAY_BE_MISSING}: such commits were deleted with it and cannot be put back")
     if lost := hidden_commit_errors(entry):
         decided = ExitCode.PARTLY if result.exit_code is ExitCode.DONE else result.exit_code

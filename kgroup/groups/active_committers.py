@@ -65,9 +65,9 @@ def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommi
     """The commits on partitions that are committed regularly."""
     by_partition: dict[TopicPartition, list[LoggedCommit]] = {}
     for commit in commits:
-        by_partition.setdefault(TopicPartition(commit.topic, commit.partition), []).append(commit)
-    lively = {place for place, made in by_partition.items() if _goes_on(made, now_ms)}
-    return [commit for commit in commits if (commit.topic, commit.partition) in lively]
+        by_partition.setdefault(commit.tp, []).append(commit)
+    lively = {tp for tp, made in by_partition.items() if _goes_on(made, now_ms)}
+    return [commit for commit in commits if commit.tp in lively]
 
 
 def _goes_on(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
@@ -86,7 +86,7 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
     ago = format_duration(max(0, now_ms - last.timestamp_ms) // 1000)
     commits = f"{finding.count} in all" if finding.count > 1 else "the only one"
     since = "lately" if finding.since_ms is None else f"since it became Empty, {short_time(finding.since_ms, now_ms)}"
-    seen = f"Last commit {ago} ago: {last.topic}:{last.partition} at {last.offset}; {commits} {since}."
+    seen = f"Last commit {ago} ago: {last.tp} at {last.offset}; {commits} {since}."
     if finding.moments == 1 and last.leader_epoch is None:
         found = "somebody has committed since"
         advice = (

@@ -29,17 +29,15 @@ def as_of_rows(
     of reading some. ``topics`` are the present topic ids (None: the broker gives none), or the error of reading them.
     """
     rows = []
-    for place in partitions_of(state, now, unread):
-        stood, old = state.partitions.get(place, _NO_RECORD), now.get(place)
-        row = ChangeRow(state.name, *place, old, stood.commit, logs.get(place))
-        if error := unread.get(place):
+    for tp in partitions_of(state, now, unread):
+        stood, old = state.partitions.get(tp, _NO_RECORD), now.get(tp)
+        row = ChangeRow(state.name, *tp, old, stood.commit, logs.get(tp))
+        if error := unread.get(tp):
             rows.append(row.failing(error))
         elif stood.unknown is not None:
-            rows.append(
-                ChangeRow(state.name, *place, old, None, logs.get(place)).failing(unknown_commit(stood.unknown))
-            )
+            rows.append(ChangeRow(state.name, *tp, old, None, logs.get(tp)).failing(unknown_commit(stood.unknown)))
         elif stood.commit != old:
-            rows.append(_row(row, stood, topics.get(place[0])))
+            rows.append(_row(row, stood, topics.get(tp.topic)))
     return rows
 
 
@@ -68,4 +66,4 @@ def _row(row: ChangeRow, stood: PastCommit, topic: str | KgroupError | None) -> 
     if error := topic_recreated_error(stood, topic):
         return row.failing(error)
     note = "no commit then: it is deleted" if stood.commit is None else outside_note(stood.commit, row.log)
-    return ChangeRow(row.group, *row.place, row.old, row.new, row.log, note=note)
+    return ChangeRow(row.group, *row.tp, row.old, row.new, row.log, note=note)

@@ -37,7 +37,7 @@ class ChangeRow:
     unread: bool = False
 
     @property
-    def place(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         """(topic, partition); the row must have a partition."""
         assert self.partition is not None
         return TopicPartition(self.topic, self.partition)
@@ -45,7 +45,7 @@ class ChangeRow:
     @property
     def name(self) -> str:
         """``orders:7``, as ``--topic`` takes it."""
-        return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
+        return self.topic if self.partition is None else f"{self.tp}"
 
     @property
     def proved(self) -> bool:
@@ -188,7 +188,7 @@ class ChangePlan:
     def skipped_ranges(self) -> list[OffsetRange]:
         """The ranges that the plan skips and that the log still holds."""
         return [
-            OffsetRange(*row.place, row.new.offset - row.skipped, row.new.offset)
+            OffsetRange(*row.tp, row.new.offset - row.skipped, row.new.offset)
             for row in self.rows
             if row.new and row.skipped and not row.error
         ]
@@ -202,11 +202,7 @@ class ChangePlan:
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
     """The commits of a group, by (topic, partition)."""
-    return {
-        TopicPartition(partition.topic, partition.partition): partition.commit
-        for partition in group.partitions
-        if partition.commit
-    }
+    return {partition.tp: partition.commit for partition in group.partitions if partition.commit}
 
 
 def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicPartition]:
@@ -215,19 +211,19 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
     This pattern suggests a poison pill: a record that its consumer cannot process. Committed offsets show no more.
     """
     behind, known = set(), 0
-    for place, commit in committed(group).items():
-        if log := logs.get(place):
+    for tp, commit in committed(group).items():
+        if log := logs.get(tp):
             known += 1
             if log.end > max(commit.offset, log.start):
-                behind.add(place)
+                behind.add(tp)
     return behind if 0 < 2 * len(behind) <= known else set()
 
 
 def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[GroupTopicPartition]) -> tuple[str, ...]:
     """Warnings that a shift skips good records in partitions that are not ``stuck``: the user may mean one record."""
     moved = [row for row in rows if not row.error and row.changes]
-    hit = [row for row in moved if (row.group, *row.place) in stuck]
-    good = [row for row in moved if row.skipped and (row.group, *row.place) not in stuck]
+    hit = [row for row in moved if (row.group, *row.tp) in stuck]
+    good = [row for row in moved if row.skipped and (row.group, *row.tp) not in stuck]
     per_group = Counter(row.group for row in moved)
     if not good or max(per_group.values()) < 2 or (len(good) < 2 and not hit):
         return ()
@@ -240,7 +236,7 @@ def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[GroupTopicPartiti
     only = "one" if len(hit) == 1 else "ones"
     return (
         f"moves {len(moved)} partitions, {stalled_ones}: skips {what} in {len(good)} of them.",
-        f"Only the stalled {only}: --topic {' --topic '.join(_places(hit))}",
+        f"Only the stalled {only}: --topic {' --topic '.join(_partition_names(hit))}",
     )
 
 
@@ -255,7 +251,7 @@ def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tupl
     return (f"{len(new)} {has}: {', '.join(topics[:_NAMED])}{more}",)
 
 
-def _places(rows: Iterable[ChangeRow]) -> list[str]:
+def _partition_names(rows: Iterable[ChangeRow]) -> list[str]:
     """One word per topic, as --topic takes it: ``orders:0,3``."""
     by_topic: dict[str, list[str]] = {}
     for row in rows:

@@ -64,7 +64,7 @@ def read_rows(text: str) -> Iterator[CsvRow | Fault]:
                 break
 
 
-def place(text: str, at: int) -> tuple[int, int]:
+def line_and_column(text: str, at: int) -> tuple[int, int]:
     """The line and column of a position in the text, both from 1; columns count characters."""
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 

@@ -137,7 +137,7 @@ def _streams(
     elif own is not None:
         evidence = f"(it consumes its own topic {own})"
     elif marked is not None:
-        evidence = f"(the metadata of its commit on {marked.topic}:{marked.partition})"
+        evidence = f"(the metadata of its commit on {marked.tp})"
     else:
         return None
     return Owner(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kgroup.groups.csv_text import CsvRow, Fault, place, read_rows
+from kgroup.groups.csv_text import CsvRow, Fault, line_and_column, read_rows
 from kgroup.model.groups import Commit, partitions_document
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
@@ -311,7 +311,7 @@ def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
 
 
 def _spot(text: str, at: int) -> str:
-    line, column = place(text, at)
+    line, column = line_and_column(text, at)
     return f"{line}:{column}"
 
 

@@ -38,41 +38,41 @@ def partitions_of(
     return sorted(found)
 
 
-def within(topics: Sequence[TopicChoice] | None, places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of ``places`` that ``--topic`` selects; all of them without ``--topic``."""
+def within(topics: Sequence[TopicChoice] | None, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of ``partitions`` that ``--topic`` selects; all of them without ``--topic``."""
     if topics is None:
-        return sorted(places)
+        return sorted(partitions)
     by_topic = {choice.topic: choice.partitions for choice in topics}
     return sorted(
         TopicPartition(topic, number)
-        for topic, number in places
+        for topic, number in partitions
         if topic in by_topic and ((chosen := by_topic[topic]) is None or number in chosen)
     )
 
 
 def reset_row(
     group: str,
-    place: TopicPartition,
+    tp: TopicPartition,
     scenario: ResetScenario,
     old: Commit | None,
     log: Positions | KgroupError | None,
     partitions: Partitions,
 ) -> ChangeRow:
     """The row of one partition; it has an error if the partition cannot be reset."""
-    if missing := _missing(place, partitions):
-        return ChangeRow(group, *place, old, None).failing(missing)
+    if missing := _missing(tp, partitions):
+        return ChangeRow(group, *tp, old, None).failing(missing)
     if log is None or isinstance(log, KgroupError):
         reason = log or KgroupError("its log could not be read")
-        return ChangeRow(group, *place, old, None).failing(RowError.of(reason))
-    target = scenario.target(place, old, log)
+        return ChangeRow(group, *tp, old, None).failing(RowError.of(reason))
+    target = scenario.target(tp, old, log)
     span = log.range
     if not isinstance(target, ResetTarget):
-        return ChangeRow(group, *place, old, None, span).failing(target)
-    return ChangeRow(group, *place, old, target.commit, span, target.clamped, target.note)
+        return ChangeRow(group, *tp, old, None, span).failing(target)
+    return ChangeRow(group, *tp, old, target.commit, span, target.clamped, target.note)
 
 
-def _missing(place: TopicPartition, partitions: Partitions) -> RowError | None:
-    topic, number = place
+def _missing(tp: TopicPartition, partitions: Partitions) -> RowError | None:
+    topic, number = tp
     known = partitions.get(topic)
     if isinstance(known, KgroupError):
         return RowError.of(known)
@@ -149,7 +149,7 @@ def topics_of(
 
 
 def scenarios_of_file(
-    rows: Sequence[FileRow], groups: Groups, names: Sequence[str], place: str
+    rows: Sequence[FileRow], groups: Groups, names: Sequence[str], tp: str
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
     """The target offsets of each of ``names`` in a file, and an error for each group missing in file or cluster.
 
@@ -178,7 +178,7 @@ def scenarios_of_file(
                 errors.append(RowError.of(error, group=name))
     elif groups.all_groups:
         for name in by_group.keys() - set(names):
-            error = NotFound(f"no group {name} on {place}", hint="name it, with --create, to make it")
+            error = NotFound(f"no group {name} on {tp}", hint="name it, with --create, to make it")
             errors.append(RowError.of(error, group=name))
     return scenarios, errors
 
@@ -195,6 +195,6 @@ def unusual(
     logs: dict[str, dict[TopicPartition, LogRange]] = {}
     for row in rows:
         if row.log and not row.error:
-            logs.setdefault(row.group, {})[row.place] = row.log
-    stuck = {(group.name, *place) for group in groups for place in stalled(group, logs.get(group.name, {}))}
+            logs.setdefault(row.group, {})[row.tp] = row.log
+    stuck = {(group.name, *tp) for group in groups for tp in stalled(group, logs.get(group.name, {}))}
     return (*unusual_shift(rows, stuck), *first)

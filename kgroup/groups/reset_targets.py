@@ -41,15 +41,15 @@ class ResetScenario(Protocol):
     byte for byte. If it changes, the old metadata is dropped, because it belonged to another record.
     """
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
-        """The target of partition ``place`` with commit ``old``, or the reason why there is none."""
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
+        """The target of partition ``tp`` with commit ``old``, or the reason why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToEarliest:
     """The log start offset."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
         return ResetTarget(_at(log.start, old))
 
@@ -58,7 +58,7 @@ class ToEarliest:
 class ToLatest:
     """The log end offset."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
         return ResetTarget(_at(log.end, old))
 
@@ -67,7 +67,7 @@ class ToLatest:
 class ToCurrent:
     """The committed offset, unchanged; the log end if there is no commit."""
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
         return ResetTarget(old) if old else ResetTarget(_at(log.end, None), note="no commit: the log end")
 
@@ -78,7 +78,7 @@ class ToTime:
 
     timestamp_ms: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
         if log.at_time is None:
             return ResetTarget(_at(log.end, old), note="no record since then: the log end")
@@ -91,7 +91,7 @@ class ToOffset:
 
     offset: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
         return _clamped(RequestedOffset(self.offset), self.offset, old, log)
 
@@ -102,14 +102,14 @@ class ShiftBy:
 
     records: int
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget | RowError:
         """See ResetScenario; the error ``no-commit`` without a commit."""
         if old is None:
             return RowError(
                 "no-commit",
                 "there is no committed offset to shift",
-                topic=place[0],
-                partition=place[1],
+                topic=tp.topic,
+                partition=tp.partition,
                 hint="--to-offset, --to-earliest or --to-latest need none",
                 exit_code=ExitCode.REFUSED,
             )
@@ -134,9 +134,9 @@ class ToRequested:
 
     offsets: Mapping[TopicPartition, RequestedOffset]
 
-    def target(self, place: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
+    def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
-        wanted = self.offsets[place]
+        wanted = self.offsets[tp]
         if wanted.offset is None:
             return ResetTarget(None, note="the commit is taken away" if old else None)
         return _clamped(wanted, wanted.offset, old, log)
@@ -194,10 +194,10 @@ def parse_offset(given: Sequence[str]) -> ToOffset | ToRequested:
             found = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
             if not found:
                 raise UsageError(f"--to-offset {item!r}: not TOPIC:PARTITION=OFFSET", hint="--to-offset orders:0=17")
-            place = TopicPartition(found[1], _partition(found[2], f"--to-offset {item}"))
-            if place in offsets:
-                raise UsageError(f"--to-offset names {place[0]}:{place[1]} twice")
-            offsets[place] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))
+            tp = TopicPartition(found[1], _partition(found[2], f"--to-offset {item}"))
+            if tp in offsets:
+                raise UsageError(f"--to-offset names {tp} twice")
+            offsets[tp] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))
     return ToRequested(offsets)
 
 

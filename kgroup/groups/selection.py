@@ -113,8 +113,8 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
 
 
-def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> GroupChoice:
-    """The selected groups of the listing, in its order. ``place`` is the name of the cluster for messages.
+def choose(selection: Groups, listed: Sequence[ListedGroup], cluster: str) -> GroupChoice:
+    """The selected groups of the listing, in its order. ``cluster`` is the name of the cluster for messages.
 
     Raises NotFound, with similar names, if the pattern matches no group, or if none of the named groups exists. It is
     no error if the filters leave no group.
@@ -127,11 +127,11 @@ def choose(selection: Groups, listed: Sequence[ListedGroup], place: str) -> Grou
             pattern = _pattern(selection.regex)
             matching = {name for name in by_name if pattern.fullmatch(name)}
             if not matching:
-                raise _no_match(selection.regex, listed, place)
+                raise _no_match(selection.regex, listed, cluster)
             wanted |= matching
         chosen = [group for group in listed if group.name in wanted]
         absent = [name for name in named if name not in by_name]
-        missing = unknown_groups(absent, listed, place) if absent else None
+        missing = unknown_groups(absent, listed, cluster) if absent else None
         if missing and not chosen:
             raise missing
     states = {_folded(state) for state in _words(selection.in_state)}
@@ -176,11 +176,11 @@ def check_expected(selection: Selection, found: int) -> None:
         )
 
 
-def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup], place: str) -> NotFound:
-    """The error for groups that do not exist on the cluster ``place``, with similar names."""
+def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup], cluster: str) -> NotFound:
+    """The error for groups that do not exist on the cluster ``cluster``, with similar names."""
     named = ", ".join(f'"{name}"' for name in missing)
     near = [group for name in missing for group in near_misses(name, listed)]
-    return NotFound(f"no group {named} on {place}", details=_near(near), hint="kgroup list")
+    return NotFound(f"no group {named} on {cluster}", details=_near(near), hint="kgroup list")
 
 
 def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
@@ -201,12 +201,12 @@ def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
     return (f"Near: {text}",) if groups else ()
 
 
-def _no_match(regex: str, listed: Sequence[ListedGroup], place: str) -> NotFound:
+def _no_match(regex: str, listed: Sequence[ListedGroup], cluster: str) -> NotFound:
     inside = sum(re.search(regex, group.name) is not None for group in listed)
     hint = f"the whole name has to match; .*({regex}).* matches {inside}" if inside else "kgroup list"
     # The pattern without its special characters is roughly the name that the user had in mind.
     near = [] if inside else near_misses(re.sub(r"\\.|\W*[.*+?^$|()\[\]{}]+", "", regex), listed)
-    return NotFound(f"no group on {place} matches {regex!r}", details=_near(near), hint=hint)
+    return NotFound(f"no group on {cluster} matches {regex!r}", details=_near(near), hint=hint)
 
 
 def _pattern(regex: str) -> re.Pattern[str]:

@@ -89,7 +89,7 @@ class LoggedState:
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
         """The commits of the group, as far as they are known."""
-        return {place: stood.commit for place, stood in self.partitions.items() if stood.commit and not stood.unknown}
+        return {tp: stood.commit for tp, stood in self.partitions.items() if stood.commit and not stood.unknown}
 
 
 def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int | None = None) -> LoggedState | None:
@@ -115,7 +115,7 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
     if kept.gone_at is not None and not kept.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
-        partitions = {place: stood for place, stood in partitions.items() if kept.is_later(place)}
+        partitions = {tp: stood for tp, stood in partitions.items() if kept.is_later(tp)}
     if not any(stood.commit or stood.unknown for stood in partitions.values()):
         return None
     if kept.state_is_lost or incomplete is not None:
@@ -156,7 +156,7 @@ class _Kept:
         """Add the next newer record."""
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.ending in _COUNTED:
-                self._later.setdefault(TopicPartition(event.topic, event.partition), event)
+                self._later.setdefault(event.tp, event)
             elif isinstance(event, GenerationWritten | EpochWritten | GroupDeleted | ForeignGroupWritten):
                 # A group that was converted since has the end of its old type before the record of its new type.
                 if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
@@ -175,16 +175,16 @@ class _Kept:
         self._seen(event.at_ms)
 
     def _take_commit(self, event: CommitWritten) -> None:
-        place = TopicPartition(event.topic, event.partition)
+        tp = event.tp
         if event.ending not in _COUNTED:
             if event.ending is TransactionEnd.OPEN:
-                self.open.add(place)
+                self.open.add(tp)
             return
         if self.at_ms is not None and event.ended_ms is not None and event.ended_ms > self.at_ms:
-            self.open.add(place)
-            self._later.setdefault(place, event)
+            self.open.add(tp)
+            self._later.setdefault(tp, event)
             return
-        self._stood[place] = event
+        self._stood[tp] = event
         self._seen(event.at_ms)
 
     def _seen(self, at_ms: int) -> None:
@@ -228,18 +228,18 @@ class _Kept:
         states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
         return max(states, key=lambda state: state.log_offset, default=None)
 
-    def is_later(self, place: TopicPartition) -> bool:
+    def is_later(self, tp: TopicPartition) -> bool:
         """Whether the partition was committed after the group was deleted, or its commit is not known."""
-        stood = self._stood.get(place)
+        stood = self._stood.get(tp)
         return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
 
     def partitions(self, reach: ScannedRange) -> dict[TopicPartition, PastCommit]:
         """The commit of each partition that has a counting record in the log, sorted by partition."""
-        places = sorted(self._stood.keys() | self._later.keys())
-        return {place: self._of(place, reach) for place in places}
+        partitions = sorted(self._stood.keys() | self._later.keys())
+        return {tp: self._of(tp, reach) for tp in partitions}
 
-    def _of(self, place: TopicPartition, reach: ScannedRange) -> PastCommit:
-        found, broken = self._stood.get(place), self._unreadable
+    def _of(self, tp: TopicPartition, reach: ScannedRange) -> PastCommit:
+        found, broken = self._stood.get(tp), self._unreadable
         if broken is not None and (found is None or found.log_offset < broken.log_offset):
             return PastCommit(None, unknown=f"{broken.why}: it may be this partition's commit")
         if found is not None:

@@ -10,14 +10,14 @@ from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import Commit, LogRange, RowError
 from kgroup.model.journal import JournalEntry
-from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, Refused
 
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class UndoRow:
+class UndoRow(PartitionValue):
     """One row of the change: the commits before it, after it, and now; None is no commit.
 
     ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
@@ -34,7 +34,7 @@ class UndoRow:
     unread: RowError | None = None
 
     @property
-    def place(self) -> GroupTopicPartition:
+    def key(self) -> GroupTopicPartition:
         """(group, topic, partition)."""
         return self.group, self.topic, self.partition
 
@@ -121,8 +121,8 @@ def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
             partition,
             exit_code=ExitCode.REFUSED,
         )
-        for group, places in entry.hidden.items()
-        for topic, partition in places or ()
+        for group, partitions in entry.hidden.items()
+        for topic, partition in partitions or ()
     )
 
 
@@ -136,7 +136,7 @@ def undo_rows(
     for trace in traces:
         if trace.is_back:
             continue
-        log = logs.get(TopicPartition(trace.topic, trace.partition))
+        log = logs.get(trace.tp)
         row = ChangeRow(trace.group, trace.topic, trace.partition, trace.now, trace.before, log, note=_note(trace, log))
         fault = topics.get(trace.topic)
         error = trace.unread or (RowError.of(fault) if fault else None)
@@ -170,8 +170,7 @@ def moved_since(traces: Sequence[UndoRow]) -> list[Refusal]:
 
 def _refusal(group: str, moved: Sequence[UndoRow]) -> Refused:
     lines = [
-        f"{t.topic}:{t.partition}  before {_offset(t.before)}, after {_offset(t.after)}, now {_offset(t.now)}"
-        for t in moved[:_NAMED]
+        f"{t.tp}  before {_offset(t.before)}, after {_offset(t.after)}, now {_offset(t.now)}" for t in moved[:_NAMED]
     ]
     if len(moved) > _NAMED:
         lines.append(f"{len(moved) - _NAMED} more partitions")
@@ -191,5 +190,5 @@ def groups_to_delete(
     created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[GroupTopicPartition, Commit]
 ) -> frozenset[str]:
     """The groups that the change created and that undo would leave without any commit: undo deletes them."""
-    left = {place[0] for place in now.keys() - {(row.group, *row.place) for row in rows if row.new is None}}
+    left = {group for group, _, _ in now.keys() - {(row.group, *row.tp) for row in rows if row.new is None}}
     return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))

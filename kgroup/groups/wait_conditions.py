@@ -169,8 +169,8 @@ class LagTimeBelow:
         if unknown:
             return ConditionResult(self, False, unknown, known=sight.group is None)
         oldest: tuple[int, str] | None = None
-        for place, timestamp_ms in sorted(sight.unread_ms.items()):
-            where = f"{place[0]}:{place[1]}"
+        for tp, timestamp_ms in sorted(sight.unread_ms.items()):
+            where = f"{tp}"
             if timestamp_ms is None or timestamp_ms < 0:
                 return ConditionResult(self, False, f"age of the oldest unread record of {where} unknown", known=False)
             oldest = min(oldest or (timestamp_ms, where), (timestamp_ms, where))
@@ -317,7 +317,7 @@ def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
         log, commit = partition.log, partition.commit
         if log is not None and _lag(partition):
             first = log.start if commit is None else max(log.start, commit.offset)
-            found[TopicPartition(partition.topic, partition.partition)] = (first, log.end)
+            found[partition.tp] = (first, log.end)
     return found
 
 
@@ -340,7 +340,7 @@ def _lag_unknown(sight: Observation) -> str | None:
     for partition in group.partitions:
         if _lag(partition) is None:
             why = partition.error or ("committed beyond the log end" if partition.out_of_range else "no log range")
-            return f"lag unknown, {partition.topic}:{partition.partition} {why}"
+            return f"lag unknown, {partition.tp} {why}"
     return None
 
 

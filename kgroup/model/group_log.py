@@ -192,6 +192,11 @@ class CommitWritten(NamedTuple):
     leader_epoch: int | None = None
     ended_ms: int | None = None
 
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignGroupWritten:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 
 
@@ -45,8 +45,8 @@ class RowError:
     @property
     def subject(self) -> str:
         """The group and ``topic:partition`` that failed, as far as they are known: ``billing orders:7``."""
-        place = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
-        return " ".join(part for part in (self.group, place) if part is not None)
+        tp = self.topic if self.partition is None else f"{self.topic}:{self.partition}"
+        return " ".join(part for part in (self.group, tp) if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(PartitionValue):
     """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
 
     topic: str
@@ -339,9 +339,9 @@ class Group:
         }
 
 
-def partitions_document(places: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
+def partitions_document(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
     """The JSON form of a list of (topic, partition); None stays None."""
-    return None if places is None else [{"topic": topic, "partition": number} for topic, number in places]
+    return None if partitions is None else [{"topic": topic, "partition": number} for topic, number in partitions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedCommit:
+class LoggedCommit(PartitionValue):
     """A commit as ``__consumer_offsets`` holds it.
 
     ``leader_epoch`` is None if the committer gave none. ``timestamp_ms`` is the broker's clock, ``log_offset`` the

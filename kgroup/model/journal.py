@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kgroup.model.groups import Commit
-from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 
 
 @dataclass(frozen=True, slots=True)
-class JournalRow:
+class JournalRow(PartitionValue):
     """A partition's commit before and after; None is no commit."""
 
     group: str
@@ -22,7 +22,7 @@ class JournalRow:
     after: Commit | None
 
     @property
-    def place(self) -> GroupTopicPartition:
+    def key(self) -> GroupTopicPartition:
         """Group, topic and partition of the row."""
         return self.group, self.topic, self.partition
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.model.groups import Member
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 OWN_MEMBER_PREFIX = "kgroup-migrate-"
 """Prefix of the ids of the members with which a conversion joins groups; consumers have random ids."""
@@ -104,7 +104,7 @@ class GroupPast:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(PartitionValue):
     """A transaction that is open in a partition (DescribeProducers, KIP-664).
 
     ``start_offset`` is the offset of its first record, ``last_ms`` the time of its last record by the producer's clock.

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from kgroup.model.topic_partition import PartitionValue
+
 Headers = tuple[tuple[str, bytes | None], ...]
 """(name, value) pairs. A name may occur more than once, and the order matters."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class OffsetRange:
+class OffsetRange(PartitionValue):
     """The offsets [start, end) of a partition. Compaction and transactions leave fewer records than offsets."""
 
     topic: str
@@ -25,11 +27,11 @@ class OffsetRange:
         return max(0, self.end - self.start)
 
     def __str__(self) -> str:
-        return f"{self.topic}:{self.partition} [{self.start}, {self.end})"
+        return f"{self.tp} [{self.start}, {self.end})"
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerRecord:
+class ConsumerRecord(PartitionValue):
     """A record with its topic, partition and offset.
 
     ``timestamp_ms`` is None in logs older than Kafka 0.10. ``value`` None is a tombstone, b"" is an empty value.

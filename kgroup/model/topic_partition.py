@@ -15,5 +15,18 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}:{self.partition}"
 
 
+class PartitionValue:
+    """Base of values about a partition, with the fields ``topic`` and ``partition``."""
+
+    __slots__ = ()
+    topic: str
+    partition: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 GroupTopicPartition = tuple[str, str, int]
 """A committed offset is known by this: group, topic, partition."""

@@ -64,24 +64,24 @@ class _Logs:
     held_ms: Mapping[TopicPartition, int | KgroupError | None]
     opened: Opened
 
-    def facts(self, place: TopicPartition) -> LogDetails:
+    def facts(self, tp: TopicPartition) -> LogDetails:
         """The details of one partition; empty if its log could not be read."""
-        view = self.views.get(place)
+        view = self.views.get(tp)
         if not isinstance(view, LogView):
             return LogDetails()
         (since,) = view.at_times
         arrived = 0 if since is None else view.end - since
-        held = self.held_ms.get(place)
+        held = self.held_ms.get(tp)
         return LogDetails(
             last_stable=view.last_stable.offset,
-            held_since_ms=self._began(place, view.last_stable.offset) or (held if isinstance(held, int) else None),
+            held_since_ms=self._began(tp, view.last_stable.offset) or (held if isinstance(held, int) else None),
             production=Production(arrived, PRODUCTION_MS),
             leader_epoch=view.leader_epoch,
         )
 
-    def _began(self, place: TopicPartition, offset: int) -> int | None:
+    def _began(self, tp: TopicPartition, offset: int) -> int | None:
         """When the transaction at this offset began, by the broker's clock, or None; producers set record times."""
-        found = self.opened.get(place, ())
+        found = self.opened.get(tp, ())
         holders = () if isinstance(found, KgroupError) else (one for one in found if one.start_offset <= offset)
         return next((one.began_ms for one in holders if one.began_ms is not None), None)
 
@@ -103,8 +103,8 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
         of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
         run.reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
     # Partitions with an error are skipped: reading them would wait for a leader once more.
-    places = {TopicPartition(p.topic, p.partition) for group in groups for p in group.partitions if p.error is None}
-    logs = _looked_at(cluster, layouts, places, now_ms)
+    partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
+    logs = _looked_at(cluster, layouts, partitions, now_ms)
     names = _topic_names(cluster)
     rules = load_rules()
     snapshots = []
@@ -132,7 +132,7 @@ def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> 
 def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
     """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
     wanted = {
-        (one.group.name, TopicPartition(stall.partition.topic, stall.partition.partition)): LogRange(
+        (one.group.name, stall.partition.tp): LogRange(
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
         )
         for one in made
@@ -142,10 +142,10 @@ def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple
     if not wanted:
         return tuple(made)
     try:
-        times = cluster.first_timestamps_of((place, span) for (_, place), span in wanted.items())
+        times = cluster.first_timestamps_of((tp, span) for (_, tp), span in wanted.items())
     except KgroupError:
         return tuple(made)  # a finding without its age
-    found = {(name, place): times[place, span] for (name, place), span in wanted.items()}
+    found = {(name, tp): times[tp, span] for (name, tp), span in wanted.items()}
     return tuple(replace(one, logs=_told(one, found)) for one in made)
 
 
@@ -153,10 +153,10 @@ def _told(
     one: GroupSnapshot, found: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
 ) -> Mapping[TopicPartition, LogDetails]:
     logs = dict(one.logs)
-    for place, facts in one.logs.items():
-        answer = found.get((one.group.name, place), _NOT_ASKED)
+    for tp, facts in one.logs.items():
+        answer = found.get((one.group.name, tp), _NOT_ASKED)
         if not isinstance(answer, KgroupError):
-            logs[place] = replace(facts, unread=answer is not None, unread_since_ms=answer)
+            logs[tp] = replace(facts, unread=answer is not None, unread_since_ms=answer)
     return logs
 
 
@@ -191,8 +191,8 @@ def _snapshot(
     if told and log and log.reach.stopped:
         unread |= dict.fromkeys(("settings", "emptied_at_ms"), log.reach.stopped)
     unread |= {} if item is None else item.unread
-    places = [TopicPartition(p.topic, p.partition) for p in group.partitions]
-    opened, refused = _transactions(logs, places)
+    partitions = [p.tp for p in group.partitions]
+    opened, refused = _transactions(logs, partitions)
     if refused:
         unread["transactions"] = refused
     topics = {topic: layout for topic in topics_of(group) if isinstance(layout := logs.layouts.get(topic), TopicLayout)}
@@ -207,7 +207,7 @@ def _snapshot(
         settings=_settings(told, group),
         commits=_commits(told, item, group),
         commits_since_ms=told.commits_since_ms if told else None,
-        logs={place: logs.facts(place) for place in places},
+        logs={tp: logs.facts(tp) for tp in partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
         gone=frozenset(gone),
         state_topics=tuple(_state_topics(group.name, names)),
@@ -224,9 +224,9 @@ def _snapshot(
 def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict[str, str]:
     """Why the logs of some partitions are unknown, by the first failure; a deleted topic is not a failure."""
     whys = [f"{error.topic} {error.message}" for error in errors if error.group == group.name and error.topic]
-    failed = ((p, views.get(TopicPartition(p.topic, p.partition))) for p in group.partitions)
+    failed = ((p, views.get(p.tp)) for p in group.partitions)
     whys += [
-        f"{partition.topic}:{partition.partition} {view.message}"
+        f"{partition.tp} {view.message}"
         for partition, view in failed
         if isinstance(view, KgroupError) and not isinstance(view, NotFound)
     ]
@@ -250,10 +250,10 @@ def _commits(
         return None
     found = dict(told.commits) if told else {}
     for partition in group.partitions if past else ():
-        place = TopicPartition(partition.topic, partition.partition)
-        at_ms = past.commits_ms.get(place) if past else None
-        if past and at_ms is not None and partition.commit is not None and place not in found:
-            found[place] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(place))
+        tp = partition.tp
+        at_ms = past.commits_ms.get(tp) if past else None
+        if past and at_ms is not None and partition.commit is not None and tp not in found:
+            found[tp] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(tp))
     return found
 
 
@@ -262,11 +262,11 @@ def _state_topics(group: str, names: Sequence[str]) -> list[str]:
 
 
 def _transactions(
-    logs: _Logs, places: Collection[TopicPartition]
+    logs: _Logs, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
     """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
     found: list[OpenTransaction] = []
-    for topic, number in places:
+    for topic, number in partitions:
         row = logs.opened.get(TopicPartition(topic, number), ())
         if isinstance(row, KgroupError):
             return None, f"open transactions of {topic}:{number}: {row.message}"
@@ -292,9 +292,7 @@ def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
 def _with_logs(group: Group, views: Views) -> Group:
     if all(p.log is not None or p.error for p in group.partitions):
         return group
-    return replace(
-        group, partitions=tuple(_with_log(p, views.get(TopicPartition(p.topic, p.partition))) for p in group.partitions)
-    )
+    return replace(group, partitions=tuple(_with_log(p, views.get(p.tp)) for p in group.partitions))
 
 
 def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Partition:
@@ -305,12 +303,12 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
     return replace(partition, log=LogRange(view.start, view.end))
 
 
-def _looked_at(cluster: Cluster, layouts: Layouts, places: Collection[TopicPartition], now_ms: int) -> _Logs:
+def _looked_at(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
     """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
-    views = cluster.log_views(layouts, places, [now_ms - PRODUCTION_MS]) if places else {}
+    views = cluster.log_views(layouts, partitions, [now_ms - PRODUCTION_MS]) if partitions else {}
     held = {
-        place: LogRange(view.last_stable.offset, view.end)
-        for place, view in views.items()
+        tp: LogRange(view.last_stable.offset, view.end)
+        for tp, view in views.items()
         if isinstance(view, LogView) and view.last_stable.offset < view.end
     }
     if not held:
@@ -337,9 +335,9 @@ def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -
         partitions = tuple(OffsetsPartition(p.partition, p.leader, p.replicas, p.in_sync) for p in topic.partitions)
     if isinstance(topic.min_in_sync, KgroupError):
         unread["min_in_sync"] = topic.min_in_sync.message
-    places = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
-    logs = _looked_at(cluster, layouts, places, now_ms)
-    opened, refused = _transactions(logs, places)
+    topic_partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
+    logs = _looked_at(cluster, layouts, topic_partitions, now_ms)
+    opened, refused = _transactions(logs, topic_partitions)
     if partitions is None:
         opened, refused = None, unread["offsets_topic"]
     elif failed := next((view for view in logs.views.values() if isinstance(view, KgroupError)), None):

@@ -17,7 +17,6 @@ from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_bounds import FromLog, LogBounds
 from kgroup.queries.scan_progress import scan_progress
 from kgroup.queries.snapshots import exclude_foreign
@@ -185,15 +184,15 @@ def without_stale(cluster: Cluster, logged: Logged) -> Logged:
 
     A commit that is written to a file or another group must not be applied to a recreated topic.
     """
-    places = [(name, place) for name, state in logged.states.items() for place in state.partitions]
-    layouts = cluster.layouts({topic for _, (topic, _) in places}) if places else {}
+    partitions = [(name, tp) for name, state in logged.states.items() for tp in state.partitions]
+    layouts = cluster.layouts({topic for _, (topic, _) in partitions}) if partitions else {}
     states, errors = dict(logged.states), list(logged.errors)
-    for name, place in places:
-        stood, layout = logged.states[name].partitions[place], layouts[place[0]]
+    for name, tp in partitions:
+        stood, layout = logged.states[name].partitions[tp], layouts[tp.topic]
         if not isinstance(layout, KgroupError) and (error := topic_recreated_error(stood, layout.id)):
             stale = replace(stood, commit=None, unknown=error.message)
-            states[name] = replace(states[name], partitions={**states[name].partitions, place: stale})
-            errors.append(replace(error, group=name, topic=place[0], partition=place[1]))
+            states[name] = replace(states[name], partitions={**states[name].partitions, tp: stale})
+            errors.append(replace(error, group=name, topic=tp.topic, partition=tp.partition))
     return replace(logged, states=states, errors=tuple(errors))
 
 
@@ -239,9 +238,7 @@ def with_errors(group: Group, state: LoggedState) -> Group:
     return replace(
         group,
         partitions=tuple(
-            replace(row, error=COMMIT_UNKNOWN)
-            if state.partitions.get(TopicPartition(row.topic, row.partition), _NONE).unknown
-            else row
+            replace(row, error=COMMIT_UNKNOWN) if state.partitions.get(row.tp, _NONE).unknown else row
             for row in group.partitions
         ),
     )
@@ -252,15 +249,15 @@ _NONE = PastCommit(None)
 
 def warn_open_transactions(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
     """Warn of partitions with a commit of a transaction that is open (at ``at_ms``; None: now)."""
-    places = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
-    if places:
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    partitions = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
+    if partitions:
+        more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
         what = (
             "an open transaction has committed there, which does not count until it ends"
             if at_ms is None
             else "a transaction that was open then had committed there, which does not count as of then"
         )
-        run.reporter.warn(f"{', '.join(places[:_NAMED])}{more}: {what}")
+        run.reporter.warn(f"{', '.join(partitions[:_NAMED])}{more}: {what}")
 
 
 def parse_past_time(text: str, option: str = "--as-of") -> int:
@@ -292,9 +289,9 @@ def _say_untraced(run: Invocation, at_ms: int, *, compacted: bool) -> None:
 def _errors_of(state: LoggedState) -> Iterator[RowError]:
     if state.incomplete:
         yield _incomplete(state.name, state.incomplete)
-    for place, stood in state.partitions.items():
+    for tp, stood in state.partitions.items():
         if stood.unknown:
-            yield replace(unknown_commit(stood.unknown), group=state.name, topic=place[0], partition=place[1])
+            yield replace(unknown_commit(stood.unknown), group=state.name, topic=tp.topic, partition=tp.partition)
 
 
 def _unlisted(number: int, why: str) -> RowError:

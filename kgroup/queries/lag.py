@@ -111,9 +111,7 @@ def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuer
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=ask.isolation,
-        partitions={
-            TopicPartition(p.topic, p.partition): _of_partition(p, facts, firsts, told, wants) for p in group.partitions
-        },
+        partitions={p.tp: _of_partition(p, facts, firsts, told, wants) for p in group.partitions},
         state_since_ms=None if told is None else told.state_since_ms,
         siblings=_siblings(group, facts, wants),
         members={} if told is None else told.members,
@@ -146,9 +144,9 @@ def _unknown(
     if ask.no_time is not None:
         yield Source.TIME, ask.no_time
     else:
-        failed = ((place, error) for place, error in firsts.items() if isinstance(error, KgroupError))
-        for place, error in islice(failed, 1):
-            yield Source.TIME, _of_topic(place, error)
+        failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
+        for tp, error in islice(failed, 1):
+            yield Source.TIME, _of_topic(tp, error)
     if facts.keeping is not None:
         closed = (p.topic for p in group.partitions if p.lag and facts.keeping.settings.get(p.topic) is None)
         for topic in islice(closed, 1):
@@ -159,33 +157,33 @@ def _unknown(
         yield Source.SIBLINGS, facts.others.unseen
 
 
-def _of_topic(place: TopicPartition, error: KgroupError) -> str:
-    topic, number = place
+def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
+    topic, number = tp
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
 def _firsts(group: Group, facts: LagFacts, wants: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
     for p in group.partitions:
-        place = TopicPartition(p.topic, p.partition)
-        span = unread_span(p, facts.views.get(place), read_committed=wants.read_committed)
-        if span is not None and (place, span) in facts.firsts:
-            yield place, facts.firsts[place, span]
+        tp = p.tp
+        span = unread_span(p, facts.views.get(tp), read_committed=wants.read_committed)
+        if span is not None and (tp, span) in facts.firsts:
+            yield tp, facts.firsts[tp, span]
 
 
 def _of_partition(
     p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagQuery
 ) -> PartitionEvidence:
-    place = TopicPartition(p.topic, p.partition)
-    view, layout = facts.views.get(place), facts.layouts.get(p.topic)
+    tp = p.tp
+    view, layout = facts.views.get(tp), facts.layouts.get(p.topic)
     seen = view if isinstance(view, LogView) else None
     return PartitionEvidence(
-        commits=() if told is None else told.commits.get(place, ()),
+        commits=() if told is None else told.commits.get(tp, ()),
         read_since_ms=None if told is None else told.read_since_ms,
         ends=() if seen is None or p.log is None else tuple(_ends_then(p.log, seen, wants.moments_ms)),
-        first_unread=_first_unread(firsts[place]) if place in firsts else None,
+        first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
         last_stable=None if seen is None else seen.last_stable.offset,
-        open_transaction=_oldest(facts.transactions.get(place)),
-        retention=_retention(facts.keeping, place),
+        open_transaction=_oldest(facts.transactions.get(tp)),
+        retention=_retention(facts.keeping, tp),
         leader=layout.leaders.get(p.partition) if isinstance(layout, TopicLayout) else None,
     )
 
@@ -218,8 +216,8 @@ def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) 
     )
 
 
-def _retention(keeping: TopicRetentions | None, place: TopicPartition) -> Retention | None:
-    settings = None if keeping is None else keeping.settings.get(place[0])
+def _retention(keeping: TopicRetentions | None, tp: TopicPartition) -> Retention | None:
+    settings = None if keeping is None else keeping.settings.get(tp.topic)
     if keeping is None or settings is None:
         return None
     limit_bytes = _limit(settings, "retention.bytes")
@@ -227,7 +225,7 @@ def _retention(keeping: TopicRetentions | None, place: TopicPartition) -> Retent
     return Retention(
         _limit(settings, "retention.ms"),
         limit_bytes,
-        keeping.sizes.get(place) if limit_bytes is not None else None,
+        keeping.sizes.get(tp) if limit_bytes is not None else None,
         compacted="compact" in cleanup,
         deletes="delete" in cleanup,
     )

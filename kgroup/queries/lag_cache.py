@@ -87,8 +87,8 @@ def merge_logs(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> Gr
 
 def _young(events: Collection[Event], since_ms: int) -> int:
     """The time from which events are kept, so that there are only a few per partition."""
-    places = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
-    most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(places))
+    partitions = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
+    most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(partitions))
     return since_ms if len(events) <= most else max(since_ms, sorted(event.at_ms for event in events)[-most])
 
 

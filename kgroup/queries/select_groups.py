@@ -44,9 +44,9 @@ def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> Listed
     return ListedGroups(groups, errors)
 
 
-def _choice(which: Selection, listing: GroupListing, place: str) -> GroupChoice:
+def _choice(which: Selection, listing: GroupListing, cluster: str) -> GroupChoice:
     try:
-        return choose(which, listing.groups, place)
+        return choose(which, listing.groups, cluster)
     except NotFound:
         if listing.failures:
             # The group may be on the broker that did not answer.

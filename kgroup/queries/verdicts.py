@@ -60,8 +60,8 @@ def read_verdicts(
 
 def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
     """A warning if this machine's clock is behind the coordinators' records; other differences do not show here."""
-    places = [place for each in read.values() for place in each.evidence.partitions.values()]
-    newest_ms = max((place.commits[-1].timestamp_ms for place in places if place.commits), default=None)
+    evidence = [one for each in read.values() for one in each.evidence.partitions.values()]
+    newest_ms = max((one.commits[-1].timestamp_ms for one in evidence if one.commits), default=None)
     warning = Clocks(utc_ms(), newest_ms, exact=False).warning
     return () if warning is None else (warning,)
 

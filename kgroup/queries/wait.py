@@ -283,25 +283,23 @@ class _Wait:
 
         A position from an earlier poll is not read again: its record is unchanged.
         """
-        spans = {(group.name, place): span for group in groups for place, span in unread(group).items()}
+        spans = {(group.name, tp): span for group in groups for tp, span in unread(group).items()}
         told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
-        missing = {(place, start): end for (_, place), (start, end) in spans.items() if (place, start) not in told}
-        asked = [(place, LogRange(start, end)) for (place, start), end in missing.items()]
-        for (place, span), answer in (self._cluster.first_timestamps_of(asked) if asked else {}).items():
+        missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in told}
+        asked = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
+        for (tp, span), answer in (self._cluster.first_timestamps_of(asked) if asked else {}).items():
             if isinstance(answer, Unreachable | NotAuthorized):
-                where = f"{place[0]}:{place[1]}"
+                where = f"{tp}"
                 raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
-            told[place, span.start] = answer
+            told[tp, span.start] = answer
         self._ages = {
-            (place, start): answer
-            for (_, place), (start, _) in spans.items()
-            if isinstance(answer := told[place, start], int)
+            (tp, start): answer for (_, tp), (start, _) in spans.items() if isinstance(answer := told[tp, start], int)
         }
         ages: dict[str, dict[TopicPartition, int | None]] = {}
-        for (name, place), (start, _) in spans.items():
-            answer = told[place, start]
+        for (name, tp), (start, _) in spans.items():
+            answer = told[tp, start]
             if answer is not None:  # None: there is no record in the range, so nothing is unread
-                ages.setdefault(name, {})[place] = None if isinstance(answer, KgroupError) else answer
+                ages.setdefault(name, {})[tp] = None if isinstance(answer, KgroupError) else answer
         return ages
 
     def _sessions_of(self, sight: Observation, now_s: float) -> dict[str, SessionBound]:

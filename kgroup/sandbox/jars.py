@@ -115,7 +115,7 @@ class Incoming:
                 continue
             if artifact.is_whole(path):
                 wanted.pop(path.name)
-                self._place(path)
+                self._put(path)
             elif "cache" in path.relative_to(self.directory).parts:  # a file under "out" may still be growing
                 self.rejected[path] = artifact
 
@@ -123,7 +123,7 @@ class Incoming:
         for work in self.directory.glob("work-*"):
             shutil.rmtree(work, ignore_errors=True)
 
-    def _place(self, path: Path) -> None:
+    def _put(self, path: Path) -> None:
         aside = self.directory / f"{path.name}.placing"
         shutil.copyfile(path, aside)
         aside.replace(self.directory / path.name)

@@ -467,10 +467,10 @@ class Story:
             GroupCommit("orders", partition, offset, None, whose[by], number, number)
             for number, (partition, offset, by) in enumerate(self.commits)
         )
-        committed: dict[TopicPartition, Commit | None] = {item.place: start for item in plan.ranges}
+        committed: dict[TopicPartition, Commit | None] = {item.tp: start for item in plan.ranges}
         for commit in commits:
             assert commit.offset is not None
-            committed[commit.place] = Commit(commit.offset, None, commit.metadata)
+            committed[commit.tp] = Commit(commit.offset, None, commit.metadata)
         progress = [made(number, to, to) for number, to in enumerate(self.delivered)]
         known = ledgered(
             plan,

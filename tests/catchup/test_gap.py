@@ -225,7 +225,7 @@ def test_topics_and_partitions_are_chosen(
 
     gap = plan_gap(group, logs, choice, NOTHING, NOW_MS)
 
-    assert [item.place for item in gap.ranges] == found
+    assert [item.tp for item in gap.ranges] == found
     assert [(row.name, row.code) for row in gap.errors] == [(name, "not-found") for name in missing]
 
 

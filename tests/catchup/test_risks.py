@@ -24,7 +24,7 @@ def gap_of(*ranges: GapRange, group: str | None = "svc") -> Gap:
 def said(
     gap: Gap, code: str, pace: ReplayPace = FAST, work: LastActivity | None = None, log: PartitionLog = LOG
 ) -> list[Risk]:
-    found = risks(gap, {item.place: log for item in gap.ranges}, work or LastActivity(), pace, NOW_MS)
+    found = risks(gap, {item.tp: log for item in gap.ranges}, work or LastActivity(), pace, NOW_MS)
     return [risk for risk in found if risk.code == code]
 
 

@@ -213,7 +213,7 @@ def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
     plan = make_plan(*ranges, chunks=cut_into_chunks(ranges, parallelism=4))
     progress = [made(c.number, pick.choice([c.start, c.end, pick.randint(c.start, c.end)])) for c in plan.chunks]
     known = ledgered(plan, progress=[item for item in progress if pick.random() < 0.8])
-    starts = {item.place: pick.randrange(4_000_000) for item in ranges if pick.random() < 0.5}
+    starts = {item.tp: pick.randrange(4_000_000) for item in ranges if pick.random() < 0.5}
 
     proof = verify(known, log_starts=starts)
 

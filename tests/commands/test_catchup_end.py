@@ -80,7 +80,7 @@ def broken_off(engine: CatchupEngine, plan: str, *places: tuple[str, int]) -> No
         with exclusive_membership(engine.cluster, made) as holding:
             states.write(PlanState.RELEASING, log_position=engine.cluster.end_of_commits(made.group))
             mark = CatchupCommitTag(plan, runner.epoch.number, TagPurpose.RELEASE).metadata
-            ends = {item.place: Commit(item.end, None, mark) for item in made.ranges if item.place in places}
+            ends = {item.tp: Commit(item.end, None, mark) for item in made.ranges if item.tp in places}
             assert not any(holding.commit(ends).values())
 
 

@@ -171,7 +171,7 @@ def t(partition: int, start: int, end: int) -> OffsetRange:
 def test_what_is_known_to_be_skipped(change: JournalEntry, found: Skipped) -> None:
     assert skipped_of(change, "g", (), {("g", "t", 9)}) == found
     # What an undo may have taken back, nobody knows: it is never left to the group as if it was.
-    unsure = skipped_of(change, "g", (), (), {row.place for row in change.rows})
+    unsure = skipped_of(change, "g", (), (), {row.key for row in change.rows})
     assert (unsure.ranges, unsure.back) == ((), ())
     assert {*unsure.doubtful} >= {*found.ranges}
     assert skipped_of(change, "other", (), ()) == Skipped()

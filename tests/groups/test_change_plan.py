@@ -60,7 +60,7 @@ def test_a_commit_is_changed_by_its_metadata_too() -> None:
 
 def test_names_and_documents() -> None:
     found = row(5, 110)
-    assert (found.name, found.place) == ("orders:7", ("orders", 7))
+    assert (found.name, found.tp) == ("orders:7", ("orders", 7))
     document = found.document()
     assert {key: document[key] for key in ("group", "topic", "partition", "old", "new", "skipped", "repeated")} == {
         "group": "svc",

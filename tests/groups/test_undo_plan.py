@@ -78,7 +78,7 @@ def test_a_row_puts_back_what_stood_before(
     before: Commit | None, after: Commit | None, now: Commit | None, old: Commit | None, new: Commit | None
 ) -> None:
     (row,) = undo_rows([trace(now, before=before, after=after)], LOGS, {"orders": None})
-    assert (row.group, row.place, row.old, row.new, row.error) == ("svc", ("orders", 0), old, new, None)
+    assert (row.group, row.tp, row.old, row.new, row.error) == ("svc", ("orders", 0), old, new, None)
 
 
 def test_what_stands_as_before_has_no_row() -> None:

@@ -154,11 +154,11 @@ def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
 
 
 def _shared(one: CatchupPlan, other: CatchupPlan) -> Iterator[OffsetRange]:
-    by_place: dict[TopicPartition, list[tuple[int, int]]] = {}
+    by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
     for item in other.ranges:
-        by_place.setdefault(item.place, []).append((item.start, item.end))
+        by_partition.setdefault(item.tp, []).append((item.start, item.end))
     for item in one.ranges:
-        for start, end in by_place.get(item.place, ()):
+        for start, end in by_partition.get(item.tp, ()):
             low, high = max(start, item.start), min(end, item.end)
             if low < high:
                 yield OffsetRange(item.topic, item.partition, low, high)

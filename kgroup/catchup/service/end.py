@@ -28,19 +28,19 @@ from kgroup.support.units import plural
 def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartition, bool]:
     """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
     assumed: dict[TopicPartition, bool] = {}
-    places = {item.place for item in found.plan.ranges}
+    partitions = {item.tp for item in found.plan.ranges}
     for word in given:
         parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())
         if parts is None:
             raise UsageError(f"--assume {word}: not released or unreleased", hint="--assume orders:7=released")
         released = parts[3] == "released"
         if parts[1] is None:
-            assumed |= dict.fromkeys(places - assumed.keys(), released)
+            assumed |= dict.fromkeys(partitions - assumed.keys(), released)
             continue
-        place = (parts[1], int(parts[2]))
-        if place not in places:
+        tp = (parts[1], int(parts[2]))
+        if tp not in partitions:
             raise UsageError(f"--assume {word}: {found.plan.id} has no such partition")
-        assumed[place] = released
+        assumed[tp] = released
     return assumed
 
 

@@ -214,7 +214,7 @@ class CatchupEngine:
             self._states(runner).write(runner.found.state.state, note=note)
         if proof.undelivered or note is not None:
             return
-        lost = ", ".join(f"{row.topic}:{row.partition} [{row.start}, {row.end})" for row in proof.lost)
+        lost = ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in proof.lost)
         self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
     def proof(
@@ -227,7 +227,7 @@ class CatchupEngine:
         plan = found.plan
         starts: Mapping[TopicPartition, int] = {}
         with suppress(KgroupError):
-            starts = log_starts(self.cluster, [item.place for item in plan.ranges])
+            starts = log_starts(self.cluster, [item.tp for item in plan.ranges])
         return verify(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
 
     def since(self, found: PlanSnapshot) -> CommitsSinceRelease:
@@ -340,7 +340,7 @@ class CatchupEngine:
             committed,
             live,
             set_back=find_rewinds(plan, history),
-            log_starts=log_starts(self.cluster, [item.place for item in plan.ranges]),
+            log_starts=log_starts(self.cluster, [item.tp for item in plan.ranges]),
         )
 
     def _committed(self, plan: CatchupPlan, holding: ExclusiveMembership | None) -> dict[TopicPartition, Commit | None]:
@@ -352,10 +352,10 @@ class CatchupEngine:
             raise found
         standing: dict[TopicPartition, Commit | None] = {}
         for item in plan.ranges:
-            commit = found.get(item.place)
+            commit = found.get(item.tp)
             if isinstance(commit, KgroupError):
                 raise commit
-            standing[item.place] = commit
+            standing[item.tp] = commit
         return standing
 
     def _is_live(self, group: str) -> bool:

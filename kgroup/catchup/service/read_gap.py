@@ -46,7 +46,7 @@ class GapInput:
     @property
     def growth_per_s(self) -> float:
         """Offsets per second written to the partitions of the gap; partitions with an unknown rate are left out."""
-        facts = (self.logs.get(item.place) for item in self.gap.ranges)
+        facts = (self.logs.get(item.tp) for item in self.gap.ranges)
         return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
@@ -59,9 +59,9 @@ def read_gap(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: in
         group = None
     layouts = cluster.layouts(_topics(group, wish))
     _require_named(layouts, wish)
-    places = _places(layouts, wish)
+    partitions = _partitions(layouts, wish)
     past = _Past.read(cluster, group)
-    reading = _Reading(cluster, layouts, places, wish, past, now_ms)
+    reading = _Reading(cluster, layouts, partitions, wish, past, now_ms)
     choice = reading.choice(wish)
     faults = reading.faults | _without_log(layouts, group)
     if group is not None:
@@ -72,11 +72,11 @@ def read_gap(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: in
     return GapInput(gap, logs, reading.work, (*past.notes, *notes), faults)
 
 
-def log_starts(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def log_starts(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The current log start offsets of these partitions; unreadable ones are left out."""
-    wanted = sorted(set(places))
+    wanted = sorted(set(partitions))
     found = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
-    return {place: log.start.offset for place, log in found.items() if not isinstance(log, KgroupError)}
+    return {tp: log.start.offset for tp, log in found.items() if not isinstance(log, KgroupError)}
 
 
 def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
@@ -104,10 +104,10 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRe
         if isinstance(layout, KgroupError):
             raise type(layout)(f"--range {item.topic}: {layout.message}", hint=layout.hint, code=layout.code)
         if layout is not None and item.partition not in layout.leaders:
-            raise NotFound(f"--range {item.topic}:{item.partition}: there is no such partition")
+            raise NotFound(f"--range {item.tp}: there is no such partition")
 
 
-def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[TopicPartition]:
+def _partitions(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[TopicPartition]:
     there = [
         TopicPartition(topic, number)
         for topic, layout in layouts.items()
@@ -117,16 +117,13 @@ def _places(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) 
     if not wish.ranges:
         return there
     named = {(item.topic, item.partition) for item in wish.ranges}
-    return [place for place in there if place in named]
+    return [tp for tp in there if tp in named]
 
 
 def _told(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> Group:
     """The same group, with the errors of partitions whose logs could not be read."""
     partitions = tuple(
-        replace(item, error=faults[TopicPartition(item.topic, item.partition)].message)
-        if (item.topic, item.partition) in faults
-        else item
-        for item in group.partitions
+        replace(item, error=faults[item.tp].message) if item.tp in faults else item for item in group.partitions
     )
     return replace(group, partitions=partitions)
 
@@ -148,7 +145,7 @@ class _Past:
         if past is None:
             return cls(notes=(note,) if note else ())
         rates = _rates(_last_commits(cluster, group.name))
-        commits = {place: LastCommit(at_ms, rates.get(place)) for place, at_ms in past.commits_ms.items()}
+        commits = {tp: LastCommit(at_ms, rates.get(tp)) for tp, at_ms in past.commits_ms.items()}
         return cls(past.emptied_at_ms, commits, (note,) if note else ())
 
 
@@ -165,20 +162,20 @@ def _rates(commits: Iterable[CommitRecord]) -> dict[TopicPartition, float]:
 
     Commits before one of kgroup's own are ignored: they are from before a release.
     """
-    by_place: dict[TopicPartition, list[tuple[int, int]]] = {}
+    by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
     for record in commits:
-        place = TopicPartition(record.topic, record.partition)
+        tp = record.tp
         if record.commit is None or CatchupCommitTag.of(record.commit.metadata) is not None:
-            by_place.pop(place, None)
+            by_partition.pop(tp, None)
         else:
-            by_place.setdefault(place, []).append((record.timestamp_ms, record.commit.offset))
+            by_partition.setdefault(tp, []).append((record.timestamp_ms, record.commit.offset))
     found = {}
-    for place, made in by_place.items():
+    for tp, made in by_partition.items():
         last_ms, last = made[-1]
         recent = [(at_ms, offset) for at_ms, offset in made if at_ms >= last_ms - _RATE_SPAN_MS]
         first_ms, first = recent[0]
         if last_ms > first_ms and last >= first:
-            found[place] = (last - first) * 1000 / (last_ms - first_ms)
+            found[tp] = (last - first) * 1000 / (last_ms - first_ms)
     return found
 
 
@@ -189,32 +186,32 @@ class _Reading:
         self,
         cluster: Cluster,
         layouts: Mapping[str, TopicLayout | KgroupError],
-        places: Sequence[TopicPartition],
+        partitions: Sequence[TopicPartition],
         wish: GapRequest,
         past: _Past,
         now_ms: int,
     ) -> None:
         moments = (now_ms - _GROWTH_SPAN_MS, past.stopped_ms, wish.skip_before_ms, wish.until_ms)
         asked = [moment for moment in moments if moment is not None]
-        views = cluster.log_views(layouts, places, asked)
-        keeping = cluster.keeping(layouts, places)
-        self._views = {place: view for place, view in views.items() if isinstance(view, LogView)}
+        views = cluster.log_views(layouts, partitions, asked)
+        keeping = cluster.keeping(layouts, partitions)
+        self._views = {tp: view for tp, view in views.items() if isinstance(view, LogView)}
         self._columns = {moment: column for column, moment in reversed(list(enumerate(asked)))}
-        self.faults = {place: view for place, view in views.items() if isinstance(view, KgroupError)}
+        self.faults = {tp: view for tp, view in views.items() if isinstance(view, KgroupError)}
         self.logs = {
-            place: _facts(place, view, layouts[place[0]], keeping, self._at(place, moments[0]))
-            for place, view in self._views.items()
+            tp: _facts(tp, view, layouts[tp.topic], keeping, self._at(tp, moments[0]))
+            for tp, view in self._views.items()
         }
         then: dict[TopicPartition, int] = {}
-        for place, view in self._views.items() if past.stopped_ms is not None else ():
+        for tp, view in self._views.items() if past.stopped_ms is not None else ():
             # Times of producers prove nothing: a clock that is ahead makes the log end then look too low.
-            by_broker = (keeping.settings.get(place[0]) or {}).get(_TIMES) == "LogAppendTime"
-            there = self._at(place, past.stopped_ms) if by_broker else None
-            then[place] = view.end if there is None else there
+            by_broker = (keeping.settings.get(tp.topic) or {}).get(_TIMES) == "LogAppendTime"
+            there = self._at(tp, past.stopped_ms) if by_broker else None
+            then[tp] = view.end if there is None else there
         self.work = LastActivity(past.stopped_ms, past.commits, then)
 
-    def _at(self, place: TopicPartition, moment_ms: int | None) -> int | None:
-        return None if moment_ms is None else self._views[place].at_times[self._columns[moment_ms]]
+    def _at(self, tp: TopicPartition, moment_ms: int | None) -> int | None:
+        return None if moment_ms is None else self._views[tp].at_times[self._columns[moment_ms]]
 
     def choice(self, wish: GapRequest) -> GapSelection:
         """The request, with its times as offsets."""
@@ -225,8 +222,8 @@ class _Reading:
     def _found(self, moment_ms: int | None) -> dict[TopicPartition, int] | None:
         if moment_ms is None:
             return None
-        found = {place: self._at(place, moment_ms) for place in self._views}
-        return {place: offset for place, offset in found.items() if offset is not None}
+        found = {tp: self._at(tp, moment_ms) for tp in self._views}
+        return {tp: offset for tp, offset in found.items() if offset is not None}
 
 
 def _without_log(
@@ -237,31 +234,29 @@ def _without_log(
     for item in () if group is None else group.partitions:
         layout = layouts.get(item.topic)
         if isinstance(layout, KgroupError):
-            found[TopicPartition(item.topic, item.partition)] = type(layout)(
-                f"the topic {layout.message}", hint=layout.hint
-            )
+            found[item.tp] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
         elif layout is not None and item.partition not in layout.leaders:
-            found[TopicPartition(item.topic, item.partition)] = NotFound("there is no such partition (any more)")
+            found[item.tp] = NotFound("there is no such partition (any more)")
     return found
 
 
 def _facts(
-    place: TopicPartition,
+    tp: TopicPartition,
     view: LogView,
     layout: TopicLayout | KgroupError,
     keeping: TopicRetentions,
     grown_from: int | None,
 ) -> PartitionLog:
-    settings = keeping.settings.get(place[0])
+    settings = keeping.settings.get(tp.topic)
     policy = (settings or {}).get("cleanup.policy", "")
     deletes = "delete" in policy
     grown = 0 if grown_from is None else view.end - grown_from
-    retention_bytes, size = _limit(settings, "retention.bytes") if deletes else None, keeping.sizes.get(place)
+    retention_bytes, size = _limit(settings, "retention.bytes") if deletes else None, keeping.sizes.get(tp)
     unknown = None
     if settings is None:
-        unknown = f"no DESCRIBE_CONFIGS on {place[0]}"
+        unknown = f"no DESCRIBE_CONFIGS on {tp.topic}"
     elif retention_bytes is not None and size is None:
-        unknown = f"{place[0]} has retention.bytes, and the size of its logs could not be read"
+        unknown = f"{tp.topic} has retention.bytes, and the size of its logs could not be read"
     return PartitionLog(
         start=view.start,
         last_stable=view.last_stable.offset,
@@ -287,10 +282,10 @@ def _with_oldest(
 ) -> tuple[dict[TopicPartition, PartitionLog], tuple[str, ...]]:
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
-    spans = {item.place: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}
+    spans = {item.tp: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}
     found = cluster.first_timestamps(spans) if spans else {}
-    times = {place: at_ms for place, at_ms in found.items() if isinstance(at_ms, int)}
+    times = {tp: at_ms for tp, at_ms in found.items() if isinstance(at_ms, int)}
     faults = [error for error in found.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
-    known = {place: replace(log, oldest_ms=times.get(place)) for place, log in logs.items()}
+    known = {tp: replace(log, oldest_ms=times.get(tp)) for tp, log in logs.items()}
     notes = (f"how old the gap is can't be told everywhere: {faults[0].message}",) if faults else ()
     return known, notes

@@ -80,7 +80,8 @@ class StateWriter:
 def first_release(plan: CatchupPlan, epoch: int) -> Release:
     """The first release of a plan: each partition from its commit to its end."""
     return Release(
-        tuple(OffsetMove(*item.place, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges), None
+        tuple(OffsetMove(*item.tp, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges),
+        None,
     )
 
 
@@ -102,7 +103,7 @@ def exclusive_membership(
     because the application may have returned with another protocol.
     """
     kind = type_of(plan) if as_planned else None
-    return cluster.hold(group_of(plan), kind, [item.place for item in plan.ranges])
+    return cluster.hold(group_of(plan), kind, [item.tp for item in plan.ranges])
 
 
 def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, states: StateWriter) -> None:
@@ -134,14 +135,14 @@ def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter)
 def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
     found = fetch_commits(holding)
-    moved = [(move, found.get(move.place)) for move in moves if found.get(move.place) != move.stands]
+    moved = [(move, found.get(move.tp)) for move in moves if found.get(move.tp) != move.stands]
     if not moved:
         return
     for _, now in moved:
         if isinstance(now, KgroupError):
             raise now
     rows = [
-        f"{move.topic}:{move.partition} was {_shown(move.stands)}, is {_shown(now)}"
+        f"{move.tp} was {_shown(move.stands)}, is {_shown(now)}"
         for move, now in moved
         if not isinstance(now, KgroupError)
     ]
@@ -168,13 +169,13 @@ def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> N
     moves = tuple(moves)
     holding.alone()
     for turn in range(max((len(move.commits) for move in moves), default=0)):
-        wanted = {move.place: move.commits[turn] for move in moves if turn < len(move.commits)}
-        for place, error in holding.commit(wanted).items():
+        wanted = {move.tp: move.commits[turn] for move in moves if turn < len(move.commits)}
+        for tp, error in holding.commit(wanted).items():
             if error is not None:
-                raise error.with_context(prefix=f"{place[0]}:{place[1]}: ")
+                raise error.with_context(prefix=f"{tp}: ")
     found = fetch_commits(holding)
     for move in moves:
-        now = found.get(move.place)
+        now = found.get(move.tp)
         if now != move.commits[-1]:
             raise now if isinstance(now, KgroupError) else _overwritten(holding.group, move, now)
 
@@ -199,7 +200,7 @@ def history_of(found: CommitHistory) -> ReleaseHistory:
     unread = found.unread
     if unread is None and found.open:
         first = found.open[0]
-        unread = f"an open transaction is about to commit {first.topic}:{first.partition}"
+        unread = f"an open transaction is about to commit {first.tp}"
     return ReleaseHistory(tuple(map(_group_commit, found.commits)), found.compacted, unread)
 
 
@@ -236,7 +237,7 @@ def _shown(commit: Commit | None) -> str:
 
 def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:
     return Refused(
-        f"{move.topic}:{move.partition} of {group} was committed at {move.offset}, and is {_shown(now)}: "
+        f"{move.tp} of {group} was committed at {move.offset}, and is {_shown(now)}: "
         "somebody commits in transactions beside the group",
         hint=f"find out who: kgroup history {quote(group)}; then go on with the plan",
         code="moved-since",

@@ -239,7 +239,7 @@ def task_specs(
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     by_number |= {number: as_chunk(number) for number in numbers(plan, delivery)}
     maybe = tuple(
-        (*item.place, item.maybe_processed_until) for item in plan.ranges if item.maybe_processed_until is not None
+        (*item.tp, item.maybe_processed_until) for item in plan.ranges if item.maybe_processed_until is not None
     )
     part = wanted.share_of(len(tasks))
 

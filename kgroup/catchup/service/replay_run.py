@@ -398,7 +398,7 @@ def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: Targ
         run.reporter.event("PROVED", f"{plan_id}  {proof.delivered} of {proof.records} records delivered")
     elif proof.lost:
         first, offsets = proof.lost[0], sum(row.offsets for row in proof.lost)
-        where = f"{first.topic}:{first.partition} [{first.start}, {first.end})"
+        where = f"{first.tp} [{first.start}, {first.end})"
         more = f" and {len(proof.lost) - 1} more ranges" if len(proof.lost) > 1 else ""
         run.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
     elif not proof.undelivered and (why := contradiction_note(proof)) is not None:

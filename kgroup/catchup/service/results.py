@@ -184,7 +184,7 @@ class Cancellation:
     def moves(self) -> list[tuple[str, int, int | None, int]]:
         """(topic, partition, old offset, new offset) of each move back; old offset None: no commit."""
         moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
-        return [(*move.place, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
+        return [(*move.tp, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
 
     def document(self) -> dict[str, Any]:
         """The JSON form: the plan's, and what the cancellation moves, repeats and abandons."""

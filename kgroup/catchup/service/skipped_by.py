@@ -99,18 +99,18 @@ def skipped_of(
     """
     ranges, doubtful, returned, unbounded = [], [], [], []
     for row in sorted(entry.rows, key=lambda row: (row.topic, row.partition)):
-        if row.group != group or not _named(row, topics) or not may_be_done(entry, row.place):
+        if row.group != group or not _named(row, topics) or not may_be_done(entry, row.key):
             continue
         if row.before is None:
             if row.after is not None:
-                unbounded.append(TopicPartition(row.topic, row.partition))
+                unbounded.append(row.tp)
             continue
         if not _forward(row.before, row.after) or row.after is None:
             continue
         skipped = OffsetRange(row.topic, row.partition, row.before.offset, row.after.offset)
-        if row.place in back:
+        if row.key in back:
             returned.append(skipped)
-        elif row.place not in maybe_back and row.place in entry.results and entry.results[row.place] is None:
+        elif row.key not in maybe_back and row.key in entry.results and entry.results[row.key] is None:
             ranges.append(skipped)
         else:
             doubtful.append(skipped)
@@ -130,7 +130,7 @@ def _named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
 
 def _groups(entry: JournalEntry) -> tuple[str, ...]:
     """The groups that the change moved forward, or tried to."""
-    moved = {row.group for row in entry.rows if may_be_done(entry, row.place) and _forward(row.before, row.after)}
+    moved = {row.group for row in entry.rows if may_be_done(entry, row.key) and _forward(row.before, row.after)}
     return tuple(sorted(moved))
 
 
@@ -145,8 +145,8 @@ def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
     if found.back:
         run.reporter.note(f"left out, {entry.id} was taken back, so the group reads it itself: {_listed(found.back)}")
     if found.unbounded:
-        places = ", ".join(f"{topic}:{partition}" for topic, partition in found.unbounded[:_NAMED])
-        run.reporter.note(f"left out, without a commit before {entry.id}: {places}; --range says from where")
+        partitions = ", ".join(f"{topic}:{partition}" for topic, partition in found.unbounded[:_NAMED])
+        run.reporter.note(f"left out, without a commit before {entry.id}: {partitions}; --range says from where")
     if not found.ranges:
         run.reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped nothing that is left to be replayed")
 
@@ -169,9 +169,9 @@ def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: S
     snapshot = engine.cluster.describe([group], COMMITS)
     now: Mapping[TopicPartition, Commit] = next((committed(found) for found in snapshot.groups), {})
     for item in ranges:
-        commit = now.get(TopicPartition(item.topic, item.partition))
+        commit = now.get(item.tp)
         if commit is not None and commit.offset < item.end:
             run.reporter.warn(
-                f"{group} stands at {commit.offset} on {item.topic}:{item.partition}, below {item.end}: what lies "
+                f"{group} stands at {commit.offset} on {item.tp}, below {item.end}: what lies "
                 "between comes to it as well"
             )

@@ -269,7 +269,7 @@ def _rows(group: Group | None, gap: Gap) -> ChangePlan:
     rows = tuple(
         ChangeRow(
             gap.group or "",
-            *item.place,
+            *item.tp,
             item.before,
             Commit(item.end, item.end_leader_epoch, ""),
             LogRange(item.start, item.end),

@@ -108,12 +108,12 @@ def _but(planned: Planned) -> Iterator[str]:
     below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
     if below:
         yield f"Below the head, for an open transaction: {_few(below)}."
-    left = [_place(error.topic, error.partition) for error in planned.errors if error.topic is not None]
+    left = [_name(error.topic, error.partition) for error in planned.errors if error.topic is not None]
     if left:
         yield f"Left where they were, not part of it: {_few(left)}."
 
 
-def _place(topic: str | None, partition: int | None) -> str:
+def _name(topic: str | None, partition: int | None) -> str:
     return f"{topic}" if partition is None else f"{topic}:{partition}"
 
 

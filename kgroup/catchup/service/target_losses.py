@@ -52,13 +52,13 @@ def read_target(cluster: Cluster, topic: str) -> TargetBounds | None:
         return None
     if isinstance(layout, KgroupError):
         raise _named(topic, layout)
-    places = [TopicPartition(topic, number) for number in sorted(layout.leaders)]
+    partitions = [TopicPartition(topic, number) for number in sorted(layout.leaders)]
     starts, ends = [], []
-    positions = cluster.positions({topic: layout}, places)
-    for place in places:
-        found = positions[place]
+    positions = cluster.positions({topic: layout}, partitions)
+    for tp in partitions:
+        found = positions[tp]
         if isinstance(found, KgroupError):
-            raise _named(f"{topic}:{place[1]}", found)
+            raise _named(f"{topic}:{tp.partition}", found)
         starts.append(found.range.start)
         ends.append(found.range.end)
     return TargetBounds(layout.id, tuple(starts), tuple(ends))
@@ -113,7 +113,7 @@ class DeliveredRanges:
         return [(row.start, row.end) for row in merged(ranges)]
 
     def _sorted(self, chunk: Chunk) -> Iterable[Span]:
-        spans = self.spans.get(TopicPartition(chunk.topic, chunk.partition), [])
+        spans = self.spans.get(chunk.tp, [])
         return ((max(start, chunk.start), min(end, chunk.end)) for start, end in spans)
 
 
@@ -210,7 +210,7 @@ def _of_buckets(
     if missing <= 0:
         return TargetLoss(why, (), 0, (target,), now is not None)
     values = (_anew(one, 0, one.again + _delivered(one), ()) for one in own)
-    gone = merged(OffsetRange(*item.place, item.start, item.end) for item in plan.ranges)
+    gone = merged(OffsetRange(*item.tp, item.start, item.end) for item in plan.ranges)
     blocked = "with --latest-per-key, a part of what was delivered cannot be delivered again" if found.records else None
     return TargetLoss(why, tuple(gone), missing, (target, *values), now is not None, blocked)
 

@@ -181,9 +181,9 @@ def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
     if len(rows) > _MOST_RANGES:
-        by_place = groupby(rows, key=lambda row: (row.topic, row.partition))
-        spans = ((place, list(some)) for place, some in by_place)
-        rows = [OffsetRange(*place, some[0].start, some[-1].end) for place, some in spans]
+        by_partition = groupby(rows, key=lambda row: (row.topic, row.partition))
+        spans = ((tp, list(some)) for tp, some in by_partition)
+        rows = [OffsetRange(*tp, some[0].start, some[-1].end) for tp, some in spans]
     words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_options(run), "--execute")
     return (
         f"{loss.blocked}. Close the plan, and deliver what is gone and what is left to another topic:  "

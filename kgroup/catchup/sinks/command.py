@@ -30,7 +30,6 @@ from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerRef
 from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.records import ConsumerRecord
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import contains_secret
 from kgroup.support.units import plural
@@ -115,7 +114,7 @@ class _Command:
             _kill_all(process)
 
     def _line(self, record: ConsumerRecord) -> bytes:
-        maybe = record.offset < self._spec.maybe_until(TopicPartition(record.topic, record.partition))
+        maybe = record.offset < self._spec.maybe_until(record.tp)
         try:
             return line(record, self._form, maybe_processed=maybe)
         except NotWritable as error:
@@ -391,7 +390,7 @@ class _Lines(_Command):
 
 
 def _name(record: ConsumerRecord) -> str:
-    return f"{record.topic}:{record.partition}:{record.offset}"
+    return f"{record.tp}:{record.offset}"
 
 
 def _answer_in(said: bytes) -> HandlerAnswer:

@@ -217,7 +217,7 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
         count = run.counted(chunk.number)
         taken = count.delivered + count.filtered_now
         if taken != count.visible:
-            where = f"{chunk.topic}:{chunk.partition} [{chunk.start}, {chunk.end})"
+            where = f"{chunk.tp} [{chunk.start}, {chunk.end})"
             raise KgroupError(
                 f"{where}: {count.visible} records were read, and {taken} written or left out: no file is kept",
                 hint="go on with the plan, and please report it: this must not happen",

@@ -20,7 +20,6 @@ from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
 from kgroup.model.records import ConsumerRecord
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 _NOTE_S = 1.0
@@ -133,7 +132,7 @@ class _Handing:
 
     def _take_in(self, outcomes: list[HandlerOutcome]) -> None:
         own = (self._chunk.topic, self._chunk.partition)
-        self._known.update((one.offset, one) for one in outcomes if (one.topic, one.partition) == own)
+        self._known.update((one.offset, one) for one in outcomes if one.tp == own)
         visible = delivered = dead = size = 0
         position = self._run.counts[self._chunk.number].position
         while self._pending:
@@ -169,7 +168,7 @@ class _Handing:
         spec = self._run.spec
         assert spec.dead_letters is not None
         assert outcome.error is not None
-        maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
+        maybe = record.offset < spec.maybe_until(record.tp)
         return provenance_headers.dead_letter(
             spec.dead_letters, spec.plan_id, record, outcome.attempts, outcome.error, maybe
         )

@@ -9,7 +9,6 @@ from typing import Any
 from kgroup.catchup.worker.handler_pool import Handler, HandlerRefusal
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.records import ConsumerRecord
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 
 Function = Callable[[list[dict[str, Any]]], object]
@@ -71,5 +70,5 @@ def as_dict(record: ConsumerRecord, spec: TaskSpec) -> dict[str, Any]:
         "key": record.key,
         "value": record.value,
         "headers": list(record.headers),
-        "maybe_processed": record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition)),
+        "maybe_processed": record.offset < spec.maybe_until(record.tp),
     }

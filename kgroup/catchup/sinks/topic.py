@@ -233,7 +233,7 @@ class _Copy:
         where = (record.topic, record.partition, record.offset)
         self._newest = where
         error, attempts = self._refused[where]
-        maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
+        maybe = record.offset < spec.maybe_until(record.tp)
         self._run.ledger.send(
             (provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe),)
         )

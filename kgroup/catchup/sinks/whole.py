@@ -21,7 +21,6 @@ from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.cluster.transactions import Row as Sent
 from kgroup.model.records import ConsumerRecord
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 
 _ATTEMPTS = 3
@@ -234,8 +233,8 @@ def _to_handlers(run: BucketRun, bucket: Bucket, make: Callable[[], Handler]) ->
         run.note(bucket, _by_chunk(bucket))
     handing = _Handing(run, bucket)
     with HandlerPool(make, Order.NONE, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
-        for place in dict.fromkeys((batch.topic, batch.partition) for batch in bucket.batches):
-            batches = [batch for batch in bucket.batches if (batch.topic, batch.partition) == place]
+        for tp in dict.fromkeys((batch.topic, batch.partition) for batch in bucket.batches):
+            batches = [batch for batch in bucket.batches if (batch.topic, batch.partition) == tp]
             if not handing.hand_over(lanes, batches):
                 run.note(bucket, handing.given + handing.again)
                 return
@@ -342,5 +341,5 @@ class _Handing:
 def _dead_letter(run: BucketRun, record: ConsumerRecord, attempts: int, error: str) -> Sent:
     spec = run.spec
     assert spec.dead_letters is not None
-    maybe = record.offset < spec.maybe_until(TopicPartition(record.topic, record.partition))
+    maybe = record.offset < spec.maybe_until(record.tp)
     return provenance_headers.dead_letter(spec.dead_letters, spec.plan_id, record, attempts, error, maybe)

@@ -87,9 +87,9 @@ def _read(session: DriverSession, by_key: ByKey, ear: ProgressEndpoint) -> DataF
 
     def reading(ids: Batches) -> Iterator[pyarrow.RecordBatch]:
         for batch in ids:
-            for place in batch.column(0).to_pylist():
-                with ProgressSender(ear, place, _attempt()) as mouth:
-                    yield from _as_rows(read(by_key, place, mouth.tell, mouth.asked_to_stop))
+            for partition_id in batch.column(0).to_pylist():
+                with ProgressSender(ear, partition_id, _attempt()) as mouth:
+                    yield from _as_rows(read(by_key, partition_id, mouth.tell, mouth.asked_to_stop))
 
     spark: Any = session.sql()
     found: DataFrame = spark.range(0, number, 1, number).mapInArrow(reading, _SENT)
@@ -109,9 +109,9 @@ def _sifted(session: DriverSession, by_key: ByKey, where: str, ear: ProgressEndp
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        place = context.partitionId() if context else 0
-        with ProgressSender(ear, place, _attempt()) as mouth:
-            yield from _as_rows(sift(by_key, place, batches, mouth.tell))
+        partition_id = context.partitionId() if context else 0
+        with ProgressSender(ear, partition_id, _attempt()) as mouth:
+            yield from _as_rows(sift(by_key, partition_id, batches, mouth.tell))
 
     return records.where(condition(where)).mapInArrow(sifting, _SENT)
 
@@ -154,8 +154,8 @@ def _records(sifting: NewestPerKey, batch: pyarrow.RecordBatch) -> Iterator[tupl
     for both, first, behind in runs([2 * number + mark for number, mark in zip(numbers, marks, strict=True)]):
         if both % 2 == 0:
             rows = batch.slice(first, behind - first)
-            place = rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()
-            yield from sifting.add(both // 2, SiftedBatch(*place, rows, 0))
+            tp = rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()
+            yield from sifting.add(both // 2, SiftedBatch(*tp, rows, 0))
 
 
 def _dealt(sent: DataFrame, by_key: ByKey) -> DataFrame:

@@ -66,8 +66,8 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
         )
     if not found:
         return KgroupError("Spark gave the job up", code="spark-job", details=(_first_line(message),))
-    place, times = int(found["task"]), int(found["times"])
-    task = tasks[place] if place < len(tasks) else place
+    number, times = int(found["task"]), int(found["times"])
+    task = tasks[number] if number < len(tasks) else number
     how = "its worker ended" if any(word in found["why"] for word in _ENDED) else "it failed"
     return KgroupError(
         f"Spark gave up task {task}: {how} {times} times",

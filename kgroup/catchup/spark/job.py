@@ -224,15 +224,15 @@ def _collected(context: Any, parcels: tuple[TaskParcel, ...]) -> Iterable[TaskAn
 
 
 def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswer]]:
-    def work_place(place: int, nothing: Iterable[Any]) -> list[TaskAnswer]:
+    def work(partition_id: int, nothing: Iterable[Any]) -> list[TaskAnswer]:
         from pyspark import TaskContext
 
         # Read the input to its end. Otherwise Spark starts a new process for the next task, which takes 0.3 s.
         deque(nothing, maxlen=0)
         context = TaskContext.get()
-        return work_partition(parcel, place, context.taskAttemptId() if context else 0)
+        return work_partition(parcel, partition_id, context.taskAttemptId() if context else 0)
 
-    return work_place
+    return work
 
 
 class _Watch:

@@ -48,7 +48,7 @@ _packages: dict[str, worker_package.WorkerPackage] = {}
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The parsed options. Exactly one of ``topics``, ``places``, ``ranges`` and ``plan`` is set.
+    """The parsed options. Exactly one of ``topics``, ``partitions``, ``ranges`` and ``plan`` is set.
 
     ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON. Key None
     means all partitions not named. ``owed``: read only what is not delivered of the plan.
@@ -158,34 +158,32 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
         return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
     if asked.ranges:
         return asked.ranges
-    places = asked.places or partitions(config, asked.topics, timeout_s=timeout_s)
-    _require_read(asked, places)
-    found = bounds(config, places, timeout_s=timeout_s, isolation=asked.isolation)
+    topic_partitions = asked.places or partitions(config, asked.topics, timeout_s=timeout_s)
+    _require_read(asked, topic_partitions)
+    found = bounds(config, topic_partitions, timeout_s=timeout_s, isolation=asked.isolation)
     return tuple(
-        OffsetRange(*place, start, end)
-        for place in places
-        if (start := _at(place, asked.starting, -2, found[place])) < (end := _at(place, asked.ending, -1, found[place]))
+        OffsetRange(*tp, start, end)
+        for tp in topic_partitions
+        if (start := _at(tp, asked.starting, -2, found[tp])) < (end := _at(tp, asked.ending, -1, found[tp]))
     )
 
 
-def _require_read(asked: ReadOptions, places: Sequence[TopicPartition]) -> None:
+def _require_read(asked: ReadOptions, partitions: Sequence[TopicPartition]) -> None:
     """Raise UsageError for an offset of a partition that is not read, which is probably a typing error."""
     for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
-        for place in said or {}:
-            if place is not None and place not in places:
-                raise UsageError(f"option {name}: {place[0]}:{place[1]} is none of the partitions that are read")
+        for tp in said or {}:
+            if tp is not None and tp not in partitions:
+                raise UsageError(f"option {name}: {tp} is none of the partitions that are read")
 
 
-def _at(
-    place: TopicPartition, said: Mapping[TopicPartition | None, int] | None, usual: int, log: tuple[int, int]
-) -> int:
+def _at(tp: TopicPartition, said: Mapping[TopicPartition | None, int] | None, usual: int, log: tuple[int, int]) -> int:
     known = said or {}
-    offset = known.get(place, known.get(None, usual))
+    offset = known.get(tp, known.get(None, usual))
     return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]
 
 
 def _whole(found: PlanSnapshot) -> tuple[OffsetRange, ...]:
-    return tuple(OffsetRange(*item.place, item.start, item.end) for item in found.plan.ranges if item.start < item.end)
+    return tuple(OffsetRange(*item.tp, item.start, item.end) for item in found.plan.ranges if item.start < item.end)
 
 
 def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> PlanSnapshot:

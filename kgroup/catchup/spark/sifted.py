@@ -136,20 +136,20 @@ class VisibleCount:
 
     def at(self, position: int) -> tuple[int, int]:
         """(visible, passed) below ``position``, as far as is known."""
-        place = max(0, bisect_right(self._edges, position) - 1)
-        return self._seen[place], self._passed[place]
+        index = max(0, bisect_right(self._edges, position) - 1)
+        return self._seen[index], self._passed[index]
 
     def forget(self, position: int) -> None:
         """Drop the counts below ``position``, which are not needed again."""
-        place = bisect_right(self._edges, position) - 1
-        if place > 0:
-            del self._edges[:place], self._seen[:place], self._passed[:place]
+        index = bisect_right(self._edges, position) - 1
+        if index > 0:
+            del self._edges[:index], self._seen[:index], self._passed[:index]
 
 
 def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
     """(number, first, behind) for each run of equal numbers: [5, 5, 7] gives (5, 0, 2) and (7, 2, 3). Pure."""
     first = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[first]:
-            yield numbers[first], first, place
-            first = place
+    for index in range(1, len(numbers) + 1):
+        if index == len(numbers) or numbers[index] != numbers[first]:
+            yield numbers[first], first, index
+            first = index

@@ -104,7 +104,7 @@ class Sifted:
     ) -> None:
         self._feed = feed
         self._numbers = {(chunk.topic, chunk.partition, chunk.end): chunk.number for chunk in chunks}
-        self._places = {chunk.number: place for place, chunk in enumerate(chunks)}
+        self._indexes = {chunk.number: index for index, chunk in enumerate(chunks)}
         self._begun = begun
         self._config = config
         self._timeout_s = timeout_s
@@ -192,7 +192,7 @@ class Sifted:
                     continue
             piece = self._pending.popleft()
             if piece.chunk != number:
-                if self._places[piece.chunk] > self._places[number]:
+                if self._indexes[piece.chunk] > self._indexes[number]:
                     raise KgroupError(f"Spark's rows of chunk {piece.chunk} came too early", code="spark-job")
                 continue  # already delivered, or its partition was stopped
             yield self._noted(piece)

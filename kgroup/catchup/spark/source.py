@@ -18,6 +18,7 @@ from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
+from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import Refused
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ BOOKS = ("_chunk", "_seen", MARK, "_lost", "_error")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceRange:
+class SourceRange(PartitionValue):
     """Offsets [start, end) of a partition; ``chunk`` is its number in the plan, None without a plan."""
 
     topic: str
@@ -82,15 +83,15 @@ def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | N
 
     def read(ids: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in ids:
-            for place in batch.column(0).to_pylist():
-                yield from rows(reading, place, ear)
+            for partition_id in batch.column(0).to_pylist():
+                yield from rows(reading, partition_id, ear)
 
     return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(headers=reading.headers, books=reading.books))
 
 
-def rows(reading: SourcePlan, place: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Read the parts of Spark's partition number ``place``, in a worker. Raises what ``BatchReader.batches`` does."""
-    parts = reading.parts[place]
+def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
+    """Read the parts of Spark's partition, in a worker. Raises what ``BatchReader.batches`` does."""
+    parts = reading.parts[partition_id]
     books = _Books() if reading.books else None
     with (
         ProgressSender(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
@@ -120,7 +121,7 @@ def _of_part(
                 yield books.mark(part, item.end, seen, LostOffsets(item.start, item.end, item.why))
             elif not reading.loses:
                 raise Refused(
-                    f"{part.topic}:{part.partition} [{item.start}, {item.end}) can't be read any more: {item.why}",
+                    f"{part.tp} [{item.start}, {item.end}) can't be read any more: {item.why}",
                     hint='option("failOnDataLoss", "false") reads the rest',
                     code="records-gone",
                 )

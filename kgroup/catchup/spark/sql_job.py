@@ -103,10 +103,10 @@ def _deliverer(
 
         context = TaskContext.get()
         assert context is not None
-        place, attempt = context.partitionId(), context.taskAttemptId()
+        partition_id, attempt = context.partitionId(), context.taskAttemptId()
 
         def work(feed: Feed) -> list[TaskAnswer]:
-            return work_partition(replace(parcel, work=Delivering(feed, config)), place, attempt)
+            return work_partition(replace(parcel, work=Delivering(feed, config)), partition_id, attempt)
 
         yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(delivered(batches, work))]})
 

@@ -176,8 +176,8 @@ def _stripper(
 
         context = TaskContext.get()
         assert context is not None
-        place, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
-        with ProgressSender(ear, numbers[place], context.taskAttemptId()) as mouth:
+        partition_id, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
+        with ProgressSender(ear, numbers[partition_id], context.taskAttemptId()) as mouth:
             for batch in batches:
                 failure = error_told(batch)
                 if failure is not None:
@@ -189,9 +189,9 @@ def _stripper(
                     time.sleep(throttle.wait_s(time.monotonic()))
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
-        end = ends[place]
+        end = ends[partition_id]
         if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
-            raise RuntimeError(f"the rows of {end.topic}:{end.partition} ended before {end.end}")
+            raise RuntimeError(f"the rows of {end.tp} ended before {end.end}")
         tallies.add(counting.found)
 
     return strip

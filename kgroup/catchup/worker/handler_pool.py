@@ -18,6 +18,7 @@ from zlib import crc32
 from kgroup.catchup.model import Order
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.model.records import ConsumerRecord
+from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError
 
 RecordPosition = tuple[str, int, int]
@@ -63,7 +64,7 @@ class Handler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerOutcome:
+class HandlerOutcome(PartitionValue):
     """The outcome of a record: handled if ``error`` is None, otherwise refused ``attempts`` times."""
 
     topic: str
@@ -315,9 +316,7 @@ class HandlerPool:
                 first = doing[0]
                 raise KgroupError(
                     f"the handler has not returned for {longest_s:g} s",
-                    details=(
-                        f"It was given {len(doing)} records, from {first.topic}:{first.partition}:{first.offset} on.",
-                    ),
+                    details=(f"It was given {len(doing)} records, from {first.tp}:{first.offset} on.",),
                     hint="a longer --handler-timeout may help",
                     code="handler-timeout",
                 )

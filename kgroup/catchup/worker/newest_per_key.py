@@ -121,7 +121,7 @@ class NewestPerKey:
         number = len(batch)
         if not number:
             return
-        buckets, partition, place = self._buckets, batch.partition, TopicPartition(batch.topic, batch.partition)
+        buckets, partition, tp = self._buckets, batch.partition, TopicPartition(batch.topic, batch.partition)
         keys, offsets = batch.keys(), batch.offsets()
         whole = None not in keys
         if whole:
@@ -130,11 +130,11 @@ class NewestPerKey:
             where = [bucket_of(key, partition, offset, buckets) for key, offset in zip(keys, offsets, strict=True)]
         self._arrived.setdefault(chunk, Counter()).update(where)
         rows = zip(offsets, batch.timestamps(), keys, batch.values(), batch.headers(), repeat(chunk), strict=False)
-        kept = self._kept.setdefault(place, {})
+        kept = self._kept.setdefault(tp, {})
         if whole and len(self._left) == buckets:
             kept.update(zip(keys, rows, strict=True))  # type: ignore[arg-type]  # whatever came before is older
         else:
-            loose = self._loose.setdefault(place, [])
+            loose = self._loose.setdefault(tp, [])
             for key, bucket, row in zip(keys, where, rows, strict=True):
                 if bucket not in self._left:
                     continue
@@ -154,15 +154,15 @@ class NewestPerKey:
 
     def flush(self) -> Iterator[tuple[int, bytes]]:
         """Yield everything that is kept, by bucket, and clear the buffer."""
-        for place in list(self._kept):
-            rows = [*self._kept.pop(place).values(), *self._loose.pop(place, ())]
+        for tp in list(self._kept):
+            rows = [*self._kept.pop(tp).values(), *self._loose.pop(tp, ())]
             by_bucket: dict[int, list[Any]] = {}
             for row in rows:
-                by_bucket.setdefault(bucket_of(row[2], place[1], row[0], self._buckets), []).append(row)
+                by_bucket.setdefault(bucket_of(row[2], tp.partition, row[0], self._buckets), []).append(row)
             rows.clear()
             for bucket, some in by_bucket.items():
                 self._sent.setdefault(bucket, Counter()).update(row[5] for row in some)
-                yield from ((bucket, blob) for blob in _packed(place, some))
+                yield from ((bucket, blob) for blob in _packed(tp, some))
         self._bytes = 0
 
     def left_out(self, visible: Mapping[int, int]) -> dict[int, int]:
@@ -178,17 +178,17 @@ class NewestPerKey:
         return ReaderTally(reader, arrived, dict(self._sent.get(bucket, ())), left_out, lost)
 
 
-def _packed(place: TopicPartition, rows: list[Any]) -> Iterator[bytes]:
+def _packed(tp: TopicPartition, rows: list[Any]) -> Iterator[bytes]:
     some: list[Any] = []
     size = 0
     for row in rows:
         some.append(row)
         size += _size(row) + _ROW_BYTES
         if size >= _PIECE_BYTES:
-            yield pickle.dumps((place, some), protocol=5)
+            yield pickle.dumps((tp, some), protocol=5)
             some, size = [], 0
     if some:
-        yield pickle.dumps((place, some), protocol=5)
+        yield pickle.dumps((tp, some), protocol=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,8 @@ class NewestMerge:
         if isinstance(item, ReaderTally):
             self._tallies[item.reader] = item
             return
-        place, rows = item
-        kept, loose = self._kept.setdefault(place, {}), self._loose.setdefault(place, [])
+        tp, rows = item
+        kept, loose = self._kept.setdefault(tp, {}), self._loose.setdefault(tp, [])
         self._received.update(row[5] for row in rows)
         for row in rows:
             key = row[2]
@@ -280,29 +280,29 @@ class NewestMerge:
     def _leave_newest(self) -> None:
         """For a key in several partitions of a topic, keep the latest timestamp; on a tie, the highest partition."""
         newest: dict[str, dict[bytes, tuple[tuple[int, int], TopicPartition]]] = {}
-        places: Counter[str] = Counter(topic for topic, _ in self._kept)
-        for place in sorted(self._kept):
-            if places[place[0]] == 1:
+        partitions: Counter[str] = Counter(topic for topic, _ in self._kept)
+        for tp in sorted(self._kept):
+            if partitions[tp.topic] == 1:
                 continue
-            known, kept = newest.setdefault(place[0], {}), self._kept[place]
+            known, kept = newest.setdefault(tp.topic, {}), self._kept[tp]
             for key, row in list(kept.items()):
                 kind, ms = row[1]
-                own = (ms if kind else -1, place[1])
+                own = (ms if kind else -1, tp.partition)
                 other = known.get(key)
                 if other is None:
-                    known[key] = (own, place)
+                    known[key] = (own, tp)
                 elif other[0] < own:
                     del self._kept[other[1]][key]
-                    known[key] = (own, place)
+                    known[key] = (own, tp)
                 else:
                     del kept[key]
 
     def _batches(self) -> Iterator[RowBatch]:
-        for place in sorted(self._kept):
-            rows = [*self._kept[place].values(), *self._loose[place]]
+        for tp in sorted(self._kept):
+            rows = [*self._kept[tp].values(), *self._loose[tp]]
             rows.sort(key=lambda row: row[0])
             for at in range(0, len(rows), MOST):
-                yield RowBatch(*place, [KeptRecord(*row) for row in rows[at : at + MOST]], 0)
+                yield RowBatch(*tp, [KeptRecord(*row) for row in rows[at : at + MOST]], 0)
         self._kept, self._loose = {}, {}
 
 

@@ -66,14 +66,12 @@ class TaskRun:
         for chunk in self.spec.chunks:
             if self.asked_to_stop():
                 return
-            if not self.counts[chunk.number].finished and not self.is_stopped(
-                TopicPartition(chunk.topic, chunk.partition)
-            ):
+            if not self.counts[chunk.number].finished and not self.is_stopped(chunk.tp):
                 yield chunk
 
-    def is_stopped(self, place: TopicPartition) -> bool:
+    def is_stopped(self, tp: TopicPartition) -> bool:
         """Whether a record of this partition was refused for good."""
-        return any((one.topic, one.partition) == place for one in self.stopped)
+        return any(one.tp == tp for one in self.stopped)
 
     def batches(self, chunk: Chunk, most: Callable[[], int] | None = None) -> Iterator[Batch]:
         """Yield the rest of a chunk in pieces at the allowed rate; a piece is empty while no record is due or has come.

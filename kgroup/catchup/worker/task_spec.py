@@ -10,7 +10,7 @@ from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, Rat
 from kgroup.catchup.model import Chunk, ChunkProgress, Order
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.task_ledger import Work
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class TaskSpec:
         """The plan of the task."""
         return self.work.plan_id
 
-    def maybe_until(self, place: TopicPartition) -> int:
+    def maybe_until(self, tp: TopicPartition) -> int:
         """Records of a partition below this offset may have been handled before; 0 if none may have been."""
-        return max((until for *where, until in self.maybe_processed if tuple(where) == place), default=0)
+        return max((until for *where, until in self.maybe_processed if tuple(where) == tp), default=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(PartitionValue):
     """A record that was refused ``attempts`` times, without a dead-letter topic: its partition stops there."""
 
     topic: str

@@ -58,17 +58,17 @@ def connect(target: DiagnosisTarget) -> socket.socket:
 
 def _no_connection(target: DiagnosisTarget, failure: OSError) -> Unreachable:
     tried = ", ".join(sorted({address[0] for _, address in target.addresses} - {target.host}))
-    place = f"{target.where} ({tried})" if tried else target.where
+    address = f"{target.where} ({tried})" if tried else target.where
     if isinstance(failure, TimeoutError):
         target.may_pass = True
         return _unreachable(
             target,
-            f"{place} does not answer",
+            f"{address} does not answer",
             "No connection came about in time: a firewall, or a host that is down.",
         )
     if failure.errno == errno.ECONNREFUSED:
-        return _unreachable(target, f"{place} refused the connection", "Nothing listens on that port.")
-    return _unreachable(target, f"{place} cannot be reached: {failure.strerror or failure}")
+        return _unreachable(target, f"{address} refused the connection", "Nothing listens on that port.")
+    return _unreachable(target, f"{address} cannot be reached: {failure.strerror or failure}")
 
 
 def _unreachable(target: DiagnosisTarget, message: str, *facts: str) -> Unreachable:

@@ -89,7 +89,7 @@ class ExclusiveMembership:
     """
 
     def __init__(
-        self, hands: MembershipContext, group: str, kind: str | None, places: Iterable[TopicPartition]
+        self, hands: MembershipContext, group: str, kind: str | None, partitions: Iterable[TopicPartition]
     ) -> None:
         self.group = group
         self.stays: KgroupError | None = None
@@ -97,7 +97,7 @@ class ExclusiveMembership:
         self._hands = hands
         self._client, self._coordinators = hands.client, hands.coordinators
         self._kind = kind
-        self._seat = Membership(group, kind or "", frozenset(places))
+        self._seat = Membership(group, kind or "", frozenset(partitions))
         self._beat_s = 1.0
         self._entering = self._may_be_in = self._leaves = False
 
@@ -324,7 +324,7 @@ class ExclusiveMembership:
     async def _commit(self, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
         results: dict[TopicPartition, KgroupError | None] = {}
         for part in parts_of(self.group, offsets, {}):
-            results |= await self._commit_part({place: offsets[place] for place in part.writes})
+            results |= await self._commit_part({tp: offsets[tp] for tp in part.writes})
         return results
 
     async def _commit_part(self, left: dict[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
@@ -345,18 +345,18 @@ class ExclusiveMembership:
                 codes = dict(commit_rows(answer, list(left)))
                 await self._refuse(codes.values())
                 results |= {
-                    place: None if code == NONE else change_error(code, self.group, place[0])
-                    for place, code in codes.items()
+                    tp: None if code == NONE else change_error(code, self.group, tp.topic)
+                    for tp, code in codes.items()
                     if code not in RETRIABLE_COORDINATOR_ERRORS
                 }
             # What is left was not tried by the coordinator: it has moved, or was not found.
-            left = {place: commit for place, commit in left.items() if place not in results}
+            left = {tp: commit for tp, commit in left.items() if tp not in results}
             if not left:
                 return results
             if deadline.passed:
                 if isinstance(answer, NoResponse):
                     return results | dict.fromkeys(left, answer.reason)
-                return results | {place: change_error(codes[place], self.group) for place in left}
+                return results | {tp: change_error(codes[tp], self.group) for tp in left}
             self._coordinators.forget(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
 

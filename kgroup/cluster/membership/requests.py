@@ -114,8 +114,8 @@ def leave_request(group: str, member_id: str = "") -> Any:
     return LeaveGroupRequest(group_id=group, members=[member], min_version=3)
 
 
-def _topics(places: Iterable[TopicPartition]) -> list[str]:
-    return sorted({topic for topic, _ in places})
+def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
+    return sorted({topic for topic, _ in partitions})
 
 
 def _subscription(topics: Iterable[str]) -> bytes:
@@ -124,10 +124,10 @@ def _subscription(topics: Iterable[str]) -> bytes:
     return struct.pack(">hi", 0, len(named)) + b"".join(named) + _NO_USER_DATA
 
 
-def _assignment(places: Iterable[TopicPartition]) -> bytes:
+def _assignment(partitions: Iterable[TopicPartition]) -> bytes:
     """ConsumerProtocolAssignment, version 0. With it the partitions count as taken for consumer members, too."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, number in sorted(places):
+    for topic, number in sorted(partitions):
         by_topic[topic].append(number)
     rows = [
         _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers) for topic, numbers in by_topic.items()

@@ -25,11 +25,12 @@ from kgroup.cluster.offsets_topic.scan import (
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.group_log import TransactionEnd
 from kgroup.model.groups import Commit, LogRange
+from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRecord:
+class CommitRecord(PartitionValue):
     """One commit; ``commit`` is None if it was deleted or expired.
 
     ``timestamp_ms`` is by the broker's clock. ``log_offset`` is the record's offset in its ``__consumer_offsets``

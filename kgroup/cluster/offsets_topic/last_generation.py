@@ -52,8 +52,8 @@ class LastGenerationQuery:
     @classmethod
     def of(cls, group: Group) -> LastGenerationQuery:
         """The query for a group that was read with its commits."""
-        commits = frozenset(TopicPartition(p.topic, p.partition) for p in group.partitions if p.commit is not None)
-        unread = frozenset(TopicPartition(p.topic, p.partition) for p in group.partitions if p.commit is None)
+        commits = frozenset(p.tp for p in group.partitions if p.commit is not None)
+        unread = frozenset(p.tp for p in group.partitions if p.commit is None)
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
@@ -61,7 +61,7 @@ class LastGenerationQuery:
         """The query for a group of which at most the commits are known."""
         if committed is None or isinstance(committed, KgroupError):
             return cls(name, None)
-        return cls(name, frozenset(place for place, commit in committed.items() if isinstance(commit, Commit)))
+        return cls(name, frozenset(tp for tp, commit in committed.items() if isinstance(commit, Commit)))
 
 
 async def read_pasts(
@@ -154,14 +154,14 @@ class _Past(Visitor):
             case _:
                 self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
 
-    def _commit(self, place: TopicPartition, commit: OffsetCommitValue) -> None:
-        if self._wanted.commits is None or place in self._wanted.commits:
-            self._commits_ms[place] = commit.commit_timestamp_ms
+    def _commit(self, tp: TopicPartition, commit: OffsetCommitValue) -> None:
+        if self._wanted.commits is None or tp in self._wanted.commits:
+            self._commits_ms[tp] = commit.commit_timestamp_ms
             if commit.topic_id is not None:
-                self._topic_ids[place] = commit.topic_id
-        elif not (self._wanted.has_members or place in self._wanted.unread):
+                self._topic_ids[tp] = commit.topic_id
+        elif not (self._wanted.has_members or tp in self._wanted.unread):
             # (If the group has members, one of them may have committed since the broker's answer.)
-            self._hidden.add(place)
+            self._hidden.add(tp)
 
     def _classic(self, group: GroupMetadataValue | None, at_ms: int) -> None:
         if self._group_known:

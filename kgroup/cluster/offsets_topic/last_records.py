@@ -79,11 +79,11 @@ async def read_last_records(
     read: dict[int, _LastOfEach] = {}
     client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
     while pending:
-        places = {number: TopicPartition(OFFSETS_TOPIC, number) for number in pending}
-        logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, places.values(), patience)
+        partitions = {number: TopicPartition(OFFSETS_TOPIC, number) for number in pending}
+        logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, partitions.values(), patience)
         totals.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
-        for number, place in places.items():
-            scan = PartitionScan(number, layout.leaders.get(number), logs[place], wanted[number] or ())
+        for number, tp in partitions.items():
+            scan = PartitionScan(number, layout.leaders.get(number), logs[tp], wanted[number] or ())
             read[number] = _LastOfEach(scan, at_ms, named=wanted[number] is not None)
         await client.gather(read[number].run(client, budget, most, totals) for number in pending)
         unread |= {number: error for number in pending if (error := read[number].error(budget)) is not None}

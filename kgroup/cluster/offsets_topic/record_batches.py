@@ -284,10 +284,10 @@ def _marker(batch: RecordBatch, offset: int, key: bytes) -> Marker | None:
 def _uvarint(body: bytes, position: int) -> tuple[int, int]:
     """(the number, position after it); at most 64 bits."""
     number = 0
-    for place in range(_MOST_VARINT_BYTES):
+    for index in range(_MOST_VARINT_BYTES):
         byte = body[position]
         position += 1
-        number |= (byte & 127) << 7 * place
+        number |= (byte & 127) << 7 * index
         if byte < 128:
             return number, position
     raise MalformedRecord("a varint is longer than ten bytes")

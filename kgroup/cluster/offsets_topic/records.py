@@ -371,7 +371,7 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
         end = _KEY_HEAD.size + size
         if record_type != _COMMIT_TYPE or size < 0 or not _is_text(key[_KEY_HEAD.size : end]):
             return None
-        topic, partition = _place(key[end:])
+        topic, partition = _partition_in(key[end:])
         # In version 4 the metadata's length + 1 is a varint, one byte if it is short.
         version, offset, epoch, size = _COMMIT.unpack_from(value)
         if version == 3 and size >= 0:
@@ -438,7 +438,7 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
 
 # Many groups commit to the same topics, so these entries serve many keys.
 @lru_cache(maxsize=8192)
-def _place(rest_of_key: bytes) -> TopicPartition:
+def _partition_in(rest_of_key: bytes) -> TopicPartition:
     return _topic_partition(ByteReader(rest_of_key))
 
 

@@ -290,7 +290,7 @@ class BatchReader:
 
     def _gone(self, wanted: OffsetRange, error: KafkaError) -> LostBatchRange | None:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
-        where = f"{wanted.topic}:{wanted.partition}"
+        where = f"{wanted.tp}"
         if error.code() not in _OUT_OF_RANGE:
             raise of_topic(error, wanted.topic, where, "Read")
         position = self._position
@@ -312,14 +312,12 @@ class BatchReader:
         return None
 
     def _stuck(self, wanted: OffsetRange) -> KgroupError:
-        place = ClientPartition(wanted.topic, wanted.partition)
+        tp = ClientPartition(wanted.topic, wanted.partition)
         if not self._watch.disturbed and self._ended_at is not None and self._ended_at >= self._position:
             # From the last response: the high watermark, whatever the isolation level.
-            _, high = self._consumer.get_watermark_offsets(place, cached=True)
+            _, high = self._consumer.get_watermark_offsets(tp, cached=True)
             if high >= wanted.end:
                 return held_back(wanted, self._ended_at, self._watch.timeout_s)
             if high >= 0:
                 return beyond_end(wanted, high)
-        return self._watch.fault(
-            f"{wanted.topic}:{wanted.partition} at {self._position} could not be read on to {wanted.end}"
-        )
+        return self._watch.fault(f"{wanted.tp} at {self._position} could not be read on to {wanted.end}")

@@ -26,30 +26,24 @@ def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: f
 
 
 def bounds(
-    config: Mapping[str, Any], places: Iterable[TopicPartition], *, timeout_s: float, isolation: str
+    config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float, isolation: str
 ) -> dict[TopicPartition, tuple[int, int]]:
     """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
     admin: Any = admin_client(config, watch)
-    wanted = [ClientPartition(*place) for place in places]
+    wanted = [ClientPartition(*tp) for tp in partitions]
     level = _LEVELS[isolation]
     asked = [
         admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level, request_timeout=timeout_s)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         if wanted
     ]
-    found = [
-        {
-            TopicPartition(place.topic, place.partition): _answer(admin, watch, place, future)
-            for place, future in answers.items()
-        }
-        for answers in asked
-    ]
-    return {place: (found[0][place], found[1][place]) for place in found[0]} if found else {}
+    found = [{tp.tp: _answer(admin, watch, tp, future) for tp, future in answers.items()} for answers in asked]
+    return {tp: (found[0][tp], found[1][tp]) for tp in found[0]} if found else {}
 
 
-def _answer(admin: Any, watch: ClientWatch, place: TopicPartition, asked: Future[Any]) -> int:
-    where = f"{place.topic}:{place.partition}"
+def _answer(admin: Any, watch: ClientWatch, tp: TopicPartition, asked: Future[Any]) -> int:
+    where = f"{tp}"
     watch.progress()
     while True:
         try:
@@ -60,5 +54,5 @@ def _answer(admin: Any, watch: ClientWatch, place: TopicPartition, asked: Future
                 raise watch.fault(f"the offsets of {where} could not be asked for") from None
         except KafkaException as error:
             if error.args[0].code() not in NOT_YET:
-                raise of_topic(error.args[0], place.topic, where, "Read") from error
+                raise of_topic(error.args[0], tp.topic, where, "Read") from error
             raise watch.fault(f"the offsets of {where} could not be asked for") from error

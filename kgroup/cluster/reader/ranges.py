@@ -87,9 +87,9 @@ def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> N
 
 def _rounds(wanted: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
     """The ranges in sets with at most one range per partition, lower ranges first."""
-    by_place = [list(items) for _, items in groupby(wanted, key=lambda item: (item.topic, item.partition))]
-    for number in range(max(map(len, by_place))):
-        yield [items[number] for items in by_place if number < len(items)]
+    by_partition = [list(items) for _, items in groupby(wanted, key=lambda item: (item.topic, item.partition))]
+    for number in range(max(map(len, by_partition))):
+        yield [items[number] for items in by_partition if number < len(items)]
 
 
 def _check_partitions(consumer: Any, watch: ClientWatch, wanted: Sequence[OffsetRange]) -> None:
@@ -127,14 +127,12 @@ class _Reading:
     def __init__(self, consumer: Any, watch: ClientWatch, ranges: Sequence[OffsetRange]) -> None:
         self._consumer = consumer
         self._watch = watch
-        self._left: dict[TopicPartition, OffsetRange] = {
-            TopicPartition(item.topic, item.partition): item for item in ranges
-        }
-        self._position: dict[TopicPartition, int] = {place: item.start for place, item in self._left.items()}
+        self._left: dict[TopicPartition, OffsetRange] = {item.tp: item for item in ranges}
+        self._position: dict[TopicPartition, int] = {tp: item.start for tp, item in self._left.items()}
         self._ended_at: dict[TopicPartition, int] = {}
 
     def records(self) -> Iterator[ConsumerRecord]:
-        self._consumer.assign([ClientPartition(*place, self._position[place]) for place in self._left])
+        self._consumer.assign([ClientPartition(*tp, self._position[tp]) for tp in self._left])
         self._watch.progress()
         while self._left:
             batch = self._next_batch()
@@ -162,42 +160,42 @@ class _Reading:
             # to.
             self._watch.on_error(error)
             return None
-        place = TopicPartition(topic, partition)
-        wanted = self._left.get(place)
+        tp = TopicPartition(topic, partition)
+        wanted = self._left.get(tp)
         if wanted is None:
             return None
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:
                 raise self._broken(wanted, error)
-            self._ended_at[place] = offset
-            self._advance(place, wanted, offset)
+            self._ended_at[tp] = offset
+            self._advance(tp, wanted, offset)
             return None
         if offset < wanted.end:
-            self._advance(place, wanted, offset + 1)
+            self._advance(tp, wanted, offset + 1)
             return _stored(topic, partition, offset, message)
-        self._advance(place, wanted, offset)
+        self._advance(tp, wanted, offset)
         return None
 
-    def _advance(self, place: TopicPartition, wanted: OffsetRange, position: int) -> None:
-        if position > self._position[place]:
-            self._position[place] = position
+    def _advance(self, tp: TopicPartition, wanted: OffsetRange, position: int) -> None:
+        if position > self._position[tp]:
+            self._position[tp] = position
             self._watch.progress()
         if position >= wanted.end:
-            del self._left[place]
-            self._consumer.incremental_unassign([ClientPartition(*place)])
+            del self._left[tp]
+            self._consumer.incremental_unassign([ClientPartition(*tp)])
 
     def _ask_positions(self) -> None:
         """Ask for positions, since control records, aborted records and gaps move them without a message."""
-        for found in self._consumer.position([ClientPartition(*place) for place in self._left]):
-            place = TopicPartition(found.topic, found.partition)
+        for found in self._consumer.position([ClientPartition(*tp) for tp in self._left]):
+            tp = found.tp
             if found.offset >= 0 and found.error is None:
-                self._advance(place, self._left[place], found.offset)
+                self._advance(tp, self._left[tp], found.offset)
 
     def _broken(self, wanted: OffsetRange, error: KafkaError) -> KgroupError:
-        where = f"{wanted.topic}:{wanted.partition}"
+        where = f"{wanted.tp}"
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             return of_topic(error, wanted.topic, where, "Read")
-        position = self._position[TopicPartition(wanted.topic, wanted.partition)]
+        position = self._position[wanted.tp]
         try:
             low, high = self._consumer.get_watermark_offsets(
                 ClientPartition(wanted.topic, wanted.partition), self._watch.timeout_s
@@ -215,28 +213,27 @@ class _Reading:
         return Refused(f"{where} can't be read from offset {position} on: {error.str()}", code="records-gone")
 
     def _stuck(self) -> KgroupError:
-        for place, wanted in self._left.items():
-            ended_at = self._ended_at.get(place)
-            if self._watch.disturbed or ended_at is None or ended_at < self._position[place]:
+        for tp, wanted in self._left.items():
+            ended_at = self._ended_at.get(tp)
+            if self._watch.disturbed or ended_at is None or ended_at < self._position[tp]:
                 continue
             # From the last response: the high watermark, whatever the isolation level.
-            _, high = self._consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
+            _, high = self._consumer.get_watermark_offsets(ClientPartition(*tp), cached=True)
             if high >= wanted.end:
                 return held_back(wanted, ended_at, self._watch.timeout_s)
             if high >= 0:
                 return beyond_end(wanted, high)
-        places = [
+        partitions = [
             f"{topic}:{number} at {self._position[TopicPartition(topic, number)]}" for topic, number in self._left
         ]
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        return self._watch.fault(f"{', '.join(places[:3])}{more} could not be read on")
+        more = f" and {len(partitions) - 3} more" if len(partitions) > 3 else ""
+        return self._watch.fault(f"{', '.join(partitions[:3])}{more} could not be read on")
 
 
 def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
     """The error for an open transaction that holds the last stable offset below the end of the range."""
     return Refused(
-        f"{wanted.topic}:{wanted.partition}: an open transaction hides what lies between offset "
-        f"{ended_at} and {wanted.end}",
+        f"{wanted.tp}: an open transaction hides what lies between offset {ended_at} and {wanted.end}",
         details=(f"The last stable offset stood at {ended_at} for {stood_s:g} s.",),
         hint=f"Wait until it ends, or look for a hanging one: {find_hanging(wanted.topic, wanted.partition)}",
         code="open-transaction",
@@ -246,7 +243,7 @@ def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
 def beyond_end(wanted: OffsetRange, end: int) -> Refused:
     """The error for a log that ends below the end of the range."""
     return Refused(
-        f"{wanted.topic}:{wanted.partition} ends at {end}, and was to be read up to {wanted.end}",
+        f"{wanted.tp} ends at {end}, and was to be read up to {wanted.end}",
         hint="the log was cut, or the topic made anew: look at it again",
         code="beyond-log-end",
     )

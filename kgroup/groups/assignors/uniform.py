@@ -29,7 +29,7 @@ def _ids(wanted: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> di
     """The Uuids by topic; if one is unknown, list positions for all topics, since a mix would spoil the order."""
     if all(topic.id is not None for topic in wanted):
         return {topic.name: topic.id for topic in wanted if topic.id is not None}
-    return {topic.name: place for place, topic in enumerate(topics, 1)}
+    return {topic.name: tp for tp, topic in enumerate(topics, 1)}
 
 
 def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> dict[str, list[TopicPartition]]:
@@ -66,5 +66,5 @@ def _with_more(kept: Sequence[TopicPartition], more: Sequence[TopicPartition]) -
     """The partitions by topic, topics new to the member first: Java's computeIfAbsent adds at a bucket's front."""
     had = dict.fromkeys(topic for topic, _ in kept)
     new = dict.fromkeys(topic for topic, _ in more if topic not in had)
-    places = {topic: place for place, topic in enumerate([*reversed(new), *had])}
-    return sorted([*kept, *more], key=lambda partition: places[partition[0]])
+    partitions = {topic: tp for tp, topic in enumerate([*reversed(new), *had])}
+    return sorted([*kept, *more], key=lambda partition: partitions[partition[0]])

@@ -141,6 +141,6 @@ class _Donors:
 
     def exclude(self) -> None:
         """Remove the member returned last from the round: it has no partition of this topic to give."""
-        place = self._at + 1
+        tp = self._at + 1
         self._end -= 1
-        self._ordered[place], self._ordered[self._end] = self._ordered[self._end], self._ordered[place]
+        self._ordered[tp], self._ordered[self._end] = self._ordered[self._end], self._ordered[tp]

@@ -66,9 +66,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     """The answer for commits on topics that are not ``subscribed`` (None: all commits), by their remaining time."""
     group = snapshot.group
     keys = [
-        TopicPartition(p.topic, p.partition)
-        for p in group.partitions
-        if p.commit is not None and (subscribed is None or p.topic not in subscribed)
+        p.tp for p in group.partitions if p.commit is not None and (subscribed is None or p.topic not in subscribed)
     ]
     if not keys:
         return ()

@@ -10,7 +10,7 @@ from statistics import median
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import member_labels, name, place, text, unread_places
+from kgroup.groups.doctor.words import member_labels, name, text, unread_partitions
 from kgroup.groups.lag.words import rate_words
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
@@ -65,8 +65,8 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     if group.is_empty and not group.is_simple:
         return ()
     committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
-    partly = SKEWED_LAG.partly(unread_places(committed))
-    lags = {place(partition): lag for partition in committed if (lag := partition.lag) is not None}
+    partly = SKEWED_LAG.partly(unread_partitions(committed))
+    lags = {str(partition.tp): lag for partition in committed if (lag := partition.lag) is not None}
     if committed and not lags:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
     total = sum(lags.values())
@@ -76,8 +76,8 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     by_member: Counter[str] = Counter()
     held: Counter[str] = Counter()
     for partition in committed:
-        if partition.owner is not None and place(partition) in lags:
-            by_member[partition.owner.member_id] += lags[place(partition)]
+        if partition.owner is not None and str(partition.tp) in lags:
+            by_member[partition.owner.member_id] += lags[str(partition.tp)]
             held[partition.owner.member_id] += 1
     names = member_labels(group)
     who, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
@@ -120,12 +120,12 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
     counts: dict[TopicPartition, int] = {}
     missing = []
     for partition in snapshot.group.partitions:
-        facts = snapshot.logs.get(TopicPartition(partition.topic, partition.partition))
+        facts = snapshot.logs.get(partition.tp)
         if facts is None or facts.production is None:
-            missing.append(place(partition))
+            missing.append(str(partition.tp))
             continue
         rates[partition.topic][partition.partition] = facts.production.per_second
-        counts[TopicPartition(partition.topic, partition.partition)] = facts.production.records
+        counts[partition.tp] = facts.production.records
     if missing and not rates:
         return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
     hot: list[tuple[float, str, int, float, int]] = []
@@ -179,18 +179,18 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     if snapshot.commits is None:
         return STALLED_COMMITS.unknown(snapshot.why("commits", _NO_COMMITS))
     lagging = [partition for partition in group.partitions if partition.lag]
-    unseen = [place(p) for p in lagging if (p.topic, p.partition) not in snapshot.commits]
+    unseen = [str(p.tp) for p in lagging if p.tp not in snapshot.commits]
     why = (
         f"no commit in the log that was read: {some_of(unseen)}"
         if unseen
-        else unread_places(_committed(group.partitions))
+        else unread_partitions(_committed(group.partitions))
     )
     partly = STALLED_COMMITS.partly(why)
     stalls = sorted(stalls_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
     if not stalls:
         return partly
     worst = stalls[0]
-    facts = snapshot.logs.get(TopicPartition(worst.partition.topic, worst.partition.partition))
+    facts = snapshot.logs.get(worst.partition.tp)
     arriving = f" while {rate_words(facts.production.per_second)} arrive" if facts and facts.production else ""
     tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
@@ -198,7 +198,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     return (
         STALLED_COMMITS.found(
             Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
-            f"{place(worst.partition)} at {offset} for {text(worst.for_ms)}{tried}{arriving}{more}",
+            f"{worst.partition.tp} at {offset} for {text(worst.for_ms)}{tried}{arriving}{more}",
             remedy="a record that cannot be handled, or a call that hangs: look at its owner's log and a thread dump "
             "before a restart; to skip one record: kgroup reset --topic T:P --shift-by 1",
             numbers={
@@ -207,10 +207,10 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
                 "attempts": worst.attempts,
                 "lag": sum(stall.lag for stall in stalls),
             },
-            places=[place(stall.partition) for stall in stalls],
+            places=[str(stall.partition.tp) for stall in stalls],
             commands=(
-                f"kgroup history {name(group)} --commits --topic {place(worst.partition)}",
-                f"kgroup reset {name(group)} --topic {place(worst.partition)} --shift-by 1 --save-skipped skipped.json",
+                f"kgroup history {name(group)} --commits --topic {worst.partition.tp}",
+                f"kgroup reset {name(group)} --topic {worst.partition.tp} --shift-by 1 --save-skipped skipped.json",
             ),
         )
         + partly
@@ -225,7 +225,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
     found = []
     for partition in snapshot.group.partitions:
-        key = TopicPartition(partition.topic, partition.partition)
+        key = partition.tp
         known = (snapshot.commits or {}).get(key)
         lag, commit = partition.lag, partition.commit
         if not lag or commit is None or known is None or not known.points:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import name, place, unread_places
+from kgroup.groups.doctor.words import name, unread_partitions
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, plural
 
 OUT_OF_RANGE = Rule(
@@ -37,15 +36,15 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
     """Offsets between the commit and the log start are gone. Recreated topics belong to ``topic_recreated`` instead."""
     group = snapshot.group
     committed = [p for p in group.partitions if p.commit is not None or p.error]
-    partly = OUT_OF_RANGE.partly(unread_places(committed))
+    partly = OUT_OF_RANGE.partly(unread_partitions(committed))
     if committed and all(p.log is None for p in committed):
         return OUT_OF_RANGE.unknown(snapshot.why("logs", "no log range could be read"))
-    anew = {place(partition) for partition in _recreated(snapshot)}
-    outside = [p for p in committed if p.out_of_range and place(p) not in anew]
+    anew = {str(partition.tp) for partition in _recreated(snapshot)}
+    outside = [p for p in committed if p.out_of_range and str(p.tp) not in anew]
     if not outside:
         return partly
-    lost = {place(p): p.log.start - p.commit.offset for p in outside if _below(p) and p.log and p.commit}
-    above = {place(p): p.commit.offset - p.log.end for p in outside if not _below(p) and p.log and p.commit}
+    lost = {str(p.tp): p.log.start - p.commit.offset for p in outside if _below(p) and p.log and p.commit}
+    above = {str(p.tp): p.commit.offset - p.log.end for p in outside if not _below(p) and p.log and p.commit}
     readable = sum(p.log.end - p.log.start for p in outside if p.log)
     parts = []
     if lost:
@@ -103,11 +102,11 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
     elif unlisted:
         why = f"not read: {some_of(unlisted)}"
     open_rows = [p for p in rows if p.commit is None]
-    partly = NEVER_READ.partly(why or unread_places(open_rows))
+    partly = NEVER_READ.partly(why or unread_partitions(open_rows))
     found = [p for p in open_rows if p.error is None and p.log is not None and p.log.end > p.log.start]
     if not found:
         return partly
-    records = {place(p): p.log.end - p.log.start for p in found if p.log}
+    records = {str(p.tp): p.log.end - p.log.start for p in found if p.log}
     where = sorted(records, key=lambda key: -records[key])
     ownerless = sum(partition.owner is None for partition in found)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
@@ -132,7 +131,7 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
     if gone is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
     subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & gone
-    commits = sorted(f"{p.topic}:{p.partition}" for p in group.partitions if p.commit is not None and p.topic in gone)
+    commits = sorted(f"{p.tp}" for p in group.partitions if p.commit is not None and p.topic in gone)
     committed = {partition.topic for partition in group.partitions if partition.commit is not None} & gone
     topics = sorted(subscribed) + sorted(committed - subscribed)
     if not topics:
@@ -174,7 +173,7 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
         f"{some_of(topics)}: {how}{silent}",
         remedy="read the new topic from its start; the old offsets point at other records",
         numbers={"topics": len(topics), "commits": len(found), "by_topic_id": len(by_id), "inside_log": inside},
-        places=[place(partition) for partition in found],
+        places=[str(partition.tp) for partition in found],
         commands=tuple(f"kgroup reset {name(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
     )
 
@@ -190,7 +189,7 @@ def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
 
 
 def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    known = (snapshot.commits or {}).get(TopicPartition(partition.topic, partition.partition))
+    known = (snapshot.commits or {}).get(partition.tp)
     topic = (snapshot.topics or {}).get(partition.topic)
     if partition.commit is None or known is None or known.topic_id is None or topic is None or topic.id is None:
         return None
@@ -198,7 +197,7 @@ def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
 
 
 def _epoch_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    facts = snapshot.logs.get(TopicPartition(partition.topic, partition.partition))
+    facts = snapshot.logs.get(partition.tp)
     if partition.commit is None or partition.commit.leader_epoch is None or facts is None or facts.leader_epoch is None:
         return None
     return partition.commit.leader_epoch > facts.leader_epoch

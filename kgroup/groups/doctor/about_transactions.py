@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
-from kgroup.groups.doctor.words import kafka, name, place, text
+from kgroup.groups.doctor.words import kafka, name, text
 from kgroup.groups.wait_conditions import some_of
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, plural
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
@@ -53,17 +52,17 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     undated: list[str] = []
     since = {(t.topic, t.partition): t.last_ms for t in snapshot.transactions or ()}
     for partition in group.partitions:
-        key = TopicPartition(partition.topic, partition.partition)
+        key = partition.tp
         facts = snapshot.logs.get(key)
         if partition.log is None or facts is None or facts.last_stable is None:
-            missing.append(place(partition))
+            missing.append(str(partition.tp))
         elif facts.last_stable < partition.log.end:
             start = facts.held_since_ms if facts.held_since_ms is not None else since.get(key)
             if start is None:
-                undated.append(place(partition))
+                undated.append(str(partition.tp))
             elif (age := snapshot.now_ms - start) >= SLOW.value:
                 beyond = partition.commit is not None and partition.commit.offset > facts.last_stable
-                held.append((beyond, -age, facts.last_stable - partition.log.end, place(partition), facts.last_stable))
+                held.append((beyond, -age, facts.last_stable - partition.log.end, str(partition.tp), facts.last_stable))
     if missing and len(missing) == len(group.partitions):
         return LSO.unknown(snapshot.why("last_stable", "the last stable offsets were not read"))
     why = f"last stable offset unknown: {some_of(missing)}" if missing else None
@@ -121,7 +120,7 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
     who = f", {first.transactional_id}" if first.transactional_id else ""
     return rule.found(
         Severity.CRITICAL if sure else Severity.WARNING,
-        f"{first.topic}:{first.partition} from {first.start_offset} on, silent for "
+        f"{first.tp} from {first.start_offset} on, silent for "
         f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{who}"
         f"{more}{unsure}",
         remedy="abort it: its records are then skipped by read_committed readers; with security, add --command-config",
@@ -132,7 +131,7 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
             "start_offset": first.start_offset,
             "silent_ms": snapshot.now_ms - first.last_ms,
         },
-        places=[f"{t.topic}:{t.partition}" for t in found],
+        places=[f"{t.tp}" for t in found],
         commands=[
             kafka(
                 "kafka-transactions.sh",

@@ -44,8 +44,8 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: 
             for who, facts in told.members.items()
         },
         commits={
-            place: CommitSeries(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(place))
-            for place, made in told.commits.items()
+            tp: CommitSeries(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(tp))
+            for tp, made in told.commits.items()
         },
         commits_since_ms=told.read_since_ms,
         history=history_of(history(group.name, events, reach, asked)),
@@ -56,7 +56,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
     """The topic id of the newest commit of each partition."""
     return {
-        TopicPartition(event.topic, event.partition): event.topic_id
+        event.tp: event.topic_id
         for event in events
         if isinstance(event, CommitWritten) and event.offset is not None and event.ending in _COUNTED
     }

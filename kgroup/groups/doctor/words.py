@@ -17,14 +17,9 @@ LEFT_FOR_A_MOMENT = -2
 """The member epoch of a static member that left temporarily (KIP-848)."""
 
 
-def place(partition: Partition) -> str:
-    """``orders:7``."""
-    return f"{partition.topic}:{partition.partition}"
-
-
-def unread_places(partitions: Iterable[Partition]) -> str | None:
+def unread_partitions(partitions: Iterable[Partition]) -> str | None:
     """A phrase about partitions whose commits or logs could not be read; None if all were read."""
-    missing = [place(p) for p in partitions if p.error or p.log is None]
+    missing = [str(p.tp) for p in partitions if p.error or p.log is None]
     return f"{plural(len(missing), 'partition')} could not be read: {some_of(missing)}" if missing else None
 
 

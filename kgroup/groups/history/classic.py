@@ -284,7 +284,7 @@ def _subscribes_anew(
 
 
 def _assigned(record: GenerationWritten) -> Partitions:
-    return frozenset(place for member in record.members for place in member.partitions or ())
+    return frozenset(tp for member in record.members for tp in member.partitions or ())
 
 
 def _sizes(record: GenerationWritten) -> dict[str, int]:

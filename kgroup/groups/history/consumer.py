@@ -70,9 +70,9 @@ class Epochs:
         everybody = {**self._gone_members, **self._members}
         return {member_id: details.instance_id for member_id, details in everybody.items()}
 
-    def owner(self, place: TopicPartition) -> str | None:
+    def owner(self, tp: TopicPartition) -> str | None:
         """Id of the member that owns a partition now or still has to revoke it; None if there is none."""
-        return self._owners.get(place)
+        return self._owners.get(tp)
 
     def carry(self, carried: ProtocolSwitch) -> None:
         """Note that the group switched from the classic protocol just now."""
@@ -154,9 +154,9 @@ class Epochs:
             self._freeze()
         before = self._holdings.pop(member_id, None)
         if before is not None:
-            for place in before.partitions | before.pending:
-                if self._owners.get(place) == member_id:
-                    del self._owners[place]
+            for tp in before.partitions | before.pending:
+                if self._owners.get(tp) == member_id:
+                    del self._owners[tp]
         if holding is None:
             if before is not None:
                 self._gone_holdings[member_id] = before

@@ -45,12 +45,12 @@ class CommitEvidence:
         """Median time in ms between two commits of one partition; None below three such gaps."""
 
     def _add(self, commit: CommitWritten) -> None:
-        place = TopicPartition(commit.topic, commit.partition)
+        tp = commit.tp
         self._of_all.add(commit)
-        self._by_partition.setdefault(place, _Commits()).add(commit)
+        self._by_partition.setdefault(tp, _Commits()).add(commit)
         if commit.ending is TransactionEnd.PLAIN:
             self._plain_of_all.add(commit)
-            self._plain_by_partition.setdefault(place, _Commits()).add(commit)
+            self._plain_by_partition.setdefault(tp, _Commits()).add(commit)
 
     def whole(self, after: int, before: int) -> bool:
         """Whether no record of the group is missing or unreadable between these offsets.
@@ -69,8 +69,8 @@ class CommitEvidence:
         commits = self._plain_by_partition if plain else self._by_partition
         times = [
             time
-            for place in partitions
-            if (found := commits.get(place)) is not None and (time := found.last(after, before)) is not None
+            for tp in partitions
+            if (found := commits.get(tp)) is not None and (time := found.last(after, before)) is not None
         ]
         return max(times, default=None)
 

@@ -133,12 +133,12 @@ def commits_of(
     context = _Context(steps, mark)
     standing = [one for one in made if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
     context.count_outsiders(standing)
-    by_place: dict[TopicPartition, list[Made]] = {}
+    by_partition: dict[TopicPartition, list[Made]] = {}
     for one in standing:
-        by_place.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
+        by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
     jumps: list[_Found] = []
     courses = []
-    for _, own in sorted(by_place.items()):
+    for _, own in sorted(by_partition.items()):
         out_of_turn = {found.commit.log_offset: found for found in _out_of_turn(own, context)}
         jumps += [found for found in out_of_turn.values() if since_ms <= found.commit.at_ms <= until_ms]
         if (course := _course(own, out_of_turn, since_ms, until_ms)) is not None:
@@ -189,7 +189,7 @@ class _Context:
         index = self.index_of(commit.log_offset)
         if index < 0 or self._steps[index].kind is not StepKind.EMPTY:
             return CommitAuthor.UNKNOWN, None
-        again = self._outside.get((index, TopicPartition(commit.topic, commit.partition)), 0)
+        again = self._outside.get((index, commit.tp), 0)
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
     def forgetter(self, one: Made) -> CommitAuthor:

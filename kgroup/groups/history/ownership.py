@@ -45,18 +45,18 @@ class Ownership:
         known = self._known and None not in assigned.values()
         moved = needless = 0
         for owner, partitions in assigned.items():
-            for place in partitions or ():
-                before = self._last.get(place)
+            for tp in partitions or ():
+                before = self._last.get(tp)
                 if before is not None and before != owner:
                     moved += 1
                     needless += before in assigned
-                self._last[place] = owner
+                self._last[tp] = owner
         self._known = True
         return Moves(moved, needless) if known else None
 
     def all_left(self) -> None:
         """Forget dynamic members: the group is empty, and only static members can come back."""
-        self._last = {place: owner for place, owner in self._last.items() if owner[0] == "instance"}
+        self._last = {tp: owner for tp, owner in self._last.items() if owner[0] == "instance"}
 
     def forget(self) -> None:
         """Forget all owners: the group is new or was recreated, so that no partition had an owner before."""

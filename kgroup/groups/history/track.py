@@ -77,7 +77,7 @@ class _Follower:
     def follow(self, event: Event) -> None:
         match event:
             case CommitWritten():
-                self.commits.append(Made(event, self._owner(TopicPartition(event.topic, event.partition))))
+                self.commits.append(Made(event, self._owner(event.tp)))
                 return
             case Unreadable():
                 return
@@ -118,9 +118,9 @@ class _Follower:
         if step is not None:
             self.steps.append(step)
 
-    def _owner(self, place: TopicPartition) -> str | None:
+    def _owner(self, tp: TopicPartition) -> str | None:
         consumer = self._protocol is RebalanceProtocol.CONSUMER
-        member_id = self._epochs.owner(place) if consumer else self._owners.get(place)
+        member_id = self._epochs.owner(tp) if consumer else self._owners.get(tp)
         return None if member_id is None else self._world.name(member_id)
 
     def _settle(self, now_ms: int) -> None:
@@ -182,9 +182,7 @@ class _Follower:
         self._protocol = RebalanceProtocol.CLASSIC
         begins = self._reach.to_log_start and not self.steps
         self._add(self._generations.add(record, carried, first=begins))
-        self._owners = {
-            place: member.member_id for member in record.members for place in member.partitions or frozenset()
-        }
+        self._owners = {tp: member.member_id for member in record.members for tp in member.partitions or frozenset()}
 
     def _enter_consumer(self) -> None:
         if self._gone is None:

@@ -70,7 +70,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
             case _:
                 pass
     return LagLogFacts(
-        commits={place: tuple(made) for place, made in commits.items()},
+        commits={tp: tuple(made) for tp, made in commits.items()},
         read_since_ms=whole_since(events, reach),
         state_since_ms=_state_since(events, group),
         members=members,

@@ -13,7 +13,6 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
 from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
-from kgroup.model.topic_partition import TopicPartition
 
 _NOTHING = PartitionEvidence()
 _RATE_SPAN_MS = 600_000
@@ -26,7 +25,7 @@ def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RU
         _partition(
             group.name,
             each,
-            evidence.partitions.get(TopicPartition(each.topic, each.partition), _NOTHING),
+            evidence.partitions.get(each.tp, _NOTHING),
             evidence,
             rules,
         )

@@ -7,7 +7,6 @@ from kgroup.groups.migration.check import Check
 from kgroup.groups.migration.subject import Subject
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.acl_hint import acl_hint
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
@@ -49,9 +48,9 @@ def offsets_expiry(case: Case) -> Check | None:
     if case.live:
         return None
     group, past, retention_ms = case.group, case.past, case.broker.offsets_retention_ms
-    committed = [TopicPartition(p.topic, p.partition) for p in group.partitions if p.commit is not None]
+    committed = [p.tp for p in group.partitions if p.commit is not None]
     if not committed:
-        failed = [f"{p.topic}:{p.partition}" for p in group.partitions if p.error]
+        failed = [f"{p.tp}" for p in group.partitions if p.error]
         if failed or case.why("partitions", "commits"):
             return EXPIRY.unknown("its commits could not be read" + (f": {some_of(failed)}" if failed else ""))
         return EXPIRY.warning(

@@ -65,7 +65,7 @@ class Migrated:
     def expires_ms(self) -> int | None:
         """When the first commit would have expired if kgroup had not committed it again; None if unknown."""
         retention_ms, past = self.evidence.broker.offsets_retention_ms, self.evidence.past
-        times = [past.commits_ms[row.place] for row in self.rows if row.place in past.commits_ms] if past else []
+        times = [past.commits_ms[row.tp] for row in self.rows if row.tp in past.commits_ms] if past else []
         return min(times) + retention_ms if times and retention_ms is not None else None
 
     @property

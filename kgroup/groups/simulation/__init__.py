@@ -69,10 +69,10 @@ def _static(group: SimulatedGroup) -> SimulatedGroup:
     """The group with static members; if a member has no instance id, all get invented ones that keep their order."""
     if all(member.instance_id is not None for member in group.members):
         return group
-    place = {member.member_id: at for at, member in enumerate(sorted(group.members, key=member_order))}
+    rank = {member.member_id: at for at, member in enumerate(sorted(group.members, key=member_order))}
     return replace(
         group,
-        members=tuple(replace(member, instance_id=f"{place[member.member_id]:06}") for member in group.members),
+        members=tuple(replace(member, instance_id=f"{rank[member.member_id]:06}") for member in group.members),
     )
 
 

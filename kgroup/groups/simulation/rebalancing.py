@@ -107,4 +107,4 @@ def _ids(topics: Sequence[AssignorTopic]) -> dict[str, int]:
     """The Uuids by topic as the uniform assignor uses them; list positions if not every Uuid is known."""
     if all(topic.id is not None for topic in topics):
         return {topic.name: topic.id for topic in topics if topic.id is not None}
-    return {topic.name: place for place, topic in enumerate(topics, 1)}
+    return {topic.name: index for index, topic in enumerate(topics, 1)}

@@ -172,10 +172,10 @@ def _balance(assigned: Assigned) -> dict[str, int]:
     return {"members": balance.members, "idle": balance.idle, "fewest": balance.fewest, "most": balance.most}
 
 
-def _assignment(places: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
-    if places is None:
+def _assignment(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
+    if partitions is None:
         return None
     by_topic: dict[str, list[int]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]

@@ -55,9 +55,9 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
         )
         for member in group.members or ()
     )
-    held = [place for member in members for place in member.owned]
+    held = [tp for member in members for tp in member.owned]
     if len(set(held)) < len(held):
-        topic, number = next(place for place in held if held.count(place) > 1)
+        topic, number = next(tp for tp in held if held.count(tp) > 1)
         raise Refused(
             f"{group.name}: {topic}:{number} has two owners, as it may have in the middle of a rebalance only",
             code="rebalancing",
@@ -79,7 +79,7 @@ def topics_as_described(group: Group) -> tuple[AssignorTopic, ...]:
     """The topics as far as the description shows them: partitions, no ids, no racks."""
     sizes: dict[str, int] = {}
     named = [(partition.topic, partition.partition) for partition in group.partitions]
-    held = [place for member in group.members or () for place in _partitions(_target(group, member))]
+    held = [tp for member in group.members or () for tp in _partitions(_target(group, member))]
     for topic, number in (*named, *held):
         sizes[topic] = max(sizes.get(topic, 0), number + 1)
     return tuple(AssignorTopic(topic, sizes[topic]) for topic in topics_of(group) if topic in sizes)

@@ -18,7 +18,7 @@ LEFT_FOR_A_MOMENT = -2
 
 def lag_line(group: Group) -> str:
     """The LAG line without evidence, largest partition first: ``3.94M on orders:7, 96% of 4.10M``."""
-    known = [(lag, f"{p.topic}:{p.partition}") for p in group.partitions if (lag := p.lag) is not None]
+    known = [(lag, f"{p.tp}") for p in group.partitions if (lag := p.lag) is not None]
     return amount(group, known)
 
 
@@ -60,7 +60,7 @@ def range_line(outside: Sequence[Partition]) -> str:
     first = outside[0]
     assert first.commit is not None
     assert first.log is not None
-    where, offset = f"{first.topic}:{first.partition}", first.commit.offset
+    where, offset = f"{first.tp}", first.commit.offset
     if first.out_of_range == "BELOW_START":
         gone = first.log.start - offset
         what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"

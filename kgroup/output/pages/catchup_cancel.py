@@ -49,12 +49,12 @@ def _body(ending: Cancellation) -> Iterator[Block]:
                 yield Text((f"{more} more: -o json has all",)) if more > 0 else Text(())
             yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
             for row in decision.twice[:_ROWS]:
-                what = f"{row.topic}:{row.partition} [{row.start}, {row.end}): {row.why}"
+                what = f"{row.tp} [{row.start}, {row.end}): {row.why}"
                 yield LabelledLine("TWICE", what, "warn")
         case Close(note=note, given_up=given_up):
             yield Text((f"{note[0].upper()}{note[1:]}.",))
             for lost in given_up[:_ROWS]:
-                what = f"{lost.topic}:{lost.partition} [{lost.start}, {lost.end})"
+                what = f"{lost.tp} [{lost.start}, {lost.end})"
                 yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
         case AlreadyDone(why=why):
             yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital

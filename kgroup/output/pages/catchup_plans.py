@@ -161,9 +161,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     blocks += [Space(), *_table(proof.partitions, verbose=verbose)]
     if proof.lost:
         blocks += [Space(), _lost_table(proof)]
-    blocks += [
-        Text((f"twice: {row.topic}:{row.partition} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.twice
-    ]
+    blocks += [Text((f"twice: {row.tp} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.twice]
     if gone is not None:
         blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
     elif following := _next(state, typed):
@@ -190,7 +188,7 @@ def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Ite
     shown = ranked if verbose else ranked[:ROWS_ON_A_PAGE]
     rows = [
         (
-            f"{row.topic}:{row.partition}",
+            f"{row.tp}",
             row.start,
             row.delivered_to,
             row.end,
@@ -256,7 +254,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
 
 def _twice(state: VerifiedPlan) -> Iterator[Block]:
     for row in state.proof.twice:
-        what = f"{row.topic}:{row.partition} [{row.start}, {row.end})"
+        what = f"{row.tp} [{row.start}, {row.end})"
         group, at = state.found.plan.group, rfc3339(row.at_ms, "seconds")
         said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
         yield LabelledLine("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
@@ -276,8 +274,5 @@ def _came_back(row: OffsetRewind) -> str:
 
 
 def _lost_table(proof: Verification) -> Table:
-    rows = [
-        (f"{row.topic}:{row.partition}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why)
-        for row in proof.lost
-    ]
+    rows = [(f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why) for row in proof.lost]
     return Table(_LOST, rows)

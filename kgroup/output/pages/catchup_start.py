@@ -99,7 +99,7 @@ def _partitions(plan: Planned, *, verbose: bool) -> Iterator[Block]:
 def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
     left = item.retention_deadline_ms
     return (
-        f"{item.topic}:{item.partition}",
+        f"{item.tp}",
         item.start if item.before is None else item.before.offset,
         item.end,
         item.records if item.records is not None else item.end - item.start,

@@ -254,8 +254,8 @@ def plumbing(group: Group) -> str:
 def _commit_ages(state: LoggedState, now_ms: int) -> dict[TopicPartition, str]:
     """The age of each partition's commit, according to the log."""
     return {
-        place: format_duration(max(0, now_ms - stood.at_ms) // 1000)
-        for place, stood in state.partitions.items()
+        tp: format_duration(max(0, now_ms - stood.at_ms) // 1000)
+        for tp, stood in state.partitions.items()
         if stood.commit is not None and stood.at_ms is not None
     }
 
@@ -269,13 +269,13 @@ def _partition_blocks(
     verbose: bool,
 ) -> Iterator[Block]:
     ranked = list(group.partitions)
-    measured = {_place(row.partition): row for row in verdict.report.partitions} if verdict else {}
+    measured = {row.partition.tp: row for row in verdict.report.partitions} if verdict else {}
     if not all_rows:
         stuck = {where for where, row in measured.items() if row.status is not None and row.status.is_stuck}
-        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, _place(p) not in stuck, -(p.lag or 0)))
+        ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, p.tp not in stuck, -(p.lag or 0)))
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = member_names(group)
-    rows = [_partition_row(p, labels, measured.get(_place(p)), verdict, ages.get(_place(p))) for p in shown]
+    rows = [_partition_row(p, labels, measured.get(p.tp), verdict, ages.get(p.tp)) for p in shown]
     columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
     yield Table(columns, rows, _SPARSE_PARTITIONS)
     rest = ranked[len(shown) :]
@@ -284,10 +284,6 @@ def _partition_blocks(
         span = _span(lags)
         yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
     yield BlankLine()
-
-
-def _place(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.partition)
 
 
 def _span(lags: Sequence[int]) -> str:
@@ -307,7 +303,7 @@ def _partition_row(
     behind, committed, judged = (None, None, None) if row is None or verdict is None else _measured(row, verdict)
     commit, log, owner = partition.commit, partition.log, partition.owner
     return (
-        f"{partition.topic}:{partition.partition}",
+        f"{partition.tp}",
         commit.offset if commit else None,
         commit.leader_epoch if commit else None,
         log.start if log else None,

@@ -110,9 +110,9 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
     for history in histories:
         for jump in history.commits.jumps if history.commits is not None else ():
             for topic, partition, old, new in jump.changes:
-                place = (topic, partition, old, new)
+                columns = (topic, partition, old, new)
                 at = rfc3339(jump.at_ms)
-                yield (history.group, at, jump.move.value, jump.by.value, jump.who, *place, jump.step, jump.beside_ms)
+                yield (history.group, at, jump.move.value, jump.by.value, jump.who, *columns, jump.step, jump.beside_ms)
 
 
 def who(jump: OffsetJump) -> str:

@@ -169,11 +169,11 @@ def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
 
 
 def _title(reports: Sequence[GroupLag]) -> str:
-    places = {(p.partition.topic, p.partition.partition) for report in reports for p in report.partitions}
-    topics = {topic for topic, _ in places}
+    partitions = {(p.partition.topic, p.partition.partition) for report in reports for p in report.partitions}
+    topics = {topic for topic, _ in partitions}
     subject = plural(len(topics), "topic")
     if len(topics) == 1:
-        subject = f"{next(iter(topics))}  {plural(len(places), 'partition')}"
+        subject = f"{next(iter(topics))}  {plural(len(partitions), 'partition')}"
     if len(reports) == 1:
         return f"{reports[0].group}  {reports[0].state}  {subject}"
     return f"{subject}  {plural(len(reports), 'group')}"
@@ -266,20 +266,20 @@ def records(found: LagRows, view: LagView) -> Records:
 
 
 def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
-    place: tuple[str | int | None, ...]
+    subject: tuple[str | int | None, ...]
     offsets: tuple[int | None, ...]
     if isinstance(row, PartitionLag):
         p = row.partition
-        place = (row.group, p.topic, p.partition, of[row.group].state)
+        subject = (row.group, p.topic, p.partition, of[row.group].state)
         offsets = (p.commit.offset if p.commit else None, row.end)
         commit_ms, outlook = row.last_commit_ms, row.outlook
     else:
         assert isinstance(row, Sum)
-        place = (row.group, row.topic, None, of[row.group].state)
+        subject = (row.group, row.topic, None, of[row.group].state)
         offsets, commit_ms, outlook = (None, None), None, row.outlook
     seconds = outlook.seconds if outlook.pace is not LagTrend.NEVER else None
     return (
-        *place,
+        *subject,
         *offsets,
         row.lag,
         row.behind_ms,

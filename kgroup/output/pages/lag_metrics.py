@@ -97,7 +97,7 @@ def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
     def gauge(name: str, text: str, values: Iterable[tuple[PartitionLag, float | None]]) -> Metric:
         flagged = name == "lag_seconds"
         samples = tuple(
-            Sample((*_place(at, row), *(_flags(row) if flagged else ())), value)
+            Sample((*_labels(at, row), *(_flags(row) if flagged else ())), value)
             for row, value in values
             if value is not None
         )
@@ -144,7 +144,7 @@ def _log(at: Labels, row: PartitionLag) -> Labels:
     return (*at, ("topic", row.partition.topic), ("partition", str(row.partition.partition)))
 
 
-def _place(at: Labels, row: PartitionLag) -> Labels:
+def _labels(at: Labels, row: PartitionLag) -> Labels:
     """The labels are the same with or without an owner: a label that comes and goes makes a new series."""
     owner = row.partition.owner
     return (

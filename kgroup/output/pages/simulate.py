@@ -177,12 +177,12 @@ def _member(line: MemberChange) -> tuple[Cell, ...]:
     )
 
 
-def places_text(places: Sequence[TopicPartition] | None) -> str | None:
+def places_text(partitions: Sequence[TopicPartition] | None) -> str | None:
     """``orders:0-3,7;clicks:1``; None if the member does not exist."""
-    if places is None:
+    if partitions is None:
         return None
     by_topic: dict[str, list[int]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     return ";".join(f"{topic}:{_spans(numbers)}" for topic, numbers in by_topic.items())
 

@@ -18,7 +18,7 @@ _OTHERS = 10
 
 def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
     """The offsets before, after and now of each partition that is restored."""
-    by_place = {trace.place: trace for trace in traces}
+    by_partition = {trace.key: trace for trace in traces}
     rows = list(result.plan.rows)
     shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
     if not shown:
@@ -33,7 +33,7 @@ def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool
         Column("READ BACK"),
         Column("NOTE", fold=True),
     )
-    cells = [_cells(row, by_place[row.group, *row.place])[0 if several else 1 :] for row in shown]
+    cells = [_cells(row, by_partition[row.group, *row.tp])[0 if several else 1 :] for row in shown]
     table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ BACK"}))
     more = len(rows) - len(shown)
     return [table, Text((f"{more} more: --verbose",))] if more else [table]

@@ -42,8 +42,8 @@ def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
     A subject that does not fit continues on further lines.
     """
     left = visible(title.text)
-    place = f"{outcome.cluster.label}  " if outcome.cluster else ""
-    right = f"{place}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
+    cluster = f"{outcome.cluster.label}  " if outcome.cluster else ""
+    right = f"{cluster}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
     first, *others = _wrapped(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
     if others:
         # Only the first line is narrow: in a small terminal the rest would be a column of single words.

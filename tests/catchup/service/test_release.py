@@ -117,12 +117,12 @@ def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> li
     assert isinstance(found, dict)
     commits = {place: commit for place, commit in found.items() if isinstance(commit, Commit)}
     judged = find_evidence(made.plan, history, commits, live=False)
-    return [judged[item.place] for item in made.plan.ranges]
+    return [judged[item.tp] for item in made.plan.ranges]
 
 
 def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], tuple[int, str, int | None]]:
     moved: dict[tuple[str, int], tuple[int, str, int | None]] = {
-        item.place: (item.end, CatchupCommitTag("cu-abcd", epoch, TagPurpose.RELEASE, item.start).metadata, 0)
+        item.tp: (item.end, CatchupCommitTag("cu-abcd", epoch, TagPurpose.RELEASE, item.start).metadata, 0)
         for item in made.plan.ranges
     }
     return {**made.before, **moved}
@@ -417,7 +417,7 @@ def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
             if before is not None:
                 own = Commit(target, before.leader_epoch if target == before.offset else None, before.metadata)
             stands = Commit(item.end, 0, CatchupCommitTag("cu-abcd", 7, TagPurpose.RELEASE, item.start).metadata)
-            moves.append(OffsetMove(*item.place, stands, (Commit(target, own.leader_epoch, mark), own)))
+            moves.append(OffsetMove(*item.tp, stands, (Commit(target, own.leader_epoch, mark), own)))
     return MoveBack(tuple(moves))
 
 
