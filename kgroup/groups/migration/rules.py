@@ -40,7 +40,7 @@ class Defect:
     certainty: Certainty
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRow:
     """A client library or a framework.
 
@@ -51,18 +51,18 @@ class ClientRow:
 
     name: str
     title: str
-    also: tuple[str, ...]
+    also: tuple[str, ...] = ()
     support: Support
-    usable_from: str | None
-    recommended: str | None
-    wait: bool
-    follows: str | None
-    last_major: int | None
+    usable_from: str | None = None
+    recommended: str | None = None
+    wait: bool = False
+    follows: str | None = None
+    last_major: int | None = None
     certainty: Certainty
     recommended_certainty: Certainty
     source: str
-    notes: tuple[str, ...]
-    defects: tuple[Defect, ...]
+    notes: tuple[str, ...] = ()
+    defects: tuple[Defect, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class ClientRow:
         return (self.name, *self.also)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDefect:
     """A known defect of brokers from release ``since`` until the releases of ``fixed_in`` (empty: open).
 
@@ -84,9 +84,9 @@ class BrokerDefect:
     fixed_in: tuple[str, ...]
     level: DefectLevel
     targets: tuple[str, ...]
-    live: bool
-    static: bool
-    policies: tuple[str, ...]
+    live: bool = False
+    static: bool = False
+    policies: tuple[str, ...] = ()
     certainty: Certainty
 
 

@@ -170,7 +170,13 @@ def defect(since: str, *fixed_in: str, level: DefectLevel = DefectLevel.WARNING)
     return MigrationRules(
         broker_defects=(
             BrokerDefect(
-                "KAFKA-1", "it breaks", since, fixed_in, level, ("consumer",), False, False, (), Certainty.CONFIRMED
+                id="KAFKA-1",
+                what="it breaks",
+                since=since,
+                fixed_in=fixed_in,
+                level=level,
+                targets=("consumer",),
+                certainty=Certainty.CONFIRMED,
             ),
         )
     )
