@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from kgroup.sandbox import Sandbox
 from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
 from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
@@ -37,6 +38,8 @@ BROKER_PROPERTIES = {
     "log.retention.check.interval.ms": "86400000",
     # ... and every ten minutes for groups that have nothing left, which some tests still compare or ask for.
     "offsets.retention.check.interval.ms": "86400000",
+    # A client of one test module may be idle until the next module that uses its broker.
+    "connections.max.idle.ms": "86400000",
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
 """What is static on a broker and would make tests slow, or depend on the machine, with its defaults."""
@@ -66,6 +69,23 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield status.bootstrap_servers
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())
+
+
+@pytest.fixture(scope="session")
+def proxied_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """One broker behind a proxy, with a topic ``orders`` of four partitions; it aborts overdue transactions soon."""
+    properties = BROKER_PROPERTIES | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with proxied_broker(tmp_path_factory.mktemp("proxied"), properties) as made:
+        made.world.topic("orders", partitions=4)
+        yield made
+
+
+@pytest.fixture
+def proxied(proxied_shared: ProxiedBroker) -> Iterator[ProxiedBroker]:
+    """... with no fault in it, before and after."""
+    proxied_shared.proxy.reset()
+    yield proxied_shared
+    proxied_shared.proxy.reset()
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,7 @@ from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
-from tests.conftest import BROKER_PROPERTIES
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
 from tests.support.waiting import wait_for
@@ -43,19 +42,9 @@ def reader(config: Config, place: str) -> Iterator[CommittedReader]:
         yield reader
 
 
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """A broker behind a proxy, that aborts transactions soon after their time."""
-    properties = BROKER_PROPERTIES | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-    with proxied_broker(tmp_path_factory.mktemp("transactions"), properties) as running:
-        yield running
-
-
 @pytest.fixture
-def behind_proxy(proxied: ProxiedBroker, name: Name) -> Iterator[tuple[ProxiedBroker, str]]:
-    proxied.proxy.reset()
-    yield proxied, proxied.world.topic(name("log"), config={"cleanup.policy": "compact"})
-    proxied.proxy.reset()
+def behind_proxy(proxied: ProxiedBroker, name: Name) -> tuple[ProxiedBroker, str]:
+    return proxied, proxied.world.topic(name("log"), config={"cleanup.policy": "compact"})
 
 
 def taken(config: Config, name: str, topic: str, **more: Any) -> Transactions:

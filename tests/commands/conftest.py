@@ -7,32 +7,23 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.conftest import BROKER_PROPERTIES
-from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.three_brokers import all_running, three_brokers
 
 Name = Callable[[str], str]
 
 
-@pytest.fixture(scope="module")
-def proxy_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy, for the module: a client that is idle for ten minutes is hung up on."""
-    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
-        yield made
-
-
 @pytest.fixture
-def proxied(proxy_broker: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[ProxiedBroker]:
-    """... with no fault in it, as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
-    proxy_broker.proxy.reset()
-    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", proxy_broker.bootstrap)
+def proxied(proxied: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[ProxiedBroker]:
+    """The broker behind a proxy as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", proxied.bootstrap)
     untouched = name("bystander")
-    proxy_broker.world.commit(untouched, {(proxy_broker.world.topic(untouched), 0): (3, "mine", 0)})
-    before = proxy_broker.world.exact(untouched)
-    yield proxy_broker
-    proxy_broker.proxy.reset()
-    assert proxy_broker.world.exact(untouched) == before
+    proxied.world.commit(untouched, {(proxied.world.topic(untouched), 0): (3, "mine", 0)})
+    before = proxied.world.exact(untouched)
+    yield proxied
+    proxied.proxy.reset()
+    assert proxied.world.exact(untouched) == before
 
 
 @pytest.fixture(scope="module")

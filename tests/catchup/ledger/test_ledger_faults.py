@@ -13,7 +13,6 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import PlanState
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.support.errors import Unreachable
-from tests.conftest import BROKER_PROPERTIES
 from tests.support.catchup.ledgers import (
     Waits,
     code_of,
@@ -29,17 +28,11 @@ from tests.support.catchup.ledgers import (
     task,
 )
 from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
 
 Name = Callable[[str], str]
 TIMEOUT_S = 15.0
 END_TXN = 26
-
-
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    with proxied_broker(tmp_path_factory.mktemp("ledger"), BROKER_PROPERTIES) as running:
-        yield running
 
 
 @pytest.fixture
@@ -50,13 +43,11 @@ def waits() -> Waits:
 @pytest.fixture
 def far(proxied: ProxiedBroker, name: Name, waits: Waits) -> Iterator[Ledger]:
     """A ledger behind the proxy."""
-    proxied.proxy.reset()
     with Ledger({"bootstrap.servers": proxied.bootstrap}, name("ledger"), timeout_s=TIMEOUT_S) as ready:
         ready.prepare()
         ready.check()  # takes an id: the first one on a cluster may wait until its topic for them is made
     with Ledger({"bootstrap.servers": proxied.bootstrap}, ready.topic, timeout_s=TIMEOUT_S, on_wait=waits) as ledger:
         yield ledger
-    proxied.proxy.reset()
 
 
 @pytest.mark.parametrize(("loss", "made"), [(Loss.ANSWER, True), (Loss.REQUEST, False)])

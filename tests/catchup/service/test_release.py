@@ -26,11 +26,10 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.support.errors import Refused, Unreachable
-from tests.conftest import BROKER_PROPERTIES
 from tests.support import by_hand
 from tests.support.clusters import connected
 from tests.support.conversion import to_consumer
-from tests.support.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.wire import just_before, sent
 
@@ -470,27 +469,18 @@ def test_a_fenced_cancel_moves_nothing(
 # --- an answer that gets lost
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy."""
-    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
-        made.world.topic("orders", partitions=4)
-        yield made
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
 def test_a_release_without_an_answer_is_found_in_the_history(
-    broker: ProxiedBroker, name: Name, kind: str, loss: Loss
+    proxied: ProxiedBroker, name: Name, kind: str, loss: Loss
 ) -> None:
-    broker.proxy.reset()
-    made, book = gapped(broker.world, "orders", name("svc"), kind), Book()
-    with connected(broker.bootstrap) as cluster:
-        broker.proxy.expect(Fault(OFFSET_COMMIT, loss))
+    made, book = gapped(proxied.world, "orders", name("svc"), kind), Book()
+    with connected(proxied.bootstrap) as cluster:
+        proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
         with pytest.raises(Unreachable) as caught:
             release_plan(cluster, made.plan, states(book))
         assert caught.value.code == "outcome-unknown"
         assert book.said == [PlanState.RELEASING]
-        assert broker.world.groups()[made.group] == (kind, "empty")
+        assert proxied.world.groups()[made.group] == (kind, "empty")
         expected = ReleaseEvidence.RELEASED if loss is Loss.ANSWER else ReleaseEvidence.NOT_RELEASED
         assert evidence(cluster, made, book.written[0].log_position) == [expected] * 3

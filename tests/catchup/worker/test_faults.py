@@ -11,23 +11,17 @@ import pytest
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.worker.task_spec import Handling, TaskResult, TransactionBounds
 from kgroup.sandbox import Sandbox
-from tests.conftest import BROKER_PROPERTIES, MORTAL
+from tests.conftest import MORTAL
 from tests.support.catchup import handler_functions
 from tests.support.catchup.ledgers import hurried_commits
 from tests.support.catchup.replays import replay, seen, sources
 from tests.support.command_line import QuietReporter
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
 PRODUCE, FETCH, END_TXN = 0, 1, 26
-
-
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    with proxied_broker(tmp_path_factory.mktemp("worker"), BROKER_PROPERTIES) as running:
-        yield running
 
 
 @pytest.mark.parametrize(
@@ -43,7 +37,6 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]
 def test_what_is_lost_on_the_way_comes_once(
     proxied: ProxiedBroker, name: Name, api_key: int, loss: Loss, skip: int
 ) -> None:
-    proxied.proxy.reset()
     source, target = proxied.world.topic(name("orders")), proxied.world.topic(name("copy"))
     proxied.world.produce(source, 300)
     config = {"bootstrap.servers": proxied.bootstrap, "log_level": "0"}
@@ -60,7 +53,6 @@ def test_what_is_lost_on_the_way_comes_once(
 
 def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: ProxiedBroker, name: Name) -> None:
     """Each answer to the end of a transaction is lost until the worker has given up waiting for it."""
-    proxied.proxy.reset()
     source, target = proxied.world.topic(name("orders")), proxied.world.topic(name("copy"))
     proxied.world.produce(source, 40)
     config = {"bootstrap.servers": proxied.bootstrap, "log_level": "0"}

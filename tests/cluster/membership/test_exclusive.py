@@ -18,12 +18,11 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group, MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
-from tests.conftest import BROKER_PROPERTIES
 from tests.support import by_hand
 from tests.support.clusters import connected
 from tests.support.conversion import ConsumerGroupHeartbeatRequest, to_consumer
 from tests.support.holders import holder
-from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker, proxied_broker
+from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.waiting import wait_for
@@ -581,21 +580,6 @@ def test_it_leaves_after_an_exception_and_after_ctrl_c(
 
 
 # --- answers that get lost
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy."""
-    with proxied_broker(tmp_path_factory.mktemp("proxied"), BROKER_PROPERTIES) as made:
-        made.world.topic("orders", partitions=3)
-        yield made
-
-
-@pytest.fixture
-def proxied(broker: ProxiedBroker) -> Iterator[ProxiedBroker]:
-    broker.proxy.reset()
-    yield broker
-    broker.proxy.reset()
 
 
 ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
