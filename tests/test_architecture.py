@@ -7,8 +7,9 @@ import importlib
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,17 @@ def _target(module: str, name: str) -> str:
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-IMPORTS = [found for path in FILES for found in imports_of(path)]
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """All of the product; reading them takes a second, which only the process that runs these tests spends."""
+    return tuple(found for path in FILES for found in imports_of(path))
+
+
+def running() -> list[Import]:
+    """Those that happen when the program runs."""
+    return [found for found in imports() if not found.typing]
 
 
 def under(module: str, *packages: str) -> bool:
@@ -79,7 +90,7 @@ def offending(by: tuple[str, ...], modules: tuple[str, ...], *, but: tuple[str, 
     """Imports of ``modules`` in ``by`` (less ``but``) that happen when the program runs."""
     return [
         str(found)
-        for found in IMPORTS
+        for found in imports()
         if not found.typing and under(found.by, *by) and not under(found.by, *but) and under(found.module, *modules)
     ]
 
@@ -89,7 +100,7 @@ EVERYTHING = ("kgroup",)
 
 def test_the_sources_were_found() -> None:
     assert len(FILES) > 40
-    assert any(under(found.module, "kafka") for found in IMPORTS)
+    assert any(under(found.module, "kafka") for found in imports())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,7 @@ def test_arrows_run_one_way(by: tuple[str, ...], modules: tuple[str, ...], but: 
 
 def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None:
     def of(module: str) -> set[str]:
-        return {i.module for i in IMPORTS if i.by == module and not i.typing and under(i.module, "kgroup")}
+        return {i.module for i in imports() if i.by == module and not i.typing and under(i.module, "kgroup")}
 
     assert of("kgroup.support.cluster_ref") == set()
     assert of("kgroup.support.errors") == {"kgroup.support.cluster_ref"}
@@ -209,10 +220,10 @@ CIRCLES_OF_PACKAGES: list[set[str]] = []
 """Top-level names that import each other when the program runs. It may only shrink."""
 
 
-def edges(imports: Iterable[Import], depth: int | None = None) -> dict[str, set[str]]:
+def edges(given: Iterable[Import], depth: int | None = None) -> dict[str, set[str]]:
     """Who imports whom within kgroup; with ``depth`` 1 between its top-level names."""
     graph: dict[str, set[str]] = {}
-    for found in imports:
+    for found in given:
         by, module = (shortened(name, depth) for name in (found.by, found.module))
         if under(found.module, "kgroup") and by != module:
             graph.setdefault(by, set()).add(module)
@@ -256,29 +267,34 @@ def flat(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
     return {(by, module) for by, modules in graph.items() for module in modules}
 
 
-RUNNING = [found for found in IMPORTS if not found.typing]
-GRAPH = edges(RUNNING, depth=1)
-GRAPH_FOR_TYPES = {
-    by: more for by, modules in edges(IMPORTS, depth=1).items() if (more := modules - GRAPH.get(by, set()))
-}
+def graph() -> dict[str, set[str]]:
+    """The edges between top-level names when the program runs."""
+    return edges(running(), depth=1)
 
 
-@pytest.mark.parametrize(("graph", "table"), [(GRAPH, EDGES), (GRAPH_FOR_TYPES, EDGES_FOR_TYPES)], ids=["run", "types"])
-def test_only_these_edges_exist(graph: dict[str, set[str]], table: str) -> None:
-    added = flat(graph) - of_text(table)
-    where = [str(i) for i in IMPORTS if (shortened(i.by, 1), shortened(i.module, 1)) in added]
+def graph_for_types() -> dict[str, set[str]]:
+    """... and those that are there for the type checker alone."""
+    known = graph()
+    return {by: more for by, modules in edges(imports(), depth=1).items() if (more := modules - known.get(by, set()))}
+
+
+@pytest.mark.parametrize(("made", "table"), [(graph, EDGES), (graph_for_types, EDGES_FOR_TYPES)], ids=["run", "types"])
+def test_only_these_edges_exist(made: Callable[[], dict[str, set[str]]], table: str) -> None:
+    found = made()
+    added = flat(found) - of_text(table)
+    where = [str(i) for i in imports() if (shortened(i.by, 1), shortened(i.module, 1)) in added]
     assert where == [], "top-level names import each other in a new way: do without, or add the edge to the table"
-    assert of_text(table) - flat(graph) == set(), "edges that are no more: remove them from the table"
+    assert of_text(table) - flat(found) == set(), "edges that are no more: remove them from the table"
 
 
 def test_no_wheel_goes_round() -> None:
     """Modules that import each other when they are loaded have no order at all."""
-    assert circles(edges(found for found in RUNNING if not found.lazy)) == []
+    assert circles(edges(found for found in running() if not found.lazy)) == []
 
 
 def test_no_new_circle_of_files_or_packages() -> None:
-    assert circles(edges(IMPORTS)) == CIRCLES_OF_FILES
-    assert circles(GRAPH) == CIRCLES_OF_PACKAGES
+    assert circles(edges(imports())) == CIRCLES_OF_FILES
+    assert circles(graph()) == CIRCLES_OF_PACKAGES
 
 
 def test_circles_are_found_and_each_is_one() -> None:
@@ -339,7 +355,7 @@ def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner:
 
 
 def test_underscored_names_of_kafka_python_are_nowhere_imported() -> None:
-    assert [str(i) for i in IMPORTS if under(i.module, "kafka") and "._" in i.module] == []
+    assert [str(i) for i in imports() if under(i.module, "kafka") and "._" in i.module] == []
 
 
 def test_nobody_changes_an_error_of_another() -> None:
@@ -401,5 +417,5 @@ def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None
 
 
 if __name__ == "__main__":
-    for table in (GRAPH, GRAPH_FOR_TYPES):
-        sys.stdout.write(as_text(table) + "\n\n")
+    for made in (graph, graph_for_types):
+        sys.stdout.write(as_text(made()) + "\n\n")

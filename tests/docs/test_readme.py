@@ -260,11 +260,13 @@ def refusals() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("code", sorted(refusals()))
-def test_every_refusal_is_explained(code: str) -> None:
+def test_every_refusal_is_explained() -> None:
     table = README.partition("### What is refused")[2].partition("\n### ")[0]
-    assert f"`{code}`" in table
-    assert re.search(rf"\b{code}\b", TOPICS["refusals"])
+    codes = refusals()
+
+    assert "not-empty" in codes
+    assert sorted(code for code in codes if f"`{code}`" not in table) == []
+    assert sorted(code for code in codes if not re.search(rf"\b{code}\b", TOPICS["refusals"])) == []
 
 
 def test_the_table_of_rights_is_the_help_s() -> None:

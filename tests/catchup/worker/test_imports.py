@@ -13,7 +13,7 @@ import pytest
 from kgroup.catchup.spark import by_key, job, sql_job
 from kgroup.catchup.spark.worker_package import SHIPPED, WORKERS_IMPORT, WorkerPackage
 from tests.support.places import ROOT
-from tests.test_architecture import RUNNING, edges
+from tests.test_architecture import edges, running
 
 _WITHOUT = """
 import sys
@@ -52,7 +52,7 @@ def test_it_is_imported_with_confluent_kafka_alone(module: str) -> None:
 
 
 def test_what_is_shipped_is_what_workers_import() -> None:
-    graph, found, left = edges(RUNNING), set[str](), list(WORKERS_IMPORT)
+    graph, found, left = edges(running()), set[str](), list(WORKERS_IMPORT)
     while left:
         module = left.pop()
         if module not in found:
