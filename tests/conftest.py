@@ -48,6 +48,45 @@ MORTAL = {**BROKER_PROPERTIES, "broker.session.timeout.ms": "2000"}
 """For a broker that is killed: it comes back, and others take over, when that has passed."""
 
 
+SLOWEST = (
+    "docs/test_recipes",
+    "commands/test_catchup_kills",
+    "commands/test_undo_faults",
+    "commands/test_catchup_replay",
+    "commands/test_broker_faults",
+    "commands/test_guards",
+    "commands/test_split_network",
+    "docs/test_readme",
+    "commands/test_catchup_target",
+    "commands/test_describe_groups",
+    "commands/test_catchup_cluster",
+    "catchup/spark/test_where",
+    "commands/test_migrate_kills",
+    "clients/test_java_clients",
+    "commands/test_catchup_where",
+    "commands/test_undo",
+    "commands/test_catchup_replicas",
+    "commands/test_migrate_proof",
+    "sandbox/test_broker",
+    "commands/test_migrate",
+    "cluster/membership/test_exclusive",
+    "commands/test_catchup_content",
+    "commands/test_catchup_faults",
+    "commands/test_reset",
+    "cli/test_processes",
+    "catchup/spark/test_job",
+    "commands/test_catchup_latest",
+    "sandbox/test_three_brokers",
+    "commands/test_coordinator_moves",
+)
+"""Modules of minutes, about in their order; they begin first, so that no process waits for one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"tests/{name}.py": place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
 # No example is wrong because the machine stood still for a moment; what loops is ended by the run's own limit.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
