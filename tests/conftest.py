@@ -180,11 +180,39 @@ def name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     return lambda stem: f"{stem}-{test}-{secrets.token_hex(3)}"
 
 
+def make_bystander(world: KafkaWorld) -> str:
+    """A group for all tests of a run: a topic of its own for each was a third of a broker's work."""
+    group = world.topic(f"bystander-{secrets.token_hex(3)}", partitions=2)
+    world.commit(group, bystanding(group))
+    return group
+
+
+def bystanding(group: str) -> dict[tuple[str, int], tuple[int, str, int | None]]:
+    """What the bystander has committed, on the topic of its name."""
+    return {(group, 0): (3, "mine", 0), (group, 1): (5, "", None)}
+
+
+def check_bystander(world: KafkaWorld, group: str) -> None:
+    """It is as it was; else the test that has just ended fails, and it is repaired for those after it."""
+    after = world.exact(group)
+    if after != bystanding(group):
+        world.delete_group(group)
+        world.commit(group, bystanding(group))
+        raise AssertionError(f"the bystander was touched: {after}")
+
+
+@pytest.fixture(scope="session")
+def shared_bystander(world: KafkaWorld) -> str:
+    return make_bystander(world)
+
+
 @pytest.fixture
-def bystander(world: KafkaWorld, name: Callable[[str], str]) -> Iterator[str]:
+def bystander(world: KafkaWorld, shared_bystander: str) -> Iterator[str]:
     """A group with commits that no test may touch; checked when the test is over."""
-    topic, group = world.topic(name("bystander"), partitions=2), name("bystander")
-    world.commit(group, {(topic, 0): 3, (topic, 1): 5})
-    before = world.committed(group)
-    yield group
-    assert world.committed(group) == before
+    yield shared_bystander
+    check_bystander(world, shared_bystander)
+
+
+@pytest.fixture(scope="session")
+def proxied_bystander(proxied_shared: ProxiedBroker) -> str:
+    return make_bystander(proxied_shared.world)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgroup.sandbox import Sandbox
+from tests.conftest import check_bystander
 from tests.support.kafka_proxy import ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.three_brokers import all_running, three_brokers
@@ -15,15 +16,12 @@ Name = Callable[[str], str]
 
 
 @pytest.fixture
-def proxied(proxied: ProxiedBroker, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iterator[ProxiedBroker]:
+def proxied(proxied: ProxiedBroker, proxied_bystander: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProxiedBroker]:
     """The broker behind a proxy as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
     monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", proxied.bootstrap)
-    untouched = name("bystander")
-    proxied.world.commit(untouched, {(proxied.world.topic(untouched), 0): (3, "mine", 0)})
-    before = proxied.world.exact(untouched)
     yield proxied
     proxied.proxy.reset()
-    assert proxied.world.exact(untouched) == before
+    check_bystander(proxied.world, proxied_bystander)
 
 
 @pytest.fixture(scope="module")
