@@ -18,6 +18,7 @@ from kgroup.catchup.chunks import (
 )
 from kgroup.catchup.model import Chunk, GapRange, Order
 from tests.support.catchup.plans import gap_range
+from tests.support.for_each import for_each
 
 MIB = 1024 * 1024
 
@@ -87,7 +88,7 @@ def random_ranges(pick: random.Random) -> list[GapRange]:
     return ranges
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_chunks_tile_the_ranges_exactly(seed: int) -> None:
     pick = random.Random(seed)
     ranges = random_ranges(pick)
@@ -111,7 +112,7 @@ def test_chunks_tile_the_ranges_exactly(seed: int) -> None:
     assert chunks == cut_into_chunks(ranges, parallelism=parallelism, rate=rate)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_tasks_hold_every_chunk_once_and_in_order(seed: int) -> None:
     pick = random.Random(seed)
     ranges = random_ranges(pick)

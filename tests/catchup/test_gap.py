@@ -26,6 +26,7 @@ from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
+from tests.support.for_each import for_each
 
 NOW_MS = 10_000_000
 HERE = TopicPartition("orders", 0)
@@ -374,7 +375,7 @@ def test_what_is_no_range(given: list[str], says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
     """From the commit to the end, each offset is to be replayed, given up, gone, or in a partition that stays."""
     pick = random.Random(seed)

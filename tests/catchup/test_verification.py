@@ -19,6 +19,7 @@ from kgroup.catchup.verification import ChunkResult, LostRange, contradiction_no
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
+from tests.support.for_each import for_each
 
 HALVES = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120))
 PLAN = make_plan(chunks=HALVES)
@@ -204,7 +205,7 @@ def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
     assert proof.complete
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
     pick = random.Random(seed)
     ranges = [

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from kgroup.support.units import human_count, percent, plural
+from tests.support.for_each import for_each
 
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -41,8 +42,8 @@ def test_human_count(number: int, text: str) -> None:
     assert human_count(number) == text
 
 
-@pytest.mark.parametrize("exponent", range(4, 19))
-@pytest.mark.parametrize("lead", [1.0, 1.004, 9.949, 9.951, 9.994, 9.995, 9.996, 9.9995, 9.99949, 9.99951])
+@for_each("exponent", range(4, 19))
+@for_each("lead", [1.0, 1.004, 9.949, 9.951, 9.994, 9.995, 9.996, 9.9995, 9.99949, 9.99951])
 def test_human_count_is_near_the_number(exponent: int, lead: float) -> None:
     number = int(lead * 10**exponent)
 

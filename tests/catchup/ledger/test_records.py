@@ -34,6 +34,7 @@ from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose,
 from kgroup.model.groups import Commit
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.plans import PLAN_ID, gap_range, make_plan
+from tests.support.for_each import for_each
 
 PLAN = replace(
     make_plan(gap_range(maybe=80), gap_range(1, before=None), given_up=(Abandoned("orders", 0, 60, 70, "why"),)),
@@ -175,7 +176,7 @@ def test_another_version_is_named(version: int) -> None:
     assert caught.value.code == "ledger-newer"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"",
@@ -195,7 +196,7 @@ def test_another_version_is_named(version: int) -> None:
         b"\xef\xbb\xbf{}",
     ],
 )
-@pytest.mark.parametrize("kind", RecordKind)
+@for_each("kind", RecordKind)
 def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: bytes) -> None:
     key = RecordKey(PLAN_ID, kind, 0 if kind is RecordKind.CHUNK else None)
 
@@ -253,7 +254,7 @@ def test_every_field_is_needed_and_more_are_passed_over(value: Value) -> None:
         assert caught.value.code == "ledger-damaged"
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each("seed", range(50))
 def test_broken_bytes_never_crash_the_reader(seed: int) -> None:
     pick = random.Random(seed)
     for value in EVERY:
@@ -265,7 +266,7 @@ def test_broken_bytes_never_crash_the_reader(seed: int) -> None:
             decode(key, cut)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_random_plans_come_back_as_they_were(seed: int) -> None:
     pick = random.Random(seed)
 

@@ -14,6 +14,7 @@ from kgroup.catchup.buckets import bucket_of
 from kgroup.catchup.model import LostOffsets
 from kgroup.catchup.worker.newest_per_key import Bucket, KeptRecord, NewestMerge, NewestPerKey, ReaderTally, RowBatch
 from kgroup.support.errors import KgroupError
+from tests.support.for_each import for_each
 
 Record = tuple[str, int, int, "bytes | None", "bytes | None", int]
 """(topic, partition, offset, key, value, timestamp in ms); -1 is no timestamp"""
@@ -118,7 +119,7 @@ def test_which_is_the_newest(records: list[Record], newest: list[tuple[str, int,
     assert sum(share.filtered for one in buckets.values() for share in one.shares) == len(records) - len(newest)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_readers_and_buckets_in_any_number_come_to_the_same(seed: int) -> None:
     random_ = random.Random(seed)
     keys = [None, *(str(number).encode() for number in range(random_.choice([1, 5, 30])))]

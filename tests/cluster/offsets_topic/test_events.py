@@ -30,6 +30,7 @@ from kgroup.model.group_log import (
     Unreadable,
 )
 from kgroup.output.pages.history import records, screen
+from tests.support.for_each import for_each
 from tests.support.fuzzing import events_of
 from tests.support.places import DATA
 
@@ -63,7 +64,7 @@ def named(name: str) -> dict[str, Any]:
     return next(line for line in RECORDS if line["name"] == name)
 
 
-@pytest.mark.parametrize("line", RECORDS, ids=[line["name"].encode("ascii", "replace").decode() for line in RECORDS])
+@for_each("line", RECORDS)
 def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
     event = event_of(raw_of(line), TransactionEnd.PLAIN, {})
 

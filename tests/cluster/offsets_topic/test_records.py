@@ -21,6 +21,7 @@ from kgroup.cluster.offsets_topic import records
 from kgroup.cluster.offsets_topic.records import MemberState, RecordType, decode
 from kgroup.cluster.primitives import MalformedRecord, raw_topic_id
 from kgroup.cluster.primitives import topic_id as topic_id_of
+from tests.support.for_each import for_each
 from tests.support.places import DATA
 
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
@@ -129,7 +130,7 @@ def plain(value: Any) -> Any:
             return value
 
 
-@pytest.mark.parametrize("line", RECORDS, ids=names(RECORDS))
+@for_each("line", RECORDS)
 def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
     key = bytes.fromhex(line["key"])
     record = decode(key, raw(line["value"]))
@@ -147,7 +148,7 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
     assert plain(value) == expected
 
 
-@pytest.mark.parametrize("line", RECORDS, ids=names(RECORDS))
+@for_each("line", RECORDS)
 def test_group_is_in_the_key(line: dict[str, Any]) -> None:
     key = bytes.fromhex(line["key"])
     group = line["expected_key"].get("group", line["expected_key"].get("groupId"))
@@ -179,7 +180,7 @@ def as_record(line: dict[str, Any]) -> tuple[bytes, bytes]:
 WITH_VALUE = [line for line in RECORDS if line["value"] is not None]
 
 
-@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
+@for_each("line", WITH_VALUE)
 def test_truncated(line: dict[str, Any]) -> None:
     key, value = as_record(line)
     for end in range(len(value)):
@@ -192,14 +193,14 @@ def test_truncated(line: dict[str, Any]) -> None:
             records.group_of(key[:end])
 
 
-@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
+@for_each("line", WITH_VALUE)
 def test_bytes_after_the_value_are_ignored(line: dict[str, Any]) -> None:
     key, value = as_record(line)
     assert decode(key, value + b"\xff" * 9) == decode(key, value)
 
 
-@pytest.mark.parametrize("line", WITH_VALUE, ids=names(WITH_VALUE))
-@pytest.mark.parametrize("version", [5, 32767, -1, -32768])
+@for_each("line", WITH_VALUE)
+@for_each("version", [5, 32767, -1, -32768])
 def test_a_version_without_a_layout_is_marked(line: dict[str, Any], version: int) -> None:
     key, value = as_record(line)
     record = decode(key, struct.pack(">h", version) + value[2:])

@@ -35,6 +35,7 @@ from kgroup.groups.assignors.java_order import (
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.assignors.ranges import client_range, server_range
 from kgroup.model.topic_partition import TopicPartition
+from tests.support.for_each import for_each
 from tests.support.places import DATA
 
 ASSIGNORS = {**CLIENT_SIDE, "uniform": SERVER_SIDE["uniform"], "range-server": SERVER_SIDE["range"]}
@@ -105,7 +106,7 @@ def topic(chain: dict[str, Any], index: int, count: int) -> AssignorTopic:
     return AssignorTopic(chain["topics"][index], count, racks or None, id=index + 1)
 
 
-@pytest.mark.parametrize("chain", CHAINS, ids=[chain["id"] for chain in CHAINS])
+@for_each("chain", CHAINS)
 def test_every_step_is_what_kafka_gave(chain: dict[str, Any]) -> None:
     for step in steps(chain):
         got = ASSIGNORS[chain["a"]](step.members, step.topics)
@@ -126,7 +127,7 @@ def test_members_stand_in_the_order_of_javas_hash_table() -> None:
             assert members_in_hash_order(step.members) == step.members, f"{chain['id']}, step {step.number}"
 
 
-@pytest.mark.parametrize("chain", [chain for chain in CHAINS if chain["a"] == "range"], ids=lambda chain: chain["id"])
+@for_each("chain", [chain for chain in CHAINS if chain["a"] == "range"])
 def test_the_brokers_range_is_the_clients_without_racks(chain: dict[str, Any]) -> None:
     for step in steps(chain):
         without = [replace(member, rack=None) for member in step.members]

@@ -13,6 +13,7 @@ from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER,
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY, NOW, PARTLY, UNKNOWN, A, B, Case, consumer
+from tests.support.for_each import for_each
 
 CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
 
@@ -24,7 +25,7 @@ def look(case: Case) -> Answer:
     return {rule.id: function for rule, function in GROUP_RULES}[case.rule](case.snapshot)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@for_each("case", CASES)
 def test_rule(case: Case) -> None:
     answer = look(case)
     assert case.said or case.expected is None
@@ -43,7 +44,7 @@ def test_rule(case: Case) -> None:
         assert case.said in findings[0].evidence
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.expected not in (None, UNKNOWN, PARTLY)], ids=str)
+@for_each("case", [case for case in CASES if case.expected not in (None, UNKNOWN, PARTLY)])
 def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None:
     finding = next(item for item in look(case) if isinstance(item, Finding))
 
@@ -57,7 +58,7 @@ def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None
     assert all(type(number) is int for number in finding.numbers.values())
 
 
-@pytest.mark.parametrize("rule", ORDER)
+@for_each("rule", ORDER)
 def test_every_rule_is_in_the_table_of_cases(rule: str) -> None:
     kinds = {
         type(case.expected) if case.expected not in (None, UNKNOWN, PARTLY) else case.expected

@@ -27,6 +27,7 @@ from kgroup.groups.simulation.names import following_client, member_id_like, nex
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound, UsageError
+from tests.support.for_each import for_each
 from tests.support.places import DATA
 
 TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
@@ -366,7 +367,7 @@ def test_any_change(assignor: str, sizes: tuple[int, int], change: GroupChange, 
 # What Kafka's own classes assigned (TargetVectors.java)
 
 
-@pytest.mark.parametrize("chain", TARGETS, ids=range(len(TARGETS)))
+@for_each("chain", TARGETS)
 def test_topics_whose_ids_share_a_bucket_as_kafka_assigns_them(chain: dict[str, Any]) -> None:
     """Each step from what was predicted of the one before, of which the order inside a member counts too."""
     ids = {name: int(topic_id, 16) for name, topic_id in chain["topics"].items()}

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from kgroup.model.blocks import Cell, Column, Style, Styled, Table
 from kgroup.output.terminal.layout import draw_table, fold, text_of
 from kgroup.output.terminal.text import visible
+from tests.support.for_each import for_each
 
 IDS = (
     "orders",
@@ -39,7 +40,8 @@ def lines_of(table: Table, width: int | None = None, *, wide: bool = False) -> l
     return list(draw_table(table, width, wide, plain))
 
 
-@pytest.mark.parametrize(("text", "width"), list(product(IDS, (2, 5, 12, 20, 33, 80))))
+@for_each("text", IDS)
+@for_each("width", (2, 5, 12, 20, 33, 80))
 def test_folding_never_loses_a_character_and_keeps_to_the_width(text: str, width: int) -> None:
     lines = fold(text, width)
 

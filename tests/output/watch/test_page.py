@@ -15,6 +15,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
+from tests.support.for_each import for_each
 
 AT = datetime(2026, 7, 14, 3, 16, 3, tzinfo=UTC)
 
@@ -102,9 +103,9 @@ def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
     assert "orders:0 <warn 6>" in drawn(shown), "compared with the last page that there was"
 
 
-@pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 50])
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("rows", [0, 3, 40])
+@for_each("height", [1, 2, 3, 5, 8, 50])
+@for_each("fails", [False, True])
+@for_each("rows", [0, 3, 40])
 def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int) -> None:
     shown = ScreenState.first(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
     if fails:
