@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kgroup.cli.completion.names import STALE_S
@@ -102,9 +102,10 @@ class Asker:
 
     @staticmethod
     def age(file: Path, by_s: float) -> None:
-        """Make a file this old."""
+        """Make a file this old, unless the process that asks the cluster has just renamed it."""
         then = time.time() - by_s
-        os.utime(file, (then, then))
+        with suppress(FileNotFoundError):
+            os.utime(file, (then, then))
 
 
 class Prompt:
