@@ -1,1 +1,1 @@
-"""Completion in bash, zsh and fish: scripts from the verbs' own options, and names from the cluster."""
+"""Completion in bash, zsh and fish: verbs and options from a data file, names from the cluster."""

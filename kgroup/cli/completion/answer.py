@@ -43,28 +43,25 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float) -
     shell, breaks = [*arguments, ""][:2]
     line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
     found = find_candidates([word.text for word in line.words], line.current.text)
-    kind, words, before = found.kind, found.words, found.before
-    if kind not in ("files", "directories"):
-        kind = WORDS
+    words, before, current = found.words, found.before, line.current
     if found.kind in ("groups", "topics", "contexts"):
-        words = dict.fromkeys(_names(found.kind, line, line.current.text.removeprefix(before), until), "")
-    format_row = {"bash": _bash_row, "zsh": _zsh_row, "fish": _fish_row}[shell]
-    rows = (format_row(before, word, text, line.current) for word, text in words.items())
-    return [f"{kind} {len(before)}", *(row for row in rows if row is not None)]
+        words = dict.fromkeys(_names(found.kind, line, current.text.removeprefix(before), until), "")
+    if shell == "bash":  # the other shells filter by themselves
+        words = {word: text for word, text in words.items() if (before + word).startswith(current.text)}
+    kind = found.kind if found.kind in ("files", "directories") else WORDS
+    return [f"{kind} {len(before)}", *(_row(shell, before, word, text, current) for word, text in words.items())]
 
 
-def _bash_row(before: str, word: str, _: str, current: lines.Current) -> str | None:
-    """What bash has to insert; None if it does not continue what is typed: the other shells filter by themselves."""
-    return lines.for_bash(before + word, current) if (before + word).startswith(current.text) else None
-
-
-def _zsh_row(_: str, word: str, text: str, __: lines.Current) -> str:
-    escaped = word.replace("\\", "\\\\").replace(":", "\\:")
-    return f"{escaped}:{text}" if text else escaped
-
-
-def _fish_row(before: str, word: str, text: str, _: lines.Current) -> str:
-    return f"{before}{word}\t{text}"
+def _row(shell: str, before: str, word: str, text: str, current: lines.Current) -> str:
+    match shell:
+        case "bash":
+            return lines.for_bash(before + word, current)
+        case "zsh":
+            escaped = word.replace("\\", "\\\\").replace(":", "\\:")
+            return f"{escaped}:{text}" if text else escaped
+        case "fish":
+            return f"{before}{word}\t{text}"
+    raise ValueError(shell)
 
 
 def _names(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
