@@ -106,7 +106,7 @@ def by_chunk(
     again = sum(one.again for one in known)  # their chunks are unknown: the first chunk gets the count
     for chunk in plan.chunks:
         if whole or again or chunk.number in shares:
-            summed = total(shares.get(chunk.number, ()), chunk.number)
+            summed = sum_shares(shares.get(chunk.number, ()), chunk.number)
             found[chunk.number] = ChunkProgress(
                 chunk.number,
                 chunk.end if whole else chunk.start,
@@ -124,7 +124,7 @@ def by_chunk(
     return found
 
 
-def total(shares: Iterable[BucketShare], chunk: int) -> BucketShare:
+def sum_shares(shares: Iterable[BucketShare], chunk: int) -> BucketShare:
     """The sum of the shares of one chunk; equal lost ranges are kept once: buckets of one run repeat them."""
     summed, lost = BucketShare(chunk, 0, 0, 0, 0), dict[LostOffsets, None]()
     for share in shares:
@@ -157,7 +157,7 @@ def progress_of(number: int, delivered_to: int, shares: Sequence[BucketShare], a
     )
 
 
-def done(plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, ChunkProgress]) -> int:
+def delivered_buckets(plan: CatchupPlan, delivery: Delivery | None, progress: Mapping[int, ChunkProgress]) -> int:
     """How many buckets are delivered."""
     return sum(number in progress and progress[number].delivered_to >= DONE for number in numbers(plan, delivery))
 
@@ -176,7 +176,7 @@ def with_buckets(
     return Delivery(sink, Order.NONE, tasks(plan, buckets), options, buckets)
 
 
-def reading(plan: CatchupPlan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
+def assign_readers(plan: CatchupPlan, parallelism: int) -> tuple[tuple[Chunk, ...], ...]:
     """Which reader reads which chunks, in which order: by offset within a partition, so that later records are newer.
 
     This is not frozen: which record is the newest does not depend on it.

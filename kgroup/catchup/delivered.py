@@ -22,10 +22,10 @@ def unfinished(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tupl
 
 def undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
     """The undelivered offsets, in as few ranges as possible; lost offsets count as finished."""
-    return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_of(chunk, progress)))
+    return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_ranges(chunk, progress)))
 
 
-def undelivered_of(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Iterator[OffsetRange]:
+def undelivered_ranges(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Iterator[OffsetRange]:
     """The undelivered offsets of a chunk, in order: all above ``delivered_to``, except the ``kept`` ones."""
     start, known = delivered_to(chunk, progress), progress.get(chunk.number)
     for kept_start, kept_end in () if known is None else known.kept:

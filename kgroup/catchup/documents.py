@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroup.catchup.buckets import done
+from kgroup.catchup.buckets import delivered_buckets
 from kgroup.catchup.delivered import lowest_undelivered
 from kgroup.catchup.gap import Gap, NotMoved, total
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
@@ -62,7 +62,9 @@ def plan_document(
         "tasks": None if delivery is None else len(delivery.tasks),
         "tuning": None if delivery is None else dict(delivery.tuning),
         "buckets": None if delivery is None else delivery.buckets or None,
-        "buckets_done": done(plan, delivery, ledgered.progress) if delivery is not None and delivery.buckets else None,
+        "buckets_done": delivered_buckets(plan, delivery, ledgered.progress)
+        if delivery is not None and delivery.buckets
+        else None,
         "ranges": [_range(item, proofs.get((*item.tp, item.start))) for item in plan.ranges],
         "given_up": [_given_up(row) for row in plan.given_up],
         "gone": [_given_up(row) for row in gone_before(plan)],

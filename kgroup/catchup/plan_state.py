@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.buckets import done
+from kgroup.catchup.buckets import delivered_buckets
 from kgroup.catchup.documents import next_deadline_ms, plan_document
 from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.verification import Verification
@@ -83,7 +83,7 @@ class VerifiedPlan:
         """(delivered, total) in offsets, or in buckets of keys if the plan is replayed by buckets."""
         plan, delivery = self.found.plan, self.found.delivery
         if delivery is not None and delivery.buckets:
-            return done(plan, delivery, self.found.progress), delivery.buckets
+            return delivered_buckets(plan, delivery, self.found.progress), delivery.buckets
         return self.offsets - sum(row.offsets for row in self.proof.undelivered), self.offsets
 
     @property

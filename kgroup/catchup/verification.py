@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.catchup.buckets import as_chunk, numbers
-from kgroup.catchup.delivered import delivered_to, undelivered_of
+from kgroup.catchup.delivered import delivered_to, undelivered_ranges
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
 from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
@@ -217,7 +217,7 @@ def _of_range(
     log_start: int,
 ) -> PartitionVerification:
     tp = item.tp
-    owed = merged(row for chunk in chunks for row in undelivered_of(chunk, progress))
+    owed = merged(row for chunk in chunks for row in undelivered_ranges(chunk, progress))
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
     passed = [OffsetRange(*tp, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
     left = [OffsetRange(*tp, max(row.start, log_start), row.end) for row in owed if row.end > log_start]

@@ -22,7 +22,7 @@ from kgroup.groups.migration.check import CheckStatus, How, Readiness, Readiness
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.verdict import readiness, worst_first
-from kgroup.groups.selected_groups import SelectedGroups, readable
+from kgroup.groups.selected_groups import SelectedGroups, without_unread_groups
 from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
@@ -102,7 +102,7 @@ def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> Migrati
     for note in snapshot.notes:
         run.reporter.note(note)
     others = tuple(group for group in listed.groups if group.type not in DESCRIBED_TYPES)
-    return MigrationCandidates(readable(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
+    return MigrationCandidates(without_unread_groups(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
 
 
 def prepare_migration(

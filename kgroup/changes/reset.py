@@ -10,6 +10,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.reset_plan import (
     ResetRequest,
+    filter_partitions,
     missing_topics,
     out_of_range,
     partitions_of,
@@ -17,7 +18,6 @@ from kgroup.groups.reset_plan import (
     scenarios_of_file,
     topics_of,
     unusual,
-    within,
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
 from kgroup.groups.selected_groups import SelectedGroups
@@ -57,12 +57,12 @@ def plan_reset(
     topic_partitions: dict[str, list[TopicPartition]] = {}
     for name, scenario in scenarios.items():
         if isinstance(scenario, ToRequested):
-            topic_partitions[name] = within(request.topics, scenario.offsets)
+            topic_partitions[name] = filter_partitions(request.topics, scenario.offsets)
             if not topic_partitions[name]:
                 what = ", ".join(choice.topic for choice in request.topics or ())
                 errors.append(RowError.of(NotFound(f"there is no offset for {what}"), group=name))
         elif request.only_out_of_range:
-            topic_partitions[name] = within(request.topics, commits.get(name, ()))
+            topic_partitions[name] = filter_partitions(request.topics, commits.get(name, ()))
         else:
             topic_partitions[name] = partitions_of(meant[name], commits.get(name, ()), partitions)
     wanted = {

@@ -162,10 +162,10 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
             yield _File(file.write, whole.failure)
         return
     topic = target.removeprefix(_TOPIC)
-    from kgroup.cluster.producer import TopicWriter, keeping_of
+    from kgroup.cluster.producer import TopicWriter, retention_of
 
     config = librdkafka_config(settings)
-    keeping = keeping_of(config, topic, timeout_s=settings.timeout_s)
+    keeping = retention_of(config, topic, timeout_s=settings.timeout_s)
     if keeping is None:
         reporter.note(f"how long {topic} keeps records could not be read (no DESCRIBE_CONFIGS?)")
     elif keeping.compacted:

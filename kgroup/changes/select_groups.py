@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
-from kgroup.groups.selected_groups import SelectedGroups, readable
+from kgroup.groups.selected_groups import SelectedGroups, without_unread_groups
 from kgroup.groups.selection import Groups, Selection, names_of, names_only
 from kgroup.model.groups import Group, RowError
 from kgroup.queries.snapshots import refuse_foreign, snapshots
@@ -41,7 +41,7 @@ def select_groups(
             if note not in said:
                 said.add(note)
                 run.reporter.note(note)
-    return readable(groups, errors)
+    return without_unread_groups(groups, errors)
 
 
 def _read(run: Invocation, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:
@@ -62,7 +62,7 @@ def _with_new(run: Invocation, cluster: Cluster, names: Sequence[str]) -> Select
         refuse_foreign(listed, run.verb)
         missing -= {group.name for group in listed if group.type in DESCRIBED_TYPES}
     errors = tuple(error for error in snapshot.errors if error.group not in missing or error.topic)
-    return readable(snapshot.groups, errors, [name for name in missing if name])
+    return without_unread_groups(snapshot.groups, errors, [name for name in missing if name])
 
 
 def reload_groups(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
@@ -73,4 +73,4 @@ def reload_groups(run: Invocation, cluster: Cluster, before: SelectedGroups, *, 
     snapshot = cluster.describe(names, COMMITS)
     # Errors from before the wait are obsolete: the second read reports its own.
     errors = [error for error in before.errors if error.group not in names]
-    return readable(snapshot.groups, (*errors, *snapshot.errors), before.created)
+    return without_unread_groups(snapshot.groups, (*errors, *snapshot.errors), before.created)

@@ -43,10 +43,10 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
     If there is none, raises Refused if one of the changes cannot be undone, otherwise NotFound.
     """
     for entry in entries:
-        state = state_of(entry, entries)
+        state = change_state(entry, entries)
         if entry.undoes is None and (state == CAN_UNDO or (state in (PARTLY, UNFINISHED) and _stands(cluster, entry))):
             return entry
-    lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {state_of(e, entries)}" for e in entries)
+    lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {change_state(e, entries)}" for e in entries)
     if lasting := next((entry for entry in entries if not entry.undoable), None):
         raise not_undoable(lasting).with_context(details=lines[:_LISTED])
     raise NotFound(
@@ -69,7 +69,7 @@ CANNOT, FAILED, CAN_UNDO, UNFINISHED = "cannot", "failed", "can undo", "unfinish
 TAKEN_BACK, PARTLY = "taken back", "partly taken back"
 
 
-def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
+def change_state(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
     """The state of a change in the list, from the journal alone.
 
     A change is taken back when undos, none of them undone itself, have restored all the rows that it changed.
@@ -90,10 +90,10 @@ def state_of(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
 
 def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
     """The undos of this change that have not failed and are not undone themselves."""
-    return [e for e in entries if e.undoes == entry.id and state_of(e, entries) not in (TAKEN_BACK, FAILED)]
+    return [e for e in entries if e.undoes == entry.id and change_state(e, entries) not in (TAKEN_BACK, FAILED)]
 
 
-def taken_back(
+def restored_partitions(
     entry: JournalEntry, entries: Sequence[JournalEntry]
 ) -> tuple[frozenset[GroupTopicPartition], frozenset[GroupTopicPartition]]:
     """(partitions that an undo has restored, partitions that an undo may have restored)."""
@@ -127,7 +127,7 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
         return _conversion_back(cluster, entry, seen)
     traces = _traces(entry, seen)
     layouts = cluster.layouts({trace.topic for trace in traces})
-    faults = {topic: fault_of(topic, entry, layouts) for topic in layouts}
+    faults = {topic: why_not_restorable(topic, entry, layouts) for topic in layouts}
     wanted = {trace.tp for trace in traces if not trace.is_back and not faults[trace.topic]}
     positions = cluster.positions(layouts, wanted)
     logs = {tp: found.range for tp, found in positions.items() if not isinstance(found, KgroupError)}
@@ -163,7 +163,7 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
     plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
     missing = _missing_commits(entry, seen)
     layouts = {**layouts, **cluster.layouts({row.topic for row in missing})}
-    faults = {row.topic: fault_of(row.topic, entry, layouts) for row in missing}
+    faults = {row.topic: why_not_restorable(row.topic, entry, layouts) for row in missing}
     missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
     created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}
     errors = [error for error in plan.errors if error.group not in created]
@@ -246,7 +246,9 @@ def may_be_done(entry: JournalEntry, key: GroupTopicPartition) -> bool:
     return entry.results[key] in _MAYBE_DONE if key in entry.results else entry.ended is None
 
 
-def fault_of(topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]) -> KgroupError | None:
+def why_not_restorable(
+    topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]
+) -> KgroupError | None:
     """Why offsets of a topic cannot be restored: it is deleted or recreated; None if they can."""
     layout, was = layouts[topic], entry.topics.get(topic)
     if isinstance(layout, KgroupError):

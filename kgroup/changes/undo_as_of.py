@@ -10,7 +10,7 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.groups.change_plan import ChangePlan, committed
-from kgroup.groups.selected_groups import readable
+from kgroup.groups.selected_groups import without_unread_groups
 from kgroup.groups.selection import Selection
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.clock_check import warn_of_clocks
@@ -42,7 +42,9 @@ def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int
     snapshot = cluster.describe([group], COMMITS)
     if not snapshot.groups:  # it was deleted, or is a group of another type now
         refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
-    chosen = readable(snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None])
+    chosen = without_unread_groups(
+        snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None]
+    )
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
         return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
     state = logged.states[group]

@@ -167,9 +167,9 @@ async def _kept(
 ) -> TopicRetentions | None:
     if not partitions:
         return None
-    from kgroup.cluster.topic_retention import keeping
+    from kgroup.cluster.topic_retention import read_retention
 
-    return await keeping(client, layouts, partitions)
+    return await read_retention(client, layouts, partitions)
 
 
 async def _others(

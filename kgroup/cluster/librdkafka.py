@@ -56,7 +56,7 @@ NEVER_CREATES = {"allow.auto.create.topics": False}
 _NO_BROKER = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
 
 
-def may_pass(error: KafkaError) -> bool:
+def is_transient(error: KafkaError) -> bool:
     """Whether the error may go away by itself: a connection that was lost, a leader that is moving.
 
     Only transactions set ``retriable``; requests for offsets or metadata return the code alone.
@@ -126,7 +126,7 @@ def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
         raise ConfigError(f"librdkafka can't use these settings: {error.args[0].str()}") from error
 
 
-def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> KgroupError:
+def topic_client_error(error: KafkaError, topic: str, where: str, operation: str) -> KgroupError:
     """The KgroupError for an error on a topic; ``where`` names it in the message, ``operation`` is what was tried."""
     code = error.code()
     if code in _NO_TOPIC:
@@ -138,7 +138,7 @@ def of_topic(error: KafkaError, topic: str, where: str, operation: str) -> Kgrou
     return KgroupError(f"{where}: {error.str()} ({error.name()})", code="broker-error")
 
 
-def of_record(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
+def record_client_error(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
     """The KgroupError for a record that ``topic`` refused; ``advice`` is what the user can do with it instead."""
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return Refused(
@@ -156,4 +156,4 @@ def of_record(error: KafkaError, topic: str, advice: str = "") -> KgroupError:
     if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
         # An idempotent producer needs no right of its own: WRITE on any topic is enough. So this is about the topic.
         error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    return of_topic(error, topic, topic, "Write")
+    return topic_client_error(error, topic, topic, "Write")

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kgroup.cluster.librdkafka import ClientWatch, client, of_record
+from kgroup.cluster.librdkafka import ClientWatch, client, record_client_error
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.model.records import Headers
 from kgroup.support.errors import KgroupError
@@ -39,7 +39,7 @@ class RetentionPolicy:
     compacted: bool
 
 
-def keeping_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
+def retention_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
     """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
     try:
         found = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
@@ -128,4 +128,4 @@ class TopicWriter:
             self._failed = error
 
     def _refused(self, error: KafkaError) -> KgroupError:
-        return of_record(error, self.topic, "keep the records in a file")
+        return record_client_error(error, self.topic, "keep the records in a file")

@@ -156,9 +156,9 @@ class Cluster(OffsetsTopicConnection):
         self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
     ) -> TopicRetentions:
         """The retention of topics, and the size in bytes of their partitions' logs."""
-        from kgroup.cluster.topic_retention import keeping
+        from kgroup.cluster.topic_retention import read_retention
 
-        return self._ask(keeping, self._client, layouts, partitions)
+        return self._ask(read_retention, self._client, layouts, partitions)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with their number of members, and the errors of groups that could not be read."""

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic
 
 from kgroup.cluster.admin_client import admin_client
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, of_topic
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, topic_client_error
 from kgroup.support.errors import KgroupError
 
 _PAUSE_S = 0.02
@@ -84,13 +84,13 @@ class TopicAdmin:
         except KafkaException as error:
             if error.args[0].code() in _MISSING:
                 return None
-            raise of_topic(error.args[0], topic, topic, "Describe") from error
+            raise topic_client_error(error.args[0], topic, topic, "Describe") from error
         try:
             entries = self._answer(configs, f"the configuration of {topic} could not be read")
             config = {name: entry.value or "" for name, entry in entries.items()}
         except KafkaException as error:
             if error.args[0].code() not in _NOT_ALLOWED | _MISSING:
-                raise of_topic(error.args[0], topic, topic, "DescribeConfigs") from error
+                raise topic_client_error(error.args[0], topic, topic, "DescribeConfigs") from error
             config = None
         operations = found.authorized_operations
         return TopicDescription(
@@ -125,7 +125,7 @@ class TopicAdmin:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            raise of_topic(error.args[0], topic.name, topic.name, "Create") from error
+            raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
         if not pretend:
             self._await_led(topic.name)
         return True

@@ -31,7 +31,7 @@ class TopicRetentions:
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-async def keeping(
+async def read_retention(
     client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
 ) -> TopicRetentions:
     """Read the retention: one request for all topics, and one per leader for the sizes."""

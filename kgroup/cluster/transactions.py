@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, of_record
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, record_client_error
 from kgroup.model.acl_hint import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
 from kgroup.support.units import plural
@@ -383,4 +383,4 @@ class Transactions:
             return NotAuthorized(f"no WRITE on Topic {' or '.join(topics)}", hint=acl_hint("Write", "topic", *topics))
         if topic is None:
             return KgroupError(f"{whose}: {what}: {error.str()} ({error.name()})", code="broker-error")
-        return of_record(error, topic)
+        return record_client_error(error, topic)

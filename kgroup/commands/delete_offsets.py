@@ -17,7 +17,7 @@ from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.reset_plan import within
+from kgroup.groups.reset_plan import filter_partitions
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.groups import Group, Member, RowError
@@ -97,7 +97,7 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     """
     commits = committed(group)
     members = () if group.is_empty else group.members or ()
-    partitions = set(within(topics, commits))
+    partitions = set(filter_partitions(topics, commits))
     if group.name in named and partitions:
         partitions |= {TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()}
     for tp in sorted(partitions):

@@ -21,7 +21,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
-from kgroup.groups.reset_plan import ResetRequest, within
+from kgroup.groups.reset_plan import ResetRequest, filter_partitions
 from kgroup.groups.reset_targets import (
     ResetScenario,
     ShiftBy,
@@ -240,7 +240,7 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     if which.only and scenario is None and not (where.from_file or where.from_group):
         scenario = ToEarliest()
     if topics is not None and isinstance(scenario, ToRequested):
-        outside = scenario.offsets.keys() - set(within(topics, scenario.offsets))
+        outside = scenario.offsets.keys() - set(filter_partitions(topics, scenario.offsets))
         for topic, number in sorted(outside):
             raise UsageError(
                 f"--to-offset names {topic}:{number}, which --topic leaves out", hint="without --topic it is meant too"

@@ -21,7 +21,7 @@ from kgroup.groups.simulation.subject import (
     check_grown,
     check_numbers,
     leavers,
-    nobody_there,
+    no_members_error,
     subject_of,
     topics_as_described,
     topics_of,
@@ -252,7 +252,7 @@ def _ways(
     """The change with its members resolved, and the scenarios to compare. Raises if the change is impossible."""
     subject = subject_of(group, topics, assignor)
     if not subject.members and (_needs_members(change) or not change.add):
-        raise nobody_there(group)
+        raise no_members_error(group)
     if not subject.topics:
         if not topics_of(group):
             raise NotFound(f"{group.name} is {group.state} and has committed nothing: what it reads is not known")

@@ -14,7 +14,7 @@ from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.preconditions import prepare_change, wait_empty
 from kgroup.changes.stale_members import remove_stale_members
-from kgroup.changes.undo import last_change, not_undoable, plan_undo, state_of
+from kgroup.changes.undo import change_state, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
@@ -183,4 +183,4 @@ def _told(entry: JournalEntry) -> tuple[str, ...]:
 
 def _listed(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[str, ...]:
     what = f"{entry.what} {entry.subject}"
-    return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, state_of(entry, entries)
+    return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, change_state(entry, entries)

@@ -38,7 +38,9 @@ def partitions_of(
     return sorted(found)
 
 
-def within(topics: Sequence[TopicChoice] | None, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+def filter_partitions(
+    topics: Sequence[TopicChoice] | None, partitions: Iterable[TopicPartition]
+) -> list[TopicPartition]:
     """Those of ``partitions`` that ``--topic`` selects; all of them without ``--topic``."""
     if topics is None:
         return sorted(partitions)

@@ -32,7 +32,9 @@ class SelectedGroups:
         return (*(group.name for group in self.groups), *sorted(self.created))
 
 
-def readable(groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()) -> SelectedGroups:
+def without_unread_groups(
+    groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()
+) -> SelectedGroups:
     """The groups without those that failed as a whole: these cannot be changed, even with --partial."""
     unread = {error.group for error in errors if error.topic is None}
     return SelectedGroups(

@@ -26,7 +26,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.verdict import readiness
-from kgroup.groups.selected_groups import readable
+from kgroup.groups.selected_groups import without_unread_groups
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
 from kgroup.model.topic_partition import TopicPartition
@@ -91,7 +91,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
     if not found.groups:
         return ()
     now_ms = utc_ms()
-    evidence = read_evidence(run, cluster, readable(found.groups, found.errors), (), ())
+    evidence = read_evidence(run, cluster, without_unread_groups(found.groups, found.errors), (), ())
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})

@@ -12,7 +12,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
-from kgroup.sandbox.distribution import Distribution, fetched, given
+from kgroup.sandbox.distribution import Distribution, fetched, user_distribution
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import SandboxRequest
@@ -45,7 +45,7 @@ def default_directory() -> Path:
 def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
     """A Kafka that is ready to run: from the user's jars, or downloaded (now, if necessary)."""
     java = find_java(environment())
-    found = given(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
+    found = user_distribution(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
     prepare(found, reporter)
     return found
 

@@ -97,7 +97,7 @@ def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | No
     return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)
 
 
-def given(directory: Path, cache: Path, java: Java) -> Distribution:
+def user_distribution(directory: Path, cache: Path, java: Java) -> Distribution:
     """The Kafka in a user's directory (a distribution or its ``libs``). Raises Refused [no-kafka], [kafka-too-old]."""
     inner = directory / "libs"
     libs = (inner if inner.is_dir() else directory).absolute()

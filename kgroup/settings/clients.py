@@ -72,9 +72,9 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
         if key in HONOURED and _concerns_librdkafka(key, settings):
             if key in FILE_KEYS and setting.value != "probe":
                 # Imported here: most settings name no file.
-                from kgroup.settings.tls import readable
+                from kgroup.settings.tls import require_readable
 
-                readable(settings, key)
+                require_readable(settings, key)
             configuration[key] = setting.value
     if configuration.get("client.dns.lookup") == "default":
         configuration["client.dns.lookup"] = "use_all_dns_ips"

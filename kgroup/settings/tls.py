@@ -78,7 +78,7 @@ def _as_file(settings: Settings, stem: str, directory: Path) -> tuple[str, Path]
         if location is None:
             raise _unusable(settings, "ssl.certificate.pem", "there is a certificate, but no key (ssl.key.pem)")
         key = f"{stem}.location" if settings.get(f"{stem}.location") else "ssl.certificate.location"
-        return key, readable(settings, key)
+        return key, require_readable(settings, key)
     path = directory / f"{stem}.pem"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -106,7 +106,7 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
         if pem:
             context.load_verify_locations(cadata=pem)
         elif location and location != "probe":
-            path = readable(settings, "ssl.ca.location")
+            path = require_readable(settings, "ssl.ca.location")
             if path.is_dir():
                 context.load_verify_locations(capath=path)
             else:
@@ -117,13 +117,13 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
         raise _unusable(settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it holds no PEM certificate") from None
     if settings.get("ssl.crl.location"):
         try:
-            context.load_verify_locations(cafile=readable(settings, "ssl.crl.location"))
+            context.load_verify_locations(cafile=require_readable(settings, "ssl.crl.location"))
         except ssl.SSLError:
             raise _unusable(settings, "ssl.crl.location", "it holds no PEM revocation list") from None
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 
-def readable(settings: Settings, key: str) -> Path:
+def require_readable(settings: Settings, key: str) -> Path:
     """The file that a setting names. Raises ConfigError if it cannot be read."""
     path = Path(settings.get(key) or "")
     try:

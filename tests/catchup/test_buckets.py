@@ -10,16 +10,16 @@ import pytest
 from kgroup.catchup.buckets import (
     MOST_BUCKETS,
     MOST_TASKS,
+    assign_readers,
     bucket_count,
     bucket_of,
     buckets_with_progress,
     by_chunk,
-    done,
+    delivered_buckets,
     numbers,
     progress_of,
-    reading,
+    sum_shares,
     tasks,
-    total,
     unfinished,
     with_buckets,
 )
@@ -105,7 +105,7 @@ def test_readers_read_a_partition_by_offset() -> None:
     ranges = [gap_range(0, 0, 3 * MILLION), gap_range(1, 0, 10)]
     plan = make_plan(*ranges, chunks=cut_into_chunks(ranges))
 
-    dealt = reading(plan, 2)
+    dealt = assign_readers(plan, 2)
 
     assert sorted(chunk.number for some in dealt for chunk in some) == [chunk.number for chunk in plan.chunks]
     assert len(dealt) == 2
@@ -159,7 +159,7 @@ def test_chunks_are_delivered_when_all_buckets_are(
     assert bool(undelivered(PLAN, now.progress)) is bool(owed)
     totals = proof.totals()
     assert (proof.delivered, totals["filtered"], proof.complete) == (delivered, filtered, complete)
-    assert done(PLAN, TWO, now.progress) == 2 - len(left)
+    assert delivered_buckets(PLAN, TWO, now.progress) == 2 - len(left)
     decision = resume(Situation(now, 1))
     assert isinstance(decision, Replay)
     assert bool(decision.chunks) is bool(owed)
@@ -177,7 +177,7 @@ def test_what_was_lost_is_lost_once_whichever_bucket_tells_of_it() -> None:
     assert [(row.start, row.end) for row in proof.lost] == [(70, 75), (80, 81)]
     assert not proof.complete
     assert not proof.undelivered
-    assert total([], 9) == BucketShare(9, 0, 0, 0, 0)
+    assert sum_shares([], 9) == BucketShare(9, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from kgroup.cluster.diagnosis import certain_fault, explain
-from kgroup.cluster.librdkafka import may_pass
+from kgroup.cluster.librdkafka import is_transient
 from kgroup.cluster.login import client_arguments
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
@@ -355,4 +355,4 @@ def test_what_is_certain_while_a_client_still_waits(broker: SecureBroker, tmp_pa
     ],
 )
 def test_what_goes_away_by_itself_when_a_broker_does(code: int, passes: bool) -> None:
-    assert may_pass(KafkaError(code)) is passes
+    assert is_transient(KafkaError(code)) is passes

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kgroup.catchup.service.skipped_by import Skipped, skipped_of
+from kgroup.catchup.service.skipped_by import Skipped, skipped_offsets
 from kgroup.groups.change_result import UNKNOWN
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
@@ -169,10 +169,10 @@ def t(partition: int, start: int, end: int) -> OffsetRange:
     ],
 )
 def test_what_is_known_to_be_skipped(change: JournalEntry, found: Skipped) -> None:
-    assert skipped_of(change, "g", (), {("g", "t", 9)}) == found
+    assert skipped_offsets(change, "g", (), {("g", "t", 9)}) == found
     # What an undo may have taken back, nobody knows: it is never left to the group as if it was.
-    unsure = skipped_of(change, "g", (), (), {row.key for row in change.rows})
+    unsure = skipped_offsets(change, "g", (), (), {row.key for row in change.rows})
     assert (unsure.ranges, unsure.back) == ((), ())
     assert {*unsure.doubtful} >= {*found.ranges}
-    assert skipped_of(change, "other", (), ()) == Skipped()
-    assert skipped_of(change, "g", (TopicChoice("u", None),), ()) == Skipped()
+    assert skipped_offsets(change, "other", (), ()) == Skipped()
+    assert skipped_offsets(change, "g", (TopicChoice("u", None),), ()) == Skipped()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.sandbox.distribution import Distribution, given
+from kgroup.sandbox.distribution import Distribution, user_distribution
 from kgroup.support.errors import Refused
 from kgroup.support.java_home import Java
 
@@ -36,9 +36,9 @@ def test_a_kafka_that_needs_zookeeper_is_refused(tmp_path: Path, version: str, f
     (libs / f"kafka_2.13-{version}.jar").touch()
     java = Java(Path("java"), 17, "")
     if fits:
-        assert given(tmp_path, tmp_path / "cache", java).version == version
+        assert user_distribution(tmp_path, tmp_path / "cache", java).version == version
         return
     with pytest.raises(Refused, match=rf"Kafka {version} .* needs ZooKeeper") as refused:
-        given(tmp_path, tmp_path / "cache", java)
+        user_distribution(tmp_path, tmp_path / "cache", java)
     assert refused.value.code == "kafka-too-old"
     assert refused.value.hint == "Name a Kafka 3.3 or newer."

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox import ivy
-from kgroup.sandbox.distribution import given
+from kgroup.sandbox.distribution import user_distribution
 from kgroup.sandbox.jars import are_whole, deal_out, fetch
 from kgroup.sandbox.manifest import Artifact, Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.errors import ConfigError, Refused, SandboxError
@@ -184,8 +184,8 @@ def test_a_distribution_that_is_already_here(tmp_path: Path) -> None:
     libs.mkdir(parents=True)
     for name in ("kafka_2.13-4.3.1.jar", "kafka_2.13-4.3.1-sources.txt", "alpha.jar"):
         (libs / name).touch()
-    found = given(tmp_path / "kafka", tmp_path / "cache", find_java(os.environ))
+    found = user_distribution(tmp_path / "kafka", tmp_path / "cache", find_java(os.environ))
     assert found.version == "4.3.1"
     assert [jar.name for jar in found.classpath] == ["alpha.jar", "kafka_2.13-4.3.1.jar"]
     with pytest.raises(Refused, match="no Kafka broker"):
-        given(tmp_path / "cache", tmp_path / "cache", find_java(os.environ))
+        user_distribution(tmp_path / "cache", tmp_path / "cache", find_java(os.environ))

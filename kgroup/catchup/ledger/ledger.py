@@ -110,7 +110,7 @@ class Ledger:
 
     def _look(self) -> LedgerTopic | None:
         try:
-            return ledger_topic.found(self._config, self.topic, timeout_s=self._timeout_s)
+            return ledger_topic.find_topic(self._config, self.topic, timeout_s=self._timeout_s)
         except KgroupError:
             return None
 

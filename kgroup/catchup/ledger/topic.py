@@ -51,7 +51,7 @@ def prepare(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> Ledge
     return _checked(config, topic, timeout_s, make=True)
 
 
-def found(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic | None:
+def find_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> LedgerTopic | None:
     """What ``prepare`` returns for an existing topic, None if there is none. Raises as ``prepare``; changes nothing."""
     facts = _facts(TopicAdmin(config, timeout_s=timeout_s), topic)
     return None if facts is None else _fit(topic, facts)

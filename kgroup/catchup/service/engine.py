@@ -71,7 +71,7 @@ _CLASSES = {ExitCode.NOT_AUTHORIZED: NotAuthorized, ExitCode.UNREACHABLE: Unreac
 """The exception class of an error that was reported as a row, by its exit code."""
 
 
-def without_own(group: Group) -> Group:
+def without_own_member(group: Group) -> Group:
     """The group without the member that a killed catch-up left behind; the next run removes that member."""
     others = tuple(member for member in group.members or () if member.instance_id != INSTANCE_ID)
     if group.members is None or len(others) == len(group.members):
@@ -81,7 +81,7 @@ def without_own(group: Group) -> Group:
 
 def is_live(group: Group) -> bool:
     """Whether other clients are members; if the members are not visible, the group's state decides."""
-    seen = without_own(group)
+    seen = without_own_member(group)
     return bool(seen.members) or seen.state not in ("Empty", "Dead")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.buckets import as_chunk, buckets_with_progress, numbers, reading, with_buckets
+from kgroup.catchup.buckets import as_chunk, assign_readers, buckets_with_progress, numbers, with_buckets
 from kgroup.catchup.buckets import unfinished as unfinished_buckets
 from kgroup.catchup.chunks import RateLimit, assign_to_tasks
 from kgroup.catchup.delivered import started_chunks, unfinished
@@ -266,7 +266,7 @@ def by_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], w
     plan = found.plan
     left = frozenset(unfinished_buckets(plan, delivery, found.progress))
     first = numbers(plan, delivery).start
-    return ByKey(reading(plan, wanted.at_once), tuple(tasks), delivery.buckets, first, left, len(delivery.tasks))
+    return ByKey(assign_readers(plan, wanted.at_once), tuple(tasks), delivery.buckets, first, left, len(delivery.tasks))
 
 
 class ReplayRun:
@@ -293,7 +293,7 @@ class ReplayRun:
 
         ``through`` is for ``job.run``. Raises Refused [superseded] if another runner took over, and as ``job.run``.
         """
-        from kgroup.catchup.spark.failures import error_of
+        from kgroup.catchup.spark.failures import task_error
         from kgroup.catchup.spark.job import JobListeners, run
 
         begun_s = time.monotonic()
@@ -309,7 +309,7 @@ class ReplayRun:
         if self._superseded is not None:
             raise self._superseded
         results = [answer.result for answer in answers if isinstance(answer.result, TaskResult)]
-        failures = [error_of(answer.failure, f"task {answer.task}") for answer in answers if answer.failure]
+        failures = [task_error(answer.failure, f"task {answer.task}") for answer in answers if answer.failure]
         return ReplayResult(
             tuple(one for result in results for one in result.counted),
             tuple(one for result in results for one in result.stopped),

@@ -38,9 +38,9 @@ from kgroup.catchup.service.sink_checks import (
 from kgroup.catchup.service.target_losses import TargetLoss
 from kgroup.catchup.service.target_topic import (
     check_target_topic,
-    errors_of,
     first_ranges,
     freeze_dead_letters,
+    loss_errors,
     missing_dead_letters,
     report_loss,
     target_differs,
@@ -49,8 +49,8 @@ from kgroup.catchup.service.target_topic import (
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
-from kgroup.catchup.spark.by_key import on_board
-from kgroup.catchup.spark.by_key import through as newest
+from kgroup.catchup.spark.by_key import by_key_job as newest
+from kgroup.catchup.spark.by_key import progress_tasks
 from kgroup.catchup.spark.job import TaskEnvelope, Through
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
@@ -315,7 +315,7 @@ def _on_spark(
     condition = delivery.options.get(WHERE)
     if delivery.buckets:
         keyed = by_key(found, delivery, tasks, wanted)
-        return on_board(keyed), newest(keyed, condition)
+        return progress_tasks(keyed), newest(keyed, condition)
     if delivery.sink == "spark":
         return tasks, to_spark.written(tasks, condition, found.progress, utc_ms)
     return tasks, None if condition is None else sql_job.sifted(tasks, condition, found.progress)
@@ -371,7 +371,7 @@ def _proved(
         engine.sign_off(runner)
     state = VerifiedPlan(runner.found, proof, utc_ms())
     _say(run, engine, state, loss)
-    errors = () if loss is None else errors_of(run, found, loss)
+    errors = () if loss is None else loss_errors(run, found, loss)
     errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
     errors += tuple(
         RowError(

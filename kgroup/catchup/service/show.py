@@ -43,12 +43,12 @@ def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
 
 def resume_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str:
     """``nothing is lost; to go on: ...``, or how to end the plan if its undelivered records are gone."""
-    if (gone := sources_gone(engine, found)) is not None:
+    if (gone := why_undeliverable(engine, found)) is not None:
         return f"{gone.message}; to end it: {commands(run, found).give_up}"
     return f"nothing is lost; to go on: {commands(run, found).resume}"
 
 
-def sources_gone(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
+def why_undeliverable(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
     """Why no more records of an open plan can be delivered; None: they can, as far as is known."""
     if not found.state.state.is_open or not undelivered(found.plan, found.progress):
         return None
@@ -146,5 +146,5 @@ def plan_status(
 ) -> PlanStatus:
     """A plan as it is now; ``lines`` and ``refused`` as in PlanStatus."""
     state = VerifiedPlan(found, engine.proof(found), utc_ms())
-    gone = sources_gone(engine, found)
+    gone = why_undeliverable(engine, found)
     return PlanStatus(state, commands(run, found), gone, executed, lines, refused)

@@ -17,7 +17,7 @@ from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.start_plan import Intent
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
-from kgroup.changes.undo import fault_of, may_be_done, taken_back
+from kgroup.changes.undo import may_be_done, restored_partitions, why_not_restorable
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit
@@ -55,7 +55,7 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     """
     journal, cluster_id = Journal(), engine.cluster.ref.cluster_id
     entry = journal.entry(change_id, cluster_id)
-    back, maybe_back = taken_back(entry, journal.entries(cluster_id))
+    back, maybe_back = restored_partitions(entry, journal.entries(cluster_id))
     groups = _groups(entry)
     if intent.group is not None and intent.group not in entry.groups:
         raise NotFound(
@@ -68,10 +68,10 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
             hint=f"say whose: kgroup catchup start {groups[0]} --skipped-by {entry.id}",
         )
     group = intent.group or next(iter(groups), None)
-    found = skipped_of(entry, group, intent.wish.topics, back, maybe_back)
+    found = skipped_offsets(entry, group, intent.wish.topics, back, maybe_back)
     layouts = engine.cluster.layouts(sorted({item.topic for item in found.ranges}))
     for topic in layouts:
-        if (fault := fault_of(topic, entry, layouts)) is not None:
+        if (fault := why_not_restorable(topic, entry, layouts)) is not None:
             raise fault
     _tell(run, entry, found)
     _warn_of_replays(run, engine, entry)
@@ -85,7 +85,7 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     return replace(intent, group=None, wish=GapRequest(ranges=found.ranges), how=how)
 
 
-def skipped_of(
+def skipped_offsets(
     entry: JournalEntry,
     group: str | None,
     topics: Sequence[TopicChoice],

@@ -13,7 +13,7 @@ from kgroup.catchup.ledger.ledger import PlanListing
 from kgroup.catchup.ledger.view import shared_with
 from kgroup.catchup.model import CatchupPlan, Chunk, PlanSnapshot, PlanState
 from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, risks
-from kgroup.catchup.service.engine import CatchupEngine, without_own
+from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
 from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.results import MAY_PASS, Planned
@@ -109,7 +109,7 @@ def _group(run: Invocation, engine: CatchupEngine, intent: Intent) -> tuple[Grou
         raise _as_raised(snapshot.errors[0])
     wanted = {choice.topic for choice in intent.wish.topics}
     unread = tuple(error for error in snapshot.errors if not wanted or error.topic in wanted)
-    return without_own(snapshot.groups[0]), unread
+    return without_own_member(snapshot.groups[0]), unread
 
 
 def _unknown_topics(group: Group) -> Refused:

@@ -154,7 +154,7 @@ def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
     return ", ".join(map(str, rows[:_NAMED])) + more
 
 
-def errors_of(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
+def loss_errors(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
     """A row for each range that is gone, with what to do next."""
     topic = target_of(found.delivery)
     hint = f"it is delivered again by  {commands(run, found).resume}"

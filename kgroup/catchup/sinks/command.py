@@ -57,7 +57,7 @@ class HandlerAnswer:
     reason: str | None
 
 
-def answer_of(text: str) -> HandlerAnswer | None:
+def parse_answer(text: str) -> HandlerAnswer | None:
     """Parse ``ok`` or ``error: reason``, each optionally with its record; None for anything else.
 
     ``error orders:0:17: no such customer`` is about the record at offset 17.
@@ -364,7 +364,7 @@ class _Lines(_Command):
         _kill_all(process)
         left = self._answers + _at_once(process.stdout.fileno())
         self._discard()
-        answers = [text for text in left.decode("utf-8", "replace").splitlines() if answer_of(text) is not None]
+        answers = [text for text in left.decode("utf-8", "replace").splitlines() if parse_answer(text) is not None]
         if answers:
             many = f"{plural(len(answers), 'answer')} too many"
             raise _wrong(
@@ -396,7 +396,7 @@ def _name(record: ConsumerRecord) -> str:
 def _answer_in(said: bytes) -> HandlerAnswer:
     """The first line of a handler's output as an answer. Raises HandlerRefusal if it is not an answer."""
     text = said.partition(b"\n")[0].decode("utf-8", "replace").strip()
-    answer = answer_of(text)
+    answer = parse_answer(text)
     if answer is None:
         raise HandlerRefusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
     return answer

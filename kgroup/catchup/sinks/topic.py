@@ -94,7 +94,7 @@ def deliver(run: TaskRun) -> None:
         again = True
 
 
-def fitting(spec: TaskSpec, topic: str) -> int:
+def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
     """The largest batch size in bytes that all target topics accept: a broker refuses a larger batch whole."""
     admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [_BATCH_SIZE]
     for name in filter(None, (topic, spec.dead_letters)):
@@ -153,7 +153,7 @@ class _Copy:
         """Shrink the transactions to find the record that the broker refuses, until it is alone in one."""
         if error.code == "too-large" and not self._fitted:
             self._fitted = True  # perhaps only our batches are too large
-            self._run.ledger.tune({"batch.size": fitting(self._run.spec, self._sink.topic)})
+            self._run.ledger.tune({"batch.size": max_batch_bytes(self._run.spec, self._sink.topic)})
             return
         self._failures += 1
         if self._records > 1 or self._newest is None:

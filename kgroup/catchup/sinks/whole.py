@@ -12,7 +12,7 @@ from kgroup.catchup.model import Order
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks.files import ChunkFile, Receipt
 from kgroup.catchup.sinks.formats import HashingFile, writer
-from kgroup.catchup.sinks.topic import AGAIN, REFUSALS, TopicSink, fitting
+from kgroup.catchup.sinks.topic import AGAIN, REFUSALS, TopicSink, max_batch_bytes
 from kgroup.catchup.worker import provenance_headers
 from kgroup.catchup.worker.bucket_run import BucketRun
 from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool, RecordPosition
@@ -115,7 +115,7 @@ class _ToTopic:
         run = self._run
         if error.code == "too-large" and not self._fitted:
             self._fitted = True  # perhaps only our batches are too large
-            run.ledger.tune({"batch.size": fitting(run.spec, self._sink.topic)})
+            run.ledger.tune({"batch.size": max_batch_bytes(run.spec, self._sink.topic)})
             return True
         found = self._search(bucket)
         if found is None:

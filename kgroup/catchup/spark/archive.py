@@ -86,7 +86,7 @@ def may_start_directly(ready: DriverSetup, conf: Sequence[str], environment: Map
     return not shaped and not configured and not any(named.startswith("spark.driver.") for named in conf)
 
 
-def forget(archive: Path) -> None:
+def remove(archive: Path) -> None:
     """Remove an archive with which Java does not start."""
     for part in (archive, archive.with_suffix(".json")):
         with suppress(OSError):

@@ -17,7 +17,7 @@ from kgroup.catchup.sinks.run_buckets import ReaderFailed, by_task, deliver
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.sifted import SiftedBatch, runs
-from kgroup.catchup.spark.source import MARK, SourcePlan, SourceRange, error_told, frame, lost_told
+from kgroup.catchup.spark.source import MARK, SourcePlan, SourceRange, frame, read_lost_offsets, reader_error
 from kgroup.catchup.spark.where import condition
 from kgroup.catchup.worker.bucket_run import STOPPED, ByKey, read
 from kgroup.catchup.worker.failure import Failure, failure_of
@@ -45,7 +45,7 @@ class ReaderTask:
     chunks: tuple[Chunk, ...]
 
 
-def on_board(by_key: ByKey) -> list[ReaderTask]:
+def progress_tasks(by_key: ByKey) -> list[ReaderTask]:
     """The job's tasks for the progress board: first the readers, then the tasks that deliver buckets."""
     readers = [ReaderTask(number, chunks) for number, chunks in enumerate(by_key.reading)]
     left = by_key.left
@@ -58,7 +58,7 @@ def on_board(by_key: ByKey) -> list[ReaderTask]:
     ]
 
 
-def through(by_key: ByKey, where: str | None) -> Through:
+def by_key_job(by_key: ByKey, where: str | None) -> Through:
     """A job that delivers the newest record of each key, of the records that match ``where`` (None: of all)."""
 
     def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
@@ -127,8 +127,8 @@ def sift(
     for batch in batches:
         if broken is not None:
             continue
-        broken = error_told(batch)
-        for chunk, one in lost_told(batch):
+        broken = reader_error(batch)
+        for chunk, one in read_lost_offsets(batch):
             lost[chunk] = (*lost.get(chunk, ()), one)
         for row in batch.filter(batch.column(MARK)).select(["_chunk", "offset", "_seen"]).to_pylist():
             if broken is None and row["offset"] >= ends[row["_chunk"]]:

@@ -25,7 +25,7 @@ _CAUSES = 5
 _PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
 
 
-def error_of(failure: Failure, what: str) -> KgroupError:
+def task_error(failure: Failure, what: str) -> KgroupError:
     """The error that a task returned; for a bug the details have its traceback. ``what`` names the task."""
     if failure.kind is None:
         details = tuple((failure.trace or "").splitlines())

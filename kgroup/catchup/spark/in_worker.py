@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, is_stop, said
+from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, encode_progress, is_stop
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_progress import TaskProgress
 
@@ -146,4 +146,4 @@ class ProgressSender:
     def _send(self, out: socket.socket) -> None:
         assert self._ear is not None
         with suppress(OSError):
-            out.send(said(self._ear, self._task, self._attempt, self._told))
+            out.send(encode_progress(self._ear, self._task, self._attempt, self._told))

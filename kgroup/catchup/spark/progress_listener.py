@@ -35,7 +35,7 @@ class ProgressEndpoint:
     token: str
 
 
-def said(ear: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
+def encode_progress(ear: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
     """A task's datagram; without ``told`` it only reports that the task is running."""
     counts = [] if told is None else [told.chunk, told.position, told.records, told.filtered, told.dead, told.size]
     return json.dumps([ear.token, task, attempt, *counts]).encode()

@@ -64,7 +64,7 @@ def _nothing(index: int, _: Any) -> list[int]:
 def _remove_old(directory: Path) -> None:
     found = sorted(directory.glob("*.jsa"), key=lambda made: made.stat().st_mtime, reverse=True)
     for old in found[_KEPT:]:
-        archive.forget(old)
+        archive.remove(old)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from kgroup.catchup.spark import archive, worker_package
 from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
 from kgroup.catchup.spark.ready import DriverSetup
-from kgroup.catchup.spark.settings import SparkSettings, configuration, shown
+from kgroup.catchup.spark.settings import SparkSettings, conf_words, configuration
 from kgroup.cluster.deadline import Deadline
 from kgroup.settings.environment import environment, variables_set
 from kgroup.support.errors import KgroupError, Unreachable
@@ -215,16 +215,22 @@ class DriverSession:
         if recorded and archive.may_start_directly(ready, [name for name, _ in settings.conf], environment()):
             conf = configuration(settings)
             java = [str(ready.java.executable), *recorded.options, *flags, *archive.options(made)]
-            words = ["-cp", recorded.class_path, "org.apache.spark.deploy.SparkSubmit", *shown(conf), "pyspark-shell"]
+            words = [
+                "-cp",
+                recorded.class_path,
+                "org.apache.spark.deploy.SparkSubmit",
+                *conf_words(conf),
+                "pyspark-shell",
+            ]
             try:
                 return conf, *self._connected([*java, *words], {**of_jvm, **recorded.environment})
             except KgroupError:
                 if self._given_up or self._deadline.passed:
                     raise
-                archive.forget(made)
+                archive.remove(made)
                 usable = False
         conf = configuration(settings, (*flags, *(archive.options(made) if usable else ())))
-        return conf, *self._connected(submit_command(ready, shown(conf), of_jvm), of_jvm)
+        return conf, *self._connected(submit_command(ready, conf_words(conf), of_jvm), of_jvm)
 
     def _connected(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
         """Start the JVM, and return its gateway's port and secret."""

@@ -165,6 +165,6 @@ def _address(master: str, text: str, default_port: int | None) -> tuple[str, int
     return found[1].strip("[]"), port
 
 
-def shown(conf: Mapping[str, str]) -> tuple[str, ...]:
+def conf_words(conf: Mapping[str, str]) -> tuple[str, ...]:
     """``--conf`` words of a configuration, sorted."""
     return tuple(word for key in sorted(conf) for word in ("--conf", f"{key}={conf[key]}"))

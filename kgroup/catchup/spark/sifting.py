@@ -16,9 +16,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from kgroup.catchup.model import Chunk, LostOffsets
-from kgroup.catchup.spark.failures import error_of
+from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.sifted import SiftedBatch, VisibleCount, runs
-from kgroup.catchup.spark.source import MARK, error_told
+from kgroup.catchup.spark.source import MARK, reader_error
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
@@ -241,7 +241,7 @@ class Sifted:
         """Split a batch into pieces, each of one chunk and either rows or a mark."""
         if batch is None:
             return
-        failure = error_told(batch)
+        failure = reader_error(batch)
         numbers, marks = batch.column("_chunk").to_pylist(), batch.column(MARK).to_pylist()
         for both, first, behind in runs([2 * number + mark for number, mark in zip(numbers, marks, strict=True)]):
             number, is_mark = divmod(both, 2)
@@ -249,7 +249,7 @@ class Sifted:
             self._pending.extend(self._marks(number, rows) if is_mark else (self._rows(number, rows),))
         if failure is not None:
             self._pending.pop()  # the last row only carries the error
-            self._failure = error_of(failure, "reading")
+            self._failure = task_error(failure, "reading")
 
     def _rows(self, number: int, rows: pyarrow.RecordBatch) -> _Piece:
         topic, partition = rows.column("topic")[0].as_py(), rows.column("partition")[0].as_py()

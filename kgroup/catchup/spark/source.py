@@ -30,7 +30,7 @@ BOOKS_DDL = "_chunk int, _seen long, _end boolean, _lost array<struct<start:long
 
 It reports that all of its part below ``offset`` was read, with ``_seen`` visible records, and which offsets were
 ``_lost`` (of this row alone). A part may have several; the last has the part's end as its offset. ``_error`` is set in
-the very last row if reading failed (``error_told``).
+the very last row if reading failed (``reader_error``).
 """
 
 MARK = "_end"
@@ -185,7 +185,7 @@ class _Books:
         return self.mark(part, part.start, 0, error=pickle.dumps(failure))
 
 
-def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
+def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:
     """The reader's error in a batch with books, or None. Raised in the reader, Spark would retry and show a Java stack.
 
     ``failures.error_of`` converts it.
@@ -197,7 +197,7 @@ def error_told(batch: pyarrow.RecordBatch) -> Failure | None:
     return found
 
 
-def lost_told(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
+def read_lost_offsets(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
     """The (chunk, lost offsets) pairs of a batch with ``BOOKS_DDL``."""
     marks = batch.filter(batch.column(MARK)).select(["_chunk", "_lost"]).to_pylist()
     return [

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
-from kgroup.catchup.spark.failures import error_of, explain, java_message
+from kgroup.catchup.spark.failures import explain, java_message, task_error
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import MARK, SourcePlan, ddl, error_told, frame
+from kgroup.catchup.spark.source import MARK, SourcePlan, ddl, frame, reader_error
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import condition, message_lines
 from kgroup.catchup.verification import ChunkResult
@@ -179,9 +179,9 @@ def _stripper(
         partition_id, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
         with ProgressSender(ear, numbers[partition_id], context.taskAttemptId()) as mouth:
             for batch in batches:
-                failure = error_told(batch)
+                failure = reader_error(batch)
                 if failure is not None:
-                    raise error_of(failure, "reading")
+                    raise task_error(failure, "reading")
                 rows = batch.filter(compute.invert(batch.column(MARK)))
                 size = counting.add(batch, rows)
                 mouth.tell(counting.told())

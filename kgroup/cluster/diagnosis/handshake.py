@@ -31,14 +31,14 @@ def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
     """
     reason = (error.reason or "") if error is not None else ""
     if error is None or _is_about_client_certificate(reason):
-        return client_certificate_refused(target, tls.in_words(reason))
-    return tls.fault(f"no TLS with {target.where}: {tls.in_words(reason)}", target.protocol_origin)
+        return client_certificate_refused(target, tls.alert_text(reason))
+    return tls.fault(f"no TLS with {target.where}: {tls.alert_text(reason)}", target.protocol_origin)
 
 
 def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     if _is_about_client_certificate(reason):
-        return client_certificate_refused(target, tls.in_words(reason))
+        return client_certificate_refused(target, tls.alert_text(reason))
     if isinstance(error, TimeoutError):
         # The handshake used all of the time: a second connection would time out and wrongly suggest a firewall.
         return greeting.silent(target)
@@ -57,7 +57,7 @@ def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
             "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
         )
     return tls.fault(
-        f"no TLS with {target.where}: {tls.in_words(reason) or 'it ended the handshake'}",
+        f"no TLS with {target.where}: {tls.alert_text(reason) or 'it ended the handshake'}",
         target.protocol_origin,
         hint="Check that the port is a TLS listener of a Kafka broker, and not a web server or a plaintext port.",
     )

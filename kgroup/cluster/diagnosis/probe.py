@@ -61,7 +61,7 @@ def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
             raise _wants_tls(target) from None
         raise greeting.not_kafka(target, foreign.said) from None
     except Closed:
-        if tls.is_spoken(target):
+        if tls.uses_tls(target):
             raise _wants_tls(target) from None
         raise greeting.not_kafka(target, b"") from None
     except TimeoutError:

@@ -24,7 +24,7 @@ def accepting_anything() -> ssl.SSLContext:
     return context
 
 
-def is_spoken(target: DiagnosisTarget) -> bool:
+def uses_tls(target: DiagnosisTarget) -> bool:
     """Whether the port uses TLS."""
     try:
         encrypted(target, accepting_anything()).close()
@@ -41,6 +41,6 @@ def fault(message: str, *details: str, hint: str | None = None) -> Unreachable:
     return Unreachable(message, details=details, hint=hint, code="tls")
 
 
-def in_words(reason: str) -> str:
+def alert_text(reason: str) -> str:
     """``SSLV3_ALERT_CERTIFICATE_UNKNOWN`` -> ``certificate unknown``."""
     return reason.split("_ALERT_")[-1].replace("_", " ").lower()

@@ -13,7 +13,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit, RecordType
-from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, readable, scan_groups, why_incomplete
+from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.group_log import TransactionEnd
 from kgroup.model.groups import Activities, Activity, Group, LastActivities, LoggedCommit
@@ -73,7 +73,7 @@ class _SinceEmpty(Visitor):
         if self.complete or ending_of(*entry) is TransactionEnd.ABORTED:
             return
         record = entry[0]
-        match readable(record):
+        match decode_or_none(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
                 if commit is not None and record.timestamp_ms >= self._since_ms:
                     self._commits.append(

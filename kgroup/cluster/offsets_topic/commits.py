@@ -18,8 +18,8 @@ from kgroup.cluster.offsets_topic.scan import (
     TOO_MUCH,
     Entry,
     Visitor,
+    decode_or_none,
     partition_scans,
-    readable,
     scan_groups,
 )
 from kgroup.cluster.topics import TopicLayout
@@ -113,7 +113,7 @@ class _AllCommits(Visitor):
         raw, ending = entry[0], ending_of(*entry)
         if ending is TransactionEnd.ABORTED:
             return
-        match readable(raw):
+        match decode_or_none(raw):
             case OffsetCommit(topic=topic, partition=partition, value=value):
                 commit = None if value is None else Commit(value.offset, value.leader_epoch, value.metadata)
                 record = CommitRecord(topic, partition, commit, raw.timestamp_ms, raw.offset)

@@ -13,7 +13,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.records import GroupMetadata, RecordType
-from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, Entry, PartitionScan, Visitor, readable, scan_groups
+from kgroup.cluster.offsets_topic.scan import OUT_OF_TIME, Entry, PartitionScan, Visitor, decode_or_none, scan_groups
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
@@ -99,7 +99,7 @@ class _Newest(Visitor):
         if self.complete:
             return
         self.complete, self._known = True, None
-        match readable(entry[0]):
+        match decode_or_none(entry[0]):
             # A tombstone: the group was deleted or became a consumer group.
             case GroupMetadata(value=value) if value is not None:
                 timeouts = {member.member_id: member.session_timeout_ms for member in value.members}

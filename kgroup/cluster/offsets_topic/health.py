@@ -44,7 +44,7 @@ async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
     return OffsetsTopic(_partitions(metadata), _least(configs[OFFSETS_TOPIC]))
 
 
-async def keepers(client: CoordinatorClient) -> dict[int, Replicas]:
+async def read_replicas(client: CoordinatorClient) -> dict[int, Replicas]:
     """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
     found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # callers read records next
     if isinstance(found, KgroupError):

@@ -24,7 +24,7 @@ from kgroup.cluster.offsets_topic.records import (
     OffsetCommitValue,
     RecordType,
 )
-from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, readable, scan_groups, why_incomplete
+from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.group_log import TransactionEnd
 from kgroup.model.groups import Commit, Group
@@ -135,7 +135,7 @@ class _Past(Visitor):
         record, ending = entry[0], ending_of(*entry)
         if ending is TransactionEnd.ABORTED:
             return
-        match readable(record):
+        match decode_or_none(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
                 if ending is TransactionEnd.OPEN:
                     self._pending.add(TopicPartition(topic, partition))

@@ -142,9 +142,9 @@ class OffsetsTopicConnection(ClusterConnection):
 
     def log_keepers(self) -> dict[int, Replicas]:
         """The leader and replicas of each partition of ``__consumer_offsets``, by partition."""
-        from kgroup.cluster.offsets_topic.health import keepers
+        from kgroup.cluster.offsets_topic.health import read_replicas
 
-        return self._ask(keepers, self._client)
+        return self._ask(read_replicas, self._client)
 
     def pasts(
         self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False

@@ -152,7 +152,7 @@ def _batch(data: bytes, at: int, stop: int) -> RecordBatch:
     )
 
 
-def found_in(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected: int) -> BatchMatches:
+def records_in_range(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected: int) -> BatchMatches:
     """The batch's records in these offsets; ``expected`` is the offset after the last record before it.
 
     Raises MalformedRecord, or another KgroupError if its codec is not installed.
@@ -174,7 +174,7 @@ def found_in(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected:
 def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
     """(offset, time in ms or -1) of the batch's first record at this offset or above, with or without a key.
 
-    None if there is none. Raises what ``found_in`` raises.
+    None if there is none. Raises what ``records_in_range`` raises.
     """
     if batch.legacy is not None:
         return next(((record.offset, record.timestamp_ms) for record in batch.legacy if record.offset >= offset), None)

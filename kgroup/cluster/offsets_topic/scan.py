@@ -24,8 +24,8 @@ from kgroup.cluster.offsets_topic.record_batches import (
     Marker,
     RawRecord,
     batches,
-    found_in,
     key_head,
+    records_in_range,
 )
 from kgroup.cluster.offsets_topic.records import Record, RecordType, decode, key_prefix
 from kgroup.cluster.primitives import MalformedRecord
@@ -87,7 +87,7 @@ class Visitor:
         """Note that the partition has been read down to ``scan.start``."""
 
 
-def readable(raw: RawRecord) -> Record | None:
+def decode_or_none(raw: RawRecord) -> Record | None:
     """The decoded record; None if it is malformed, or of a type that ``decode`` skips."""
     try:
         return decode(raw.key, raw.value)
@@ -302,7 +302,7 @@ class _Fetcher:
             position = batch.end
             if window.oldest_ms is None and batch.base < offsets.end:
                 window.oldest_ms = batch.newest_ms
-            window.add(found_in(batch, offsets, self.wanted, window.following))
+            window.add(records_in_range(batch, offsets, self.wanted, window.following))
         return position
 
 

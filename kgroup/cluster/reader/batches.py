@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
 from kgroup.cluster.reader.ranges import REQUIRED, beyond_end, held_back, partitions_of
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
@@ -230,7 +230,7 @@ class BatchReader:
         """Move to the start of the range, or later if the end-of-partition event showed that no record is before."""
         topic, partition = wanted.topic, wanted.partition
         if partition not in self.partitions(topic):
-            raise of_topic(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
+            raise topic_client_error(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
         if self._place != (topic, partition) or self._position != wanted.start:
             self._go_to(wanted, wanted.start)
         elif not self._left and self._ended_at is not None:
@@ -292,13 +292,13 @@ class BatchReader:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
         where = f"{wanted.tp}"
         if error.code() not in _OUT_OF_RANGE:
-            raise of_topic(error, wanted.topic, where, "Read")
+            raise topic_client_error(error, wanted.topic, where, "Read")
         position = self._position
         try:
             low, high = self._consumer.get_watermark_offsets(ClientPartition(wanted.topic, wanted.partition), _ASK_S)
         except KafkaException as raised:
-            if not may_pass(raised.args[0]):
-                raise of_topic(raised.args[0], wanted.topic, where, "Read") from raised
+            if not is_transient(raised.args[0]):
+                raise topic_client_error(raised.args[0], wanted.topic, where, "Read") from raised
             low, high = position, wanted.end
         if low > position:
             end = min(low, wanted.end)

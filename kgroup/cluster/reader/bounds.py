@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec
 
 from kgroup.cluster.admin_client import admin_client
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, of_topic
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, topic_client_error
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.model.topic_partition import TopicPartition
 
@@ -54,5 +54,5 @@ def _answer(admin: Any, watch: ClientWatch, tp: TopicPartition, asked: Future[An
                 raise watch.fault(f"the offsets of {where} could not be asked for") from None
         except KafkaException as error:
             if error.args[0].code() not in NOT_YET:
-                raise of_topic(error.args[0], tp.topic, where, "Read") from error
+                raise topic_client_error(error.args[0], tp.topic, where, "Read") from error
             raise watch.fault(f"the offsets of {where} could not be asked for") from error

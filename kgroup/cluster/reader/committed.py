@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
@@ -107,8 +107,8 @@ class CommittedReader:
             consumer.poll(0)  # runs error_cb with connection errors
             if error.code() in _NO_TOPIC:
                 _require_topic(consumer, self.topic)
-            elif not may_pass(error):
-                raise of_topic(error, self.topic, self.topic, "Read")
+            elif not is_transient(error):
+                raise topic_client_error(error, self.topic, self.topic, "Read")
             if self._watch.over:
                 raise self._watch.fault(f"the end of {self.topic} could not be asked for")
 
@@ -215,7 +215,7 @@ class _Reading:
 
     def _broken(self, error: KafkaError) -> KgroupError:
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            return of_topic(error, self._topic, self._topic, "Read")
+            return topic_client_error(error, self._topic, self._topic, "Read")
         span = error.str()
         with suppress(KafkaException):
             low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), self._watch.timeout_s)
@@ -232,8 +232,8 @@ def _require_topic(consumer: Any, topic: str) -> None:
     """Raise only a broker's answer: a client without connections also reports the topic as unknown."""
     with suppress(KafkaException):
         error = consumer.list_topics(topic, _ASK_S).topics[topic].error
-        if error is not None and (error.code() in _NO_TOPIC or not may_pass(error)):
-            raise of_topic(error, topic, topic, "Read")
+        if error is not None and (error.code() in _NO_TOPIC or not is_transient(error)):
+            raise topic_client_error(error, topic, topic, "Read")
 
 
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})

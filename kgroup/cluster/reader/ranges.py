@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kgroup.cluster.librdkafka import ClientWatch, client, may_pass, of_topic
+from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
 from kgroup.model.records import ConsumerRecord as ConsumerRecord
 from kgroup.model.records import OffsetRange as OffsetRange
 from kgroup.model.records import merged
@@ -99,7 +99,7 @@ def _check_partitions(consumer: Any, watch: ClientWatch, wanted: Sequence[Offset
         for item in items:
             if item.partition not in known:
                 unknown = KafkaError(KafkaError._UNKNOWN_PARTITION)
-                raise of_topic(unknown, topic, f"{topic}:{item.partition}", "Read")
+                raise topic_client_error(unknown, topic, f"{topic}:{item.partition}", "Read")
 
 
 def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[int]:
@@ -116,8 +116,8 @@ def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[in
         if error is None:
             watch.progress()
             return frozenset(found.partitions)
-        if not may_pass(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
-            raise of_topic(error, topic, topic, "Read")
+        if not is_transient(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
+            raise topic_client_error(error, topic, topic, "Read")
         consumer.poll(_POLL_S)
 
 
@@ -194,7 +194,7 @@ class _Reading:
     def _broken(self, wanted: OffsetRange, error: KafkaError) -> KgroupError:
         where = f"{wanted.tp}"
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            return of_topic(error, wanted.topic, where, "Read")
+            return topic_client_error(error, wanted.topic, where, "Read")
         position = self._position[wanted.tp]
         try:
             low, high = self._consumer.get_watermark_offsets(

@@ -9,7 +9,7 @@ from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogP
 from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.log_ends import LogEnds
 from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
-from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_of
+from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_partitions
 from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
@@ -38,10 +38,10 @@ def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RU
         now_ms=evidence.now_ms,
         partitions=partitions,
         topics=tuple(
-            sum_of(group.name, topic, list(found))
+            sum_partitions(group.name, topic, list(found))
             for topic, found in groupby(partitions, key=lambda p: p.partition.topic)
         ),
-        total=sum_of(group.name, None, partitions, hidden_words(group.hidden_commits)),
+        total=sum_partitions(group.name, None, partitions, hidden_words(group.hidden_commits)),
         hidden_commits=group.hidden_commits,
     )
 

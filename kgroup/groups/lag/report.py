@@ -189,7 +189,7 @@ class Sum:
         }
 
 
-def sum_of(group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None) -> Sum:
+def sum_partitions(group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None) -> Sum:
     """The sum of the partitions. The age is unknown if that of one is unknown or hidden, since it may be the oldest."""
     known = [(p.lag, p) for p in partitions if p.lag is not None]
     ages = [(p.behind_ms, p) for p in partitions if p.behind_ms is not None]

@@ -30,7 +30,7 @@ _ALL: tuple[tuple[Subject, Function], ...] = (
     (about_offsets.GONE, about_offsets.gone_topics),
     (about_offsets.PENDING, about_offsets.pending_transactions),
     (about_offsets.HIDDEN, about_offsets.hidden_commits),
-    (clients.CLIENTS, clients.clients),
+    (clients.CLIENTS, clients.check_clients),
     (about_brokers.DEFECTS, about_brokers.broker_defects),
     (about_brokers.MONITORS, about_brokers.monitors),
 )

@@ -80,7 +80,7 @@ def _needed(row: ClientRow) -> str:
     return f"{row.title} {row.usable_from}{advised}"
 
 
-def clients(case: Case) -> Check | None:
+def check_clients(case: Case) -> Check | None:
     """The worst result among the named clients, with the evidence and remedies of all of them."""
     if not case.to_consumer:
         return None

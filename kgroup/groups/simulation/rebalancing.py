@@ -59,7 +59,7 @@ def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
     return RebalanceOutcome(members, _MOST_ROUNDS, settled=False)
 
 
-def asked_by_balance(group: SimulatedGroup) -> int:
+def moves_for_balance(group: SimulatedGroup) -> int:
     """How many partitions the sticky assignor would take from the members: the number that cannot be avoided.
 
     It uses racks only if the group's own assignor does; otherwise a move to a nearer member does not count as needed.

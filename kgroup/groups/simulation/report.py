@@ -9,7 +9,7 @@ from typing import Any
 from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.member_names import member_names
 from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, Timing
-from kgroup.groups.simulation.scenarios import Played, asked_for
+from kgroup.groups.simulation.scenarios import Played, select_scenario
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 
@@ -46,7 +46,7 @@ class Report:
     @property
     def shown(self) -> Played:
         """The scenario whose assignment is shown."""
-        return asked_for(self.played, self.assignor)
+        return select_scenario(self.played, self.assignor)
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""

@@ -15,7 +15,7 @@ from kgroup.groups.simulation.names import (
     numbers_apart,
     own_client_ids,
 )
-from kgroup.groups.simulation.rebalancing import asked_by_balance, rebalance
+from kgroup.groups.simulation.rebalancing import moves_for_balance, rebalance
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -185,7 +185,7 @@ class SimulationRun:
         moved = [p for p, owner in before.items() if p in after and after[p] != owner]
         staying = {member.member_id for member in members}
         taken = sum(before[partition] in staying for partition in moved)
-        needless = max(0, taken - asked_by_balance(asked)) if taken else 0
+        needless = max(0, taken - moves_for_balance(asked)) if taken else 0
         stopped = list(before) if self.group.style is Style.EAGER else [p for p in moved if before[p] not in dead]
         standstills = self._standstills(before, stopped, lasting_s)
         self.steps.append(

@@ -139,7 +139,7 @@ def scenarios(
     return (*found, *(SimulationScenario(running_with(group, *other), plain, as_it_is=False) for other in others))
 
 
-def asked_for(played: Sequence[Played], assignor: str | None) -> Played:
+def select_scenario(played: Sequence[Played], assignor: str | None) -> Played:
     """The scenario whose assignment is shown: the last of ``assignor``, if given, else of the group's own assignor."""
     own = [one for one in played if one.scenario.as_it_is]
     return played[-1] if assignor is not None else (own or played[:1])[-1]

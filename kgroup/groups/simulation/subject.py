@@ -138,7 +138,7 @@ def check_numbers(group: Group, change: GroupChange) -> None:
         raise Refused(f"{group.name}: {members} there, {change.kill} can't be killed", code="too-few-members")
 
 
-def nobody_there(group: Group) -> KgroupError:
+def no_members_error(group: Group) -> KgroupError:
     """The refusal to remove or restart members of a group without any."""
     return Refused(
         f"{group.name} is {group.state}: there is nobody to be removed or restarted, and nothing is assigned",

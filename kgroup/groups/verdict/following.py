@@ -7,7 +7,7 @@ from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.pace import is_draining
-from kgroup.groups.verdict.plain import of_assignment, of_members
+from kgroup.groups.verdict.plain import assignment_sentence, members_sentence
 from kgroup.groups.verdict.safe import Safety
 from kgroup.groups.verdict.shape import LagShape, Shape, Siblings, member_words
 from kgroup.groups.verdict.stuck import held_back, is_crash_loop, stuck_of
@@ -29,7 +29,7 @@ def next_of(
     """
     if is_crash_loop(report, evidence.churn):
         return "members join and vanish before their first commit: a crash loop"
-    if plain := of_members(group):
+    if plain := members_sentence(group):
         return plain
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
@@ -43,7 +43,7 @@ def next_of(
         found = _of_shape(group, report, shape, siblings)
         if found:
             return found
-    return of_assignment(group)
+    return assignment_sentence(group)
 
 
 def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:

@@ -72,10 +72,10 @@ def range_line(outside: Sequence[Partition]) -> str:
 
 def next_line(group: Group) -> str | None:
     """The most urgent unusual fact about the group itself; None if there is none."""
-    return of_members(group) or of_assignment(group)
+    return members_sentence(group) or assignment_sentence(group)
 
 
-def of_members(group: Group) -> str | None:
+def members_sentence(group: Group) -> str | None:
     """An unusual fact about the group's state and members; None if there is none."""
     gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
     if gone:
@@ -89,7 +89,7 @@ def of_members(group: Group) -> str | None:
     return None
 
 
-def of_assignment(group: Group) -> str | None:
+def assignment_sentence(group: Group) -> str | None:
     """A sentence about members without partitions, or partitions without an owner; None if there are none."""
     totals = group.totals
     if totals.members and totals.idle_members:

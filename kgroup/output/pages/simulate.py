@@ -125,7 +125,7 @@ def _way(played: Played) -> tuple[Cell, ...]:
         played.span(lambda run: run.moved).text,
         Styled(needless.text, "warn") if needless.most else needless.text,
         balance_text(played.first.balance_after),
-        stands_still(played),
+        standstill_text(played),
         f"{seconds[0]:.0f}" if f"{seconds[0]:.0f}" == f"{seconds[-1]:.0f}" else f"{seconds[0]:.0f}-{seconds[-1]:.0f}",
         len(played.runs),
     )
@@ -139,7 +139,7 @@ def balance_text(balance: Balance) -> str:
     return (f"{balance.most} each" if balance.fewest == balance.most else f"{balance.fewest} to {balance.most}") + idle
 
 
-def stands_still(played: Played) -> str | None:
+def standstill_text(played: Played) -> str | None:
     """``all 48 for 8s, 24 times`` (several joined by ``;``), ``nothing``, or None for a switch of assignor: unknown."""
     if played.scenario.switched_from:
         return None
@@ -276,6 +276,6 @@ def _records(report: Report) -> Iterator[tuple[str | int | None, ...]]:
             balance.idle,
             balance.fewest,
             balance.most,
-            stands_still(played),
+            standstill_text(played),
             len(played.runs),
         )

@@ -97,7 +97,9 @@ def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> l
     return lines or ["Nothing is chosen, as of now."]
 
 
-def fitted(shown: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint) -> list[str]:
+def fit_to_height(
+    shown: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint
+) -> list[str]:
     """The lines of a screen of ``height`` lines: the failure, the page, notes, and the status line at the end.
 
     A page that does not fit is cut, with a line that shows how many lines are missing.

@@ -29,7 +29,7 @@ from kgroup.output.streams import stdout_errors
 from kgroup.output.terminal.colour import painter
 from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, is_the_end
-from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
+from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit_to_height, status_line
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode
@@ -285,7 +285,7 @@ class _Watching:
             self._body = _Body(shown, width, lines)
         now = utc_now()
         status = status_line(shown, self._every_s, width, now, paused=pace.paused)
-        self._terminal.draw(fitted(shown, self._body.lines, status, height, now, self._paint), size)
+        self._terminal.draw(fit_to_height(shown, self._body.lines, status, height, now, self._paint), size)
 
 
 def _is_terminal(stream: Any) -> bool:

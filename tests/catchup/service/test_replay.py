@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.spark.failures import error_of
+from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
@@ -71,7 +71,7 @@ def test_a_task_of_a_runner_that_was_superseded_says_so(
             (answer,) = run(session, [spec])
 
     assert answer.failure
-    error = error_of(answer.failure, "task 0")
+    error = task_error(answer.failure, "task 0")
     assert isinstance(error, Refused)
     assert error.code == "superseded"
     assert "another" in error.message

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.catchup.model import Order
-from kgroup.catchup.sinks.command import HandlerAnswer, answer_of
+from kgroup.catchup.sinks.command import HandlerAnswer, parse_answer
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.support.errors import KgroupError
 from tests.catchup.sinks.test_handlers import offsets_of, script
@@ -61,7 +61,7 @@ def source(world: KafkaWorld, bootstrap: str, name: Name) -> str:
     ],
 )
 def test_what_is_an_answer(text: str, expected: HandlerAnswer | None) -> None:
-    assert answer_of(text) == expected
+    assert parse_answer(text) == expected
 
 
 DOUBLE = KEEP + 'printf "ok\\nok\\n"; done'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.spark.failures import error_of, explain, was_cancelled
+from kgroup.catchup.spark.failures import explain, task_error, was_cancelled
 from kgroup.catchup.worker.failure import failure_of
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused, Unreachable
@@ -25,7 +25,7 @@ DRIVER = "\nDriver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler.abo
     ],
 )
 def test_an_error_of_ours_arrives_as_it_was(error: KgroupError) -> None:
-    found = error_of(failure_of(error), "task 1")
+    found = task_error(failure_of(error), "task 1")
 
     assert type(found) is type(error)
     assert (found.message, found.code, found.details, found.hint) == (
@@ -37,7 +37,7 @@ def test_an_error_of_ours_arrives_as_it_was(error: KgroupError) -> None:
 
 
 def test_an_error_of_another_module_keeps_its_exit_code() -> None:
-    found = error_of(failure_of(CommitUnknown("who knows")), "task 1")
+    found = task_error(failure_of(CommitUnknown("who knows")), "task 1")
 
     assert (found.exit_code, found.message) == (CommitUnknown.exit_code, "who knows")
 
@@ -48,7 +48,7 @@ def test_a_bug_keeps_its_traceback() -> None:
     except ZeroDivisionError as error:
         failure = failure_of(error)
 
-    found = error_of(failure, "task 3")
+    found = task_error(failure, "task 3")
 
     assert found.message == "task 3 failed: ZeroDivisionError: integer division or modulo by zero"
     assert found.exit_code == ExitCode.FAILED

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.catchup.model import ChunkProgress
-from kgroup.catchup.spark.failures import error_of
+from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
@@ -81,7 +81,7 @@ def test_an_error_of_a_task_is_its_answer_and_it_is_not_tried_again(session: Dri
     refused, bug = answers[1].failure, answers[2].failure
     assert refused
     assert bug
-    error = error_of(refused, "task 1")
+    error = task_error(refused, "task 1")
     assert isinstance(error, Refused)
     assert (error.message, error.code, error.exit_code, error.details, error.hint) == (
         "task 1 of p7: too late",
@@ -90,7 +90,7 @@ def test_an_error_of_a_task_is_its_answer_and_it_is_not_tried_again(session: Dri
         ("it was",),
         "resume",
     )
-    assert "ZeroDivisionError" in error_of(bug, "task 2").message
+    assert "ZeroDivisionError" in task_error(bug, "task 2").message
     assert [len(pids_or_lines(one)) for one in tasks] == [1, 1, 1, 1]
 
 

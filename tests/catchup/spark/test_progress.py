@@ -12,7 +12,7 @@ import pytest
 from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress import ProgressBoard, TopicTotals
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, is_stop, said
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, encode_progress, is_stop
 from kgroup.catchup.worker.task_progress import TaskProgress
 from tests.support.waiting import wait_for
 
@@ -170,11 +170,20 @@ def test_what_strangers_send_is_not_believed() -> None:
     with listening(one) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         address = ("127.0.0.1", listener.ear.port)
         wrong = ProgressEndpoint("127.0.0.1", listener.ear.port, "0" * 32)
-        for data in (b"", b"\xff", b"[]", b"{}", b'["x"]', b"[" * 5000, said(wrong, 0, 1, told), b"9" * 60_000):
+        for data in (
+            b"",
+            b"\xff",
+            b"[]",
+            b"{}",
+            b'["x"]',
+            b"[" * 5000,
+            encode_progress(wrong, 0, 1, told),
+            b"9" * 60_000,
+        ):
             stranger.sendto(data, address)
         own = listener.ear.token.encode()
         stranger.sendto(b'["' + own + b'", 0, 1, true, -1, "x", 0, 0, 1e9]', address)
-        stranger.sendto(said(listener.ear, 1, 1, TaskProgress(2, 7, 7, 0, 0, 70)), address)
+        stranger.sendto(encode_progress(listener.ear, 1, 1, TaskProgress(2, 7, 7, 0, 0, 70)), address)
         wait_for(lambda: one.totals(time.monotonic()).records == 7, "a true one after them")
 
     assert one.totals(time.monotonic()).offsets == 7

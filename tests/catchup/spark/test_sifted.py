@@ -13,7 +13,7 @@ import pytest
 from kgroup.catchup.model import Chunk, LostOffsets
 from kgroup.catchup.spark.sifted import SiftedBatch, VisibleCount, runs
 from kgroup.catchup.spark.sifting import Feed, Sifted, delivered
-from kgroup.catchup.spark.source import _Books, lost_told
+from kgroup.catchup.spark.source import _Books, read_lost_offsets
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.failure import failure_of
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
@@ -203,7 +203,7 @@ def test_what_is_lost_is_told_once_where_it_was() -> None:
 
     assert read(sifted(rows), CHUNKS[0]) == [(10, 14), "@14", 15, "@20"]
     assert read(sifted(rows), CHUNKS[0], start=14) == ["@14", 15, "@20"]
-    assert lost_told(rows) == [(4, LostOffsets(10, 14, "gone"))]
+    assert read_lost_offsets(rows) == [(4, LostOffsets(10, 14, "gone"))]
 
 
 def test_the_readers_error_comes_behind_what_was_read() -> None:

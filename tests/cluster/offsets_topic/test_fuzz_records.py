@@ -19,8 +19,8 @@ from kgroup.cluster.offsets_topic.record_batches import (
     Marker,
     RawRecord,
     batches,
-    found_in,
     key_head,
+    records_in_range,
 )
 from kgroup.cluster.offsets_topic.records import OffsetCommit, decode, group_of, key_prefix, usual_commit
 from kgroup.cluster.primitives import MalformedRecord
@@ -128,7 +128,7 @@ def read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[RawRecord
     entries: list[RawRecord | Marker] = []
     counted, following, whole_from = 0, span.start, span.start
     for batch in batches(data):
-        found = found_in(batch, span, wanted, following)
+        found = records_in_range(batch, span, wanted, following)
         entries += found.entries
         counted += found.records
         following = found.following
@@ -218,7 +218,7 @@ def control(kind: int, *, offset: int = 9, producer: int = 42) -> bytes:
 def test_markers(kind: int, expected: list[RawRecord | Marker]) -> None:
     (batch,) = batches(control(kind))
 
-    assert found_in(batch, ALL, KeyFilter({b"x"}), 9) == BatchMatches(1, 10, None, expected)
+    assert records_in_range(batch, ALL, KeyFilter({b"x"}), 9) == BatchMatches(1, 10, None, expected)
 
 
 def test_what_a_brokers_cleaning_left() -> None:
@@ -237,8 +237,8 @@ def test_what_a_brokers_cleaning_left() -> None:
     wanted = KeyFilter({key_prefix(1, "g5")})
 
     assert (first.base, first.end, first.newest_ms) == (330, 331, 1795308067218)
-    assert found_in(first, ALL, wanted, 330) == BatchMatches(0, 330, None, [])
-    found = found_in(second, ALL, wanted, 330)
+    assert records_in_range(first, ALL, wanted, 330) == BatchMatches(0, 330, None, [])
+    found = records_in_range(second, ALL, wanted, 330)
     assert (found.records, found.following, found.gap_until) == (4, 340, 336)
     assert [entry[:2] for entry in found.entries] == [(offset, 1795308104032) for offset in (336, 337, 338)]
     assert all(isinstance(entry, RawRecord) and entry.value is None for entry in found.entries)

@@ -9,7 +9,14 @@ from kafka.record.memory_records import MemoryRecords
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.record_batches import KeyFilter, Marker, RawRecord, batches, found_in, key_head
+from kgroup.cluster.offsets_topic.record_batches import (
+    KeyFilter,
+    Marker,
+    RawRecord,
+    batches,
+    key_head,
+    records_in_range,
+)
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import log_ranges, topic_layouts
 from kgroup.model.groups import LogRange
@@ -61,5 +68,5 @@ def test_what_a_broker_wrote(world: KafkaWorld, members: Members, name: Callable
     heads = {key_head(entry.key) for entry in theirs if isinstance(entry, RawRecord)}
     ours: list[RawRecord | Marker] = []
     for found in batches(data):
-        ours += found_in(found, LogRange(0, 1 << 62), KeyFilter(heads), 0).entries
+        ours += records_in_range(found, LogRange(0, 1 << 62), KeyFilter(heads), 0).entries
     assert ours == theirs

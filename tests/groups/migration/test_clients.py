@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.migration.check import Check, CheckStatus
-from kgroup.groups.migration.clients import clients, known_client, minimum_versions, parse_clients
+from kgroup.groups.migration.clients import check_clients, known_client, minimum_versions, parse_clients
 from kgroup.groups.migration.evidence import ApplicationClient
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.migration.versions import has_fix, parse_version
@@ -90,7 +90,7 @@ def test_an_unknown_client(name: str, near: str | None) -> None:
 
 def judged(*named: str) -> Check:
     given = tuple(client for _, client in parse_clients(named))
-    check = clients(case(replace(EMPTY, clients=given)))
+    check = check_clients(case(replace(EMPTY, clients=given)))
     assert check is not None
     return check
 
@@ -154,11 +154,11 @@ def test_certainty_and_the_defects_of_that_very_version_are_told() -> None:
 
 
 def test_nobody_said_what_is_used() -> None:
-    check = clients(case(EMPTY))
+    check = check_clients(case(EMPTY))
 
     assert check is not None
     assert (check.status, check.brief) == (CheckStatus.UNKNOWN, None)
-    assert clients(case(EMPTY, TO_CLASSIC)) is None
+    assert check_clients(case(EMPTY, TO_CLASSIC)) is None
 
 
 def test_minimum_versions() -> None:

@@ -24,9 +24,9 @@ from kgroup.groups.simulation.scenarios import (
     SimulationScenario,
     Stop,
     ValueRange,
-    asked_for,
     play,
     scenarios,
+    select_scenario,
     work,
 )
 from kgroup.model.group_log import RebalanceProtocol
@@ -68,7 +68,9 @@ def test_ways(assignor: str, protocol: str, change: GroupChange, asked: str | No
     assert [one.title for one in found] == titles
     played = [play(one, TIMING) for one in found]
     static = [one for one in titles if one == "static"]
-    assert asked_for(played, asked).scenario.title == (titles[-1] if asked else static[0] if static else titles[0])
+    assert select_scenario(played, asked).scenario.title == (
+        titles[-1] if asked else static[0] if static else titles[0]
+    )
 
 
 def test_a_group_of_an_unknown_assignor_is_shown_under_the_one_that_is_asked_for() -> None:

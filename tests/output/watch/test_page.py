@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from kgroup.model.blocks import Column, Records, Screen, Style, Table, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fitted, status_line
+from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit_to_height, status_line
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 from tests.support.for_each import for_each
 
@@ -60,7 +60,8 @@ def drawn(shown: ScreenState, height: int = 10, width: int = 40, now_s: float = 
     """The lines of the screen, without the spaces of the title."""
     body = body_lines(shown, width, marked, wide=False)
     return [
-        " ".join(line.split()) for line in fitted(shown, body, "STATUS", height, AT + timedelta(seconds=now_s), marked)
+        " ".join(line.split())
+        for line in fit_to_height(shown, body, "STATUS", height, AT + timedelta(seconds=now_s), marked)
     ]
 
 
