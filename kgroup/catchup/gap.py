@@ -188,7 +188,7 @@ def plan_gap(
         return rows.gap(None, None, "head")
     commits = {p.tp: p.commit for p in group.partitions}
     unread = {p.tp: p.error for p in group.partitions if p.error is not None}
-    for tp in rows.chosen(choice.topics, commits.keys() | logs.keys()):
+    for tp in rows.select(choice.topics, commits.keys() | logs.keys()):
         log = logs.get(tp)
         if log is None or tp in unread:
             why = unread.get(tp, "its log could not be read")
@@ -221,7 +221,7 @@ class _Rows:
     def stays(self, tp: TopicPartition, code: str, why: str, *, error: bool = False, hint: str | None = None) -> None:
         self._stay.append(NotMoved(*tp, code, why, error, hint))
 
-    def chosen(self, topics: Sequence[TopicChoice], known: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
+    def select(self, topics: Sequence[TopicChoice], known: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
         """The selected partitions, in order; a named one that does not exist becomes a row."""
         there = sorted(known)
         if not topics:

@@ -51,7 +51,7 @@ class VerifiedPlan:
         return sum(item.end - item.start for item in self.found.plan.ranges)
 
     @property
-    def seen_s(self) -> float | None:
+    def silent_s(self) -> float | None:
         """Seconds since its runner last wrote to the ledger; None if there was no runner, or it has ended."""
         epoch = self.found.epoch
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
@@ -64,7 +64,7 @@ class VerifiedPlan:
             return state.value
         if self.found.delivery is None:
             return "owed"
-        seen_s = self.seen_s
+        seen_s = self.silent_s
         return "replaying" if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else "stopped"
 
     @property
@@ -79,7 +79,7 @@ class VerifiedPlan:
         return f"{what} -> {sink}{newest}"
 
     @property
-    def done(self) -> tuple[int, int]:
+    def progress(self) -> tuple[int, int]:
         """(delivered, total) in offsets, or in buckets of keys if the plan is replayed by buckets."""
         plan, delivery = self.found.plan, self.found.delivery
         if delivery is not None and delivery.buckets:
@@ -87,9 +87,9 @@ class VerifiedPlan:
         return self.offsets - sum(row.offsets for row in self.proof.undelivered), self.offsets
 
     @property
-    def done_text(self) -> str:
+    def progress_text(self) -> str:
         """``3 of 11 buckets of keys``, ``60 of 80 offsets``."""
-        delivered, whole = self.done
+        delivered, whole = self.progress
         delivery = self.found.delivery
         if delivery is not None and delivery.buckets:
             return f"{delivered} of {plural(whole, 'bucket')} of keys"

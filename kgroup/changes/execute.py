@@ -178,7 +178,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
             whole |= _row_errors(done.groups)
             configured |= _row_errors(done.configured)
             if writing:
-                writing.done(done.rows)
+                writing.record_results(done.rows)
                 writing.converted({name: error for name, error in done.groups.items() if name in possible.converted})
                 writing.configured(done.configured)
             so_far += len(({group for group, _, _ in done.rows} - possible.converted.keys()) | done.groups.keys())

@@ -53,7 +53,7 @@ class ChangeWriter:
         self._path = path
         self._file = path.open("a", encoding="utf-8")
 
-    def done(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
+    def record_results(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
         """Record the results of some rows."""
         rows = [[*tp, None if error is None else error.code] for tp, error in results.items()]
         self._line({"done": rows})

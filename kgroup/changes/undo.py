@@ -117,7 +117,7 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
     if entry.migrates:
         undoing = _conversion_back(cluster, entry, seen)
         return bool(seen.unread or undoing.plan.size)
-    return any(trace.stands or trace.unread for trace in _traces(entry, seen))
+    return any(trace.is_unchanged or trace.unread for trace in _traces(entry, seen))
 
 
 def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:

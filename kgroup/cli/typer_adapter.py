@@ -160,7 +160,11 @@ def _take_common(ctx: typer.Context, connection: Connection, presentation: Prese
 
 def _with_common(run: Invocation, connection: Connection, presentation: Presentation) -> Invocation:
     """The invocation with these options, which override those typed further left."""
-    return replace(run, connection=connection.over(run.connection), presentation=presentation.over(run.presentation))
+    return replace(
+        run,
+        connection=connection.with_defaults(run.connection),
+        presentation=presentation.with_defaults(run.presentation),
+    )
 
 
 def _flat_root(main: Callable[..., None]) -> Callable[..., None]:

@@ -54,7 +54,7 @@ class AclRules:
             kept = self._prefixed if rule.pattern == PREFIXED else self._literal
             kept.setdefault((rule.resource_type, rule.name), []).append(rule)
 
-    def blind(self, group: str, topics: Collection[str]) -> tuple[PrincipalWithoutDescribe, ...]:
+    def principals_without_describe(self, group: str, topics: Collection[str]) -> tuple[PrincipalWithoutDescribe, ...]:
         """The principals that may read the group but not describe all of these topics.
 
         If everyone may read the group, only principals that may read at least one of the topics are considered.

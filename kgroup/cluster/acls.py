@@ -44,7 +44,10 @@ async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]
     if answer.error_code != NONE:
         return group_error(answer.error_code, "")
     rules = AclRules(map(_rule, _flat(answer)), allow_without=everyone)
-    return {group: Access(authorizer=True, blind=rules.blind(group, topics)) for group, topics in groups.items()}
+    return {
+        group: Access(authorizer=True, blind=rules.principals_without_describe(group, topics))
+        for group, topics in groups.items()
+    }
 
 
 def _flat(answer: Any) -> list[tuple[Any, Any]]:

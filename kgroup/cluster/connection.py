@@ -45,7 +45,7 @@ class ClusterConnection:
         return self._client.ref
 
     @contextmanager
-    def at_most(self, seconds: float) -> Iterator[None]:
+    def time_limit(self, seconds: float) -> Iterator[None]:
         """Limit each question in the block to ``seconds``, if ``--timeout`` allows more."""
         usual = self._timeout_s
         self._timeout_s = min(usual, seconds)

@@ -152,7 +152,7 @@ class Cluster(OffsetsTopicConnection):
         """The bounds of the logs including last stable offsets, and the offsets of any number of moments."""
         return self._ask(log_views, self._client, layouts, partitions, moments_ms)
 
-    def keeping(
+    def topic_retention(
         self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
     ) -> TopicRetentions:
         """The retention of topics, and the size in bytes of their partitions' logs."""
@@ -189,7 +189,7 @@ class Cluster(OffsetsTopicConnection):
         """
         return self._ask(self._settled_snapshot, groups, want)
 
-    def dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
+    def with_generations(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
         """Classic groups with generation and leader, searched for at most ``budget_s``; and why some are missing."""
         return self._ask(self._dated, groups, budget_s)
 

@@ -138,7 +138,7 @@ class ChangingCluster(Cluster):
                         results[tp] = None if code == NONE else change_error(code, part.group, tp.topic, operation)
             if not unsure:
                 break
-            self._coordinators.forget(part.group)
+            self._coordinators.invalidate(part.group)
             await self._client.sleep(RETRY_PAUSE_S)
             if maybe_stored:
                 pending, known = await self._read_back(part, unsure, deadline, late=late)
@@ -210,7 +210,7 @@ class ChangingCluster(Cluster):
                     return change_error(code, group, operation="Delete")
                 answer = NoResponse(partial(change_error, code, group), sent=code in MAYBE_LATER)
             late = late or answer.sent
-            self._coordinators.forget(group)
+            self._coordinators.invalidate(group)
             await self._client.sleep(RETRY_PAUSE_S)
             result = await self._after_lost_deletion(group, old, answer.reason)
             if result is not answer.reason:
@@ -248,7 +248,7 @@ class ChangingCluster(Cluster):
                 if self._client.deadline.passed:
                     return results | dict.fromkeys(pending, reason)
                 lost = True
-                self._coordinators.forget(group)
+                self._coordinators.invalidate(group)
                 await self._client.sleep(RETRY_PAUSE_S)
                 continue
             if answer.error_code != NONE:

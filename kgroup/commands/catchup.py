@@ -58,9 +58,9 @@ def start(
 
     Exit codes: 0 1 2 3 4 5 6 7 8 130 143
     """
-    how, wanted = care.change, speed.wanted(to)
+    how, wanted = care.change, speed.replay_options(to)
     wanted.check_lanes()
-    wish = part.wish(group)
+    wish = part.gap_request(group)
     if release_only:
         speed.check_released_only(to)
     if how.execute and not release_only and wanted.sink is None:
@@ -178,7 +178,7 @@ def resume(
 
     Exit codes: 0 1 2 3 4 5 6 8 130 143
     """
-    wanted = speed.wanted(to)
+    wanted = speed.replay_options(to)
     if release_only:
         speed.check_released_only(to)
     check_execution(run, how.execution)

@@ -182,7 +182,7 @@ class ShownSettings:
     def rows(self) -> list[tuple[str, str, str]]:
         """Key, value and source of each setting in force."""
         settings = self.settings
-        rows = [(entry.key, entry.shown, entry.source) for entry in settings.entries.values()]
+        rows = [(entry.key, entry.display_value, entry.source) for entry in settings.entries.values()]
         rows.append(("timeout", f"{settings.timeout_s:g}s", settings.timeout_source))
         for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
             if holds:
@@ -228,7 +228,7 @@ def show(
     """
     if name is not None and run.connection.context not in (None, name):
         raise UsageError(f"two contexts are named: {name} and --context {run.connection.context}")
-    settings = resolve(Connection(context=name).over(run.connection), run.reporter)
+    settings = resolve(Connection(context=name).with_defaults(run.connection), run.reporter)
     shown = ShownSettings(settings)
     subject = f'context "{settings.context}"' if settings.context else "no context"
 

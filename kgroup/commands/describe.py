@@ -75,7 +75,7 @@ class DescribeView:
             raise UsageError(f"--{asked[0]} and --{asked[1]}: one of them")
         return asked[0] if asked else DescribePart.PAGE
 
-    def want(self, output: Format) -> SnapshotRequest:
+    def snapshot_request(self, output: Format) -> SnapshotRequest:
         """What has to be read to show it."""
         offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
         # CSV of partitions or members has no column for the generation.
@@ -109,7 +109,7 @@ def describe(
     Exit codes: 0 2 3 4 5 6 7
     """
     check(which)
-    view.want(run.format)
+    view.snapshot_request(run.format)
     if source != FromLog():
         if watch.watch:
             raise UsageError("--from-log and --watch: one of them", hint="kgroup history GROUP --follow")
@@ -119,7 +119,7 @@ def describe(
 
 def _reading(run: Invocation, view: DescribeView) -> SnapshotRequest:
     """What to read with the groups. For a verdict the log is read anyway, so it is not searched here."""
-    want = view.want(run.format)
+    want = view.snapshot_request(run.format)
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
 
 
@@ -130,7 +130,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     from kgroup.queries.from_log import check_bounds, logged_snapshot
 
     check_bounds(source, reads=source.from_log)
-    want = view.want(run.format)
+    want = view.snapshot_request(run.format)
     with Cluster(run.settings) as cluster:
         found = logged_snapshot(run, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
@@ -184,7 +184,9 @@ def _outcomes(
         something = something or bool(snapshot.groups or snapshot.errors)
         judgement = GroupVerdicts(snapshot.groups)
         if view.judges(run.format):
-            judgement = read_verdicts(cluster, snapshot.groups, view.want(run.format).generation_budget_s, kept.memory)
+            judgement = read_verdicts(
+                cluster, snapshot.groups, view.snapshot_request(run.format).generation_budget_s, kept.memory
+            )
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
@@ -204,8 +206,8 @@ def _outcomes(
                 cluster.ref,
                 errors,
                 verbose=view.verbose,
-                owed=shown.lines_of(group.name for group in page),
-                owing=shown.owing_of(group.name for group in page),
+                owed=shown.lines_for(group.name for group in page),
+                owing=shown.documents_for(group.name for group in page),
                 verdicts=judgement.verdicts,
             )
     if not something:

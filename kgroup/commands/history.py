@@ -165,7 +165,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         if missing:
             errors += (_unknown(listed, cluster, missing, all_of_them=len(missing) == len(states) and not errors),)
         errors += (*unread, *(_not_found(name, why) for name in unseen if (why := histories.stopped(name)) is not None))
-        found = tuple(one for one in histories.found() if one.group not in unseen)
+        found = tuple(one for one in histories.histories() if one.group not in unseen)
         _note_bounds(run, found)
         yield from _pages(run, cluster, selection, view, found, errors)
         if view.follow and found:
@@ -286,6 +286,6 @@ def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequ
             failing = True
             continue
         failing = False
-        for one in histories.found():
+        for one in histories.histories():
             if one.group in told and (news := told[one.group].news(one)):
                 yield follow_outcome(news, cluster.ref)

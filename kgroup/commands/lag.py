@@ -104,7 +104,7 @@ class LagOptions:
         ),
     ] = None
 
-    def ask(self, *, alone: bool) -> LagReadOptions:
+    def read_options(self, *, alone: bool) -> LagReadOptions:
         """What has to be read. Raises UsageError if the budget is not a duration."""
         budget_s = parse_duration(self.log_budget, "--log-budget")
         return LagReadOptions(
@@ -180,7 +180,7 @@ def lag(
     _check_file(run, measuring)
     with Cluster(run.settings) as cluster:
         looking.compare_clocks(run, cluster)
-        return looking.look(run, cluster)
+        return looking.measure(run, cluster)
 
 
 def _check_file(run: Invocation, measuring: LagOptions) -> None:
@@ -200,7 +200,7 @@ def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
     looking.memory = LagCache()
     with Cluster(run.settings) as cluster:
         looking.compare_clocks(run, cluster)
-        yield lambda: [looking.look(run, cluster)]
+        yield lambda: [looking.measure(run, cluster)]
 
 
 @dataclass(slots=True)
@@ -219,10 +219,10 @@ class _Looking:
         if not self.measuring.no_time:
             warn_of_clocks(run.reporter, cluster)
 
-    def look(self, run: Invocation, cluster: Cluster) -> Outcome:
+    def measure(self, run: Invocation, cluster: Cluster) -> Outcome:
         """Measure the chosen groups as they are now."""
         alone = names_only(self.which) and len(names_of(self.which)) == 1
-        ask = self.measuring.ask(alone=alone and run.format in _WITH_VERDICT)
+        ask = self.measuring.read_options(alone=alone and run.format in _WITH_VERDICT)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         snapshot = _joined(run, list(snapshots(run, cluster, self.which, want)))
@@ -239,7 +239,7 @@ class _Looking:
         reports = [by_name[total.group] for total in totals]
         shown = self.measuring.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         rows = rows_of(reports, shown)
-        self.looks = self.looks.and_then({row.name: row.lag for row in rows})
+        self.looks = self.looks.after({row.name: row.lag for row in rows})
         violations = self._violations(reports)
         if run.format in _WITHOUT_VIOLATIONS:
             for violation in violations:
@@ -248,7 +248,7 @@ class _Looking:
         owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
-        found = LagRows(reports, violations, verdicts, self.looks, owed.lines_of(by_name), owed.owing_of(by_name))
+        found = LagRows(reports, violations, verdicts, self.looks, owed.lines_for(by_name), owed.documents_for(by_name))
         view = LagView(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:

@@ -120,7 +120,7 @@ class Goal:
         ),
     ] = None
 
-    def wanted(self, how: Change) -> MigrationRequest:
+    def migration_request(self, how: Change) -> MigrationRequest:
         """The request, in ms. Raises UsageError for values that make no sense."""
         given = {"--session-timeout": self.session_timeout, "--heartbeat-interval": self.heartbeat_interval}
         said = {option: parse_duration(text, option) for option, text in given.items() if text is not None}
@@ -173,7 +173,7 @@ def migrate(
     check_some_named(groups)
     if only is not None and only not in _ONLY:
         raise UsageError(f"--only {only}: no such choice", hint=f"it is {', '.join(_ONLY)}")
-    wanted = goal.wanted(how)
+    wanted = goal.migration_request(how)
     if watch:
         _check_watching(how, goal, application, only)
         return _watched(run, groups, how, wanted)

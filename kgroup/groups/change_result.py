@@ -91,7 +91,7 @@ class Result:
         return self.plan.without({group for group in refused if group is not None})
 
     @property
-    def done(self) -> int:
+    def changed_count(self) -> int:
         """The number of changed rows; a group that was changed as a whole counts as one."""
         whole = self.plan.whole
         rows = sum(row.done is True for row in self.plan.rows if row.group not in whole)
@@ -111,7 +111,7 @@ class Result:
         errors = self.errors
         if not errors:
             return ExitCode.DONE
-        some = self.done if self.executed else self.partial and self.possible.size
+        some = self.changed_count if self.executed else self.partial and self.possible.size
         return ExitCode.PARTLY if some else _code_of(errors)
 
 

@@ -46,7 +46,7 @@ class UndoRow(PartitionValue):
         return self.now == self.before or (not self.confirmed and self.now != self.after)
 
     @property
-    def stands(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the commit is still the one that the change made, and differs from the one before."""
         return self.unread is None and self.now == self.after != self.before
 

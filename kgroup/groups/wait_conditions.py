@@ -72,7 +72,7 @@ class Condition(Protocol):
     def judge(self, sight: Observation) -> ConditionResult:
         """Whether the condition holds in this observation."""
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Whether the condition waits for members to leave."""
 
 
@@ -88,7 +88,7 @@ class Empty:
         """A static member that left temporarily counts as a member."""
         return ConditionResult(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Whether there is any member."""
         return not self.judge(sight).holds
 
@@ -119,7 +119,7 @@ class Stable:
                 )
         return ConditionResult(self, True, state_text(sight))
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -145,7 +145,7 @@ class LagAtMost:
         lag = total_lag(sight.group)
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -181,7 +181,7 @@ class LagTimeBelow:
             self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}"
         )
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -206,7 +206,7 @@ class MemberCount:
             return ConditionResult(self, False, "members unknown", known=False)
         return ConditionResult(self, count == self.number, state_text(sight))
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Whether there are more than ``number`` members."""
         return (_count(sight) or 0) > self.number
 
@@ -230,7 +230,7 @@ class OfType:
             return ConditionResult(self, False, state_text(sight))
         return ConditionResult(self, sight.group.type == self.type, f"type {sight.group.type}")
 
-    def too_many(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, sight: Observation) -> bool:
         """Always False."""
         return False
 
@@ -473,7 +473,7 @@ def line_of(
     keys: list[Hashable] = [sight.name]
     for judgement in failing:
         condition = judgement.condition
-        few = group is not None and condition.too_many(sight) and 0 < len(group.members or ()) <= NAMED
+        few = group is not None and condition.waits_for_leaving(sight) and 0 < len(group.members or ()) <= NAMED
         if group is not None and few:
             parts[_remaining_text(group, sessions)] = None
             keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]

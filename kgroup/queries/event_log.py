@@ -31,7 +31,7 @@ class EventLog:
         self._said: dict[Hashable, _Said] = {}
         self.changes = 0
 
-    def say(self, word: str, about: Hashable, line: EventLine, now_s: float) -> None:
+    def report(self, word: str, about: Hashable, line: EventLine, now_s: float) -> None:
         """Report the line if it is new; ``now_s`` is from a monotonic clock."""
         last = self._said.get(about)
         known = last is not None and last.key == line.key
@@ -41,15 +41,15 @@ class EventLog:
         self._said[about] = _Said(line.key, line.text, now_s)
         self._reporter.event(word, line.text)
 
-    def forget(self, about: Hashable) -> None:
+    def reset(self, about: Hashable) -> None:
         """Make the next line with this subject count as new."""
         self._said.pop(about, None)
 
     def no_answer(self, word: str, message: str, now_s: float) -> None:
         """Report that the cluster does not answer; all other lines after it count as new."""
         self._said = {about: said for about, said in self._said.items() if about == _NO_ANSWER}
-        self.say(word, _NO_ANSWER, EventLine(_NO_ANSWER, f"no answer: {message}"), now_s)
+        self.report(word, _NO_ANSWER, EventLine(_NO_ANSWER, f"no answer: {message}"), now_s)
 
     def answered(self) -> None:
         """The cluster answers; a later failure counts as new."""
-        self.forget(_NO_ANSWER)
+        self.reset(_NO_ANSWER)

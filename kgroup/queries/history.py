@@ -124,7 +124,7 @@ class Histories:
         """Why the log was not read as far back as requested, None if it was; for a group that was read."""
         return self._reach[group].stopped
 
-    def found(self) -> tuple[GroupHistory, ...]:
+    def histories(self) -> tuple[GroupHistory, ...]:
         """The histories of all groups that were read, in the requested order."""
         return tuple(self._history(group) for group in self._states if group in self._events)
 

@@ -92,7 +92,7 @@ def read_evidence(
     if memory is None:
         facts = cluster.lag_facts(groups, wants)
     else:
-        asked = memory.wants(wants, groups)
+        asked = memory.missing(wants, groups)
         facts = memory.joined(cluster.lag_facts(groups, asked), asked, since)
     newest = (log.events[-1].at_ms for log in facts.logs.found.values() if log.events)
     now_ms = max((now_ms, *newest))

@@ -28,7 +28,7 @@ class LagCache:
     _topics: frozenset[str] = frozenset()
     _around_s: float = 0.0
 
-    def wants(self, wants: LagQuery, groups: Collection[Group]) -> LagQuery:
+    def missing(self, wants: LagQuery, groups: Collection[Group]) -> LagQuery:
         """The same request without what the cache has."""
         floors = {name: _floor(self._logs[name]) for name in wants.since_ms if name in self._logs}
         topics = {p.topic for group in groups for p in group.partitions if p.lag}

@@ -157,7 +157,7 @@ class _Follow:
         """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
         left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
         try:
-            with self._cluster.at_most(left_s):
+            with self._cluster.time_limit(left_s):
                 snapshot = self._cluster.describe(tuple(self._followed), _MEMBERS_ONLY)
         except Unreachable as error:
             return error
@@ -193,11 +193,11 @@ class _Follow:
         self._telling.answered()
         over = [name for name, followed in self._followed.items() if self._over(followed, now_s)]
         if many:
-            self._telling.say(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
+            self._telling.report(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
             return
         for name, followed in self._followed.items():
             line = finished_line(followed) if name in over else line_of(followed)
-            self._telling.say(_WORD, name, line, now_s)
+            self._telling.report(_WORD, name, line, now_s)
 
     def _ended(self, now_s: float) -> Rollout:
         waited_s = now_s - self._started_s

@@ -46,7 +46,7 @@ def read_verdicts(
 
     ask = LagReadOptions(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
-        with cluster.at_most(budget_s or _BUDGET_S):
+        with cluster.time_limit(budget_s or _BUDGET_S):
             read = read_evidence(cluster, groups, ask, utc_ms(), memory)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
@@ -69,7 +69,7 @@ def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
 def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
     if budget_s == 0:
         return GroupVerdicts(tuple(groups))
-    dated, note = cluster.dated(groups, budget_s)
+    dated, note = cluster.with_generations(groups, budget_s)
     return GroupVerdicts(dated, notes=() if note is None else (note,))
 
 

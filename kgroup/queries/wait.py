@@ -251,7 +251,7 @@ class _Wait:
         )
         left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
         try:
-            with self._cluster.at_most(left_s):
+            with self._cluster.time_limit(left_s):
                 snapshot = self._cluster.describe(self._names, want)
                 found = {group.name: group for group in snapshot.groups}
                 ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
@@ -319,7 +319,7 @@ class _Wait:
             return
         self._timeouts_asked_s = now_s
         try:
-            with self._cluster.at_most(_SESSIONS_LOOK_S):
+            with self._cluster.time_limit(_SESSIONS_LOOK_S):
                 sessions = self._cluster.session_timeouts(groups)
         except KgroupError:
             return  # the next poll shows whether the cluster is unreachable
@@ -335,8 +335,8 @@ class _Wait:
         if len(waiting) > LINES_AT_ONCE:
             self._line("many", summary([sight.name for sight in waiting], len(self._sights)), now_s)
             return
-        self._telling.forget("many")
-        going = [s for s in waiting if s.group and any(c.too_many(s) for c in self._conditions)]
+        self._telling.reset("many")
+        going = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s)
         if self._hold.broken:
             self._line(
@@ -353,10 +353,10 @@ class _Wait:
         return f"the hold of {format_duration(self._hold.for_s)}"
 
     def _line(self, about: Hashable, line: EventLine, now_s: float) -> None:
-        self._telling.say("WAIT", about, line, now_s)
+        self._telling.report("WAIT", about, line, now_s)
 
     def _ended(self, now_s: float, *, reached: bool) -> WaitResult:
-        going = [s for s in self._sights if not reached and any(c.too_many(s) for c in self._conditions)]
+        going = [s for s in self._sights if not reached and any(c.waits_for_leaving(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s, at_once=True)
         waited_s = now_s - self._started_s
         groups = []

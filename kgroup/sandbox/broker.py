@@ -93,7 +93,7 @@ class BrokerProcess:
         """Wait for the clean stop after ``terminate``; kill the process if it takes too long."""
         if not self.daemon.wait(_STOP_S):
             self.kill()
-        self.daemon.forget()
+        self.daemon.remove_pid_file()
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone. The pid file stays, as after a crash."""

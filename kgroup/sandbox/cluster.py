@@ -104,7 +104,7 @@ class Sandbox:
             running = [broker for broker in known if broker.daemon.pid is not None]
             _stop(running, at_once=wipe)
             for broker in known:
-                broker.daemon.forget()
+                broker.daemon.remove_pid_file()
             there = [path for path in self.directory.iterdir() if path.name != _LOCK]
             if wipe:
                 for path in there:

@@ -43,7 +43,7 @@ class Launch:
         """Kill the processes that were started."""
         for broker in self.started:
             broker.kill()
-            broker.daemon.forget()
+            broker.daemon.remove_pid_file()
 
 
 def await_ready(layout: Layout, started: Mapping[BrokerProcess, int]) -> None:

@@ -82,7 +82,7 @@ class Daemon:
             time.sleep(_LOOK_EVERY_S)
         return True
 
-    def forget(self) -> None:
+    def remove_pid_file(self) -> None:
         """Remove the pid file after an intended stop."""
         self.pid_file.unlink(missing_ok=True)
 

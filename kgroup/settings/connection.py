@@ -19,7 +19,7 @@ class Connection:
     context: str | None = None
     timeout: str | None = None
 
-    def over(self, outer: Connection) -> Connection:
+    def with_defaults(self, outer: Connection) -> Connection:
         """These options; those not given are taken from ``outer``. ``-X`` settings of both count, these win."""
         return Connection(
             bootstrap_server=_said(self.bootstrap_server, outer.bootstrap_server),

@@ -30,7 +30,7 @@ class Presentation:
     output: Format | None = None
     debug: Path | None = None
 
-    def over(self, outer: Presentation) -> Presentation:
+    def with_defaults(self, outer: Presentation) -> Presentation:
         """These options; those not given are taken from ``outer``."""
         return Presentation(self.output or outer.output, self.debug or outer.debug)
 
@@ -88,7 +88,7 @@ class Invocation:
         return found
 
     @property
-    def format_said(self) -> bool:
+    def format_given(self) -> bool:
         """Whether the user chose a format, on the command line or in the environment."""
         return bool(self.presentation.output or variable("KGROUP_OUTPUT"))
 

@@ -27,7 +27,7 @@ class Setting:
     source: str
 
     @property
-    def shown(self) -> str:
+    def display_value(self) -> str:
         """The value for messages: hidden if it is secret."""
         return HIDDEN if is_secret(self.key) else self.value
 
@@ -38,7 +38,7 @@ class Setting:
         return self.key if like_a_name and self.value else HIDDEN
 
     def __repr__(self) -> str:
-        return f"Setting({self.key}={self.shown!r}, from {self.source})"
+        return f"Setting({self.key}={self.display_value!r}, from {self.source})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

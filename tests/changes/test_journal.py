@@ -61,7 +61,7 @@ def journal(directory: Path) -> Journal:
 def write(journal: Journal, made: JournalEntry, *, close: bool = True) -> Path:
     """Its plan, two results, and its end."""
     writing = journal.begin(made)
-    writing.done({ROWS[0].key: None, ROWS[1].key: Refused("somebody is in it", code="not-empty")})
+    writing.record_results({ROWS[0].key: None, ROWS[1].key: Refused("somebody is in it", code="not-empty")})
     if close:
         writing.close()
     (path,) = (path for path in journal.files(None) if path.stem == made.id)
@@ -96,7 +96,7 @@ def test_types_and_settings_of_groups_come_back_apart(journal: Journal) -> None:
     """Each has a result of its own: a setting may be there where the conversion is not, and the other way round."""
     made, unknown = migration("ch-3333"), Refused("nobody knows", code="outcome-unknown")
     writing = journal.begin(made)
-    writing.done({row.key: None for row in ROWS})
+    writing.record_results({row.key: None for row in ROWS})
     writing.converted({"a": None, "b": unknown})
     writing.configured({"a": None})
     writing.converted({"a": Refused("gone", code="commits-missing")})  # the last word

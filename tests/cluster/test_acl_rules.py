@@ -92,4 +92,4 @@ CASES = {
 def test_blind(case: Case) -> None:
     rules = AclRules(case.rules, allow_without=case.allow_without)
     expected = tuple(PrincipalWithoutDescribe(f"User:{who}", topics) for who, topics in case.blind.items())
-    assert rules.blind("svc", BOTH) == expected
+    assert rules.principals_without_describe("svc", BOTH) == expected

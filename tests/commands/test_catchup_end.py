@@ -66,7 +66,7 @@ def delivered(bootstrap: str, engine: CatchupEngine, plan: str, *upto: int, copy
         what = replace(delivery((0,), (1,)), options={"topic": copy})
         runner.write(what)
         for task, offset in zip(what.tasks, upto, strict=False):
-            work = Work(engine.ledger.topic, plan, runner.found.offset, runner.epoch.number, task)
+            work = Work(engine.ledger.topic, plan, runner.snapshot.offset, runner.epoch.number, task)
             with TaskLedger({"bootstrap.servers": bootstrap}, work, timeout_s=8) as books:
                 books.commit(ChunkProgress(task.chunks[0], offset, 10, 0, 0, 100, engine.now_ms(), runner.epoch.number))
 
@@ -74,8 +74,8 @@ def delivered(bootstrap: str, engine: CatchupEngine, plan: str, *upto: int, copy
 def broken_off(engine: CatchupEngine, plan: str, *places: tuple[str, int]) -> None:
     """A runner that wrote ``releasing``, released these partitions, and was killed."""
     with engine.take_over(found(engine, plan)) as runner:
-        made = runner.found.plan
-        states = StateWriter(runner, runner.found.state, engine.now_ms)
+        made = runner.snapshot.plan
+        states = StateWriter(runner, runner.snapshot.state, engine.now_ms)
         assert made.group is not None
         with exclusive_membership(engine.cluster, made) as holding:
             states.write(PlanState.RELEASING, log_position=engine.cluster.end_of_commits(made.group))
@@ -139,7 +139,7 @@ def test_a_live_group_is_not_moved_back_and_its_replay_goes_on(
 
     with engine(bootstrap, ledger) as other, other.take_over(found(other, plan)) as runner:
         assert "[not-empty]" in kgroup("catchup", "cancel", plan, "--execute", exit_code=6).stderr
-        runner.seen(other.now_ms())  # it is not superseded
+        runner.heartbeat(other.now_ms())  # it is not superseded
 
 
 def test_what_was_delivered_comes_twice_and_what_was_not_goes_back(
@@ -270,12 +270,12 @@ def test_a_runner_that_stands_still_at_its_commit_moves_nothing_once_its_success
                     second.cancel(runner, give_up=then == "give up")
                     return
                 with pytest.raises(Refused) as closed:
-                    second.go_on(runner)
+                    second.release(runner)
                 assert closed.value.code == "went-on"
 
         stood_still = just_before(monkeypatch, "OffsetCommit", meanwhile)
         with first.take_over(found(first, plan)) as runner, pytest.raises(Refused) as refused:
-            first.go_on(runner)
+            first.release(runner)
 
         assert stood_still
         assert refused.value.code == ("not-empty" if live else "superseded")
@@ -460,13 +460,13 @@ def test_stop_ends_the_runner_and_loses_nothing(
         delivered(bootstrap, other, plan, 100)
         with other.take_over(found(other, plan)) as runner:
             assert "Whoever works on it" in kgroup("catchup", "stop", plan).stdout
-            runner.seen(other.now_ms())
+            runner.heartbeat(other.now_ms())
             assert "replaying" in kgroup("catchup", "show", plan).stdout
 
             stopped = kgroup("catchup", "stop", plan, "--execute")
 
             with pytest.raises(Refused, match="another runner"):
-                runner.seen(other.now_ms())
+                runner.heartbeat(other.now_ms())
     assert "STOPPED" in stopped.stderr
     shown = kgroup("catchup", "show", plan).stdout
     assert f"{plan}  stopped" in shown

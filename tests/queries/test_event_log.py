@@ -23,7 +23,7 @@ def test_what_is_news(said: list[tuple[str, str, str, float]], lines: list[str],
     reporter = QuietReporter()
     telling = EventLog(reporter)
     for about, key, text, now_s in said:
-        telling.say("WAIT", about, EventLine(key, text), now_s)
+        telling.report("WAIT", about, EventLine(key, text), now_s)
     assert reporter.lines == [f"WAIT {text}" for text in lines]
     assert telling.changes == changes
 
@@ -32,11 +32,11 @@ def test_an_outage_is_said_once_and_then_all_is_news() -> None:
     reporter = QuietReporter()
     telling = EventLog(reporter)
     for now_s in (0.0, 1.0):
-        telling.say("WAIT", "svc", EventLine("k", "svc is Empty"), now_s)
+        telling.report("WAIT", "svc", EventLine("k", "svc is Empty"), now_s)
     for now_s in (2.0, 3.0):
         telling.no_answer("WAIT", "connection refused", now_s)
     telling.answered()
-    telling.say("WAIT", "svc", EventLine("k", "svc is Empty"), 4.0)
+    telling.report("WAIT", "svc", EventLine("k", "svc is Empty"), 4.0)
     telling.no_answer("WAIT", "connection refused", 5.0)
     seen, gone = "WAIT svc is Empty", "WAIT no answer: connection refused"
     assert reporter.lines == [seen, gone, seen, gone]
@@ -45,7 +45,7 @@ def test_an_outage_is_said_once_and_then_all_is_news() -> None:
 def test_what_is_forgotten_is_said_again() -> None:
     reporter = QuietReporter()
     telling = EventLog(reporter)
-    telling.say("WAIT", "svc", EventLine("k", "one"), 0.0)
-    telling.forget("svc")
-    telling.say("WAIT", "svc", EventLine("k", "one"), 1.0)
+    telling.report("WAIT", "svc", EventLine("k", "one"), 0.0)
+    telling.reset("svc")
+    telling.report("WAIT", "svc", EventLine("k", "one"), 1.0)
     assert len(reporter.lines) == 2

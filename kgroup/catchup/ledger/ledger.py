@@ -270,7 +270,7 @@ class Ledger:
             runner.read()
         except NotFound:  # the plan was pruned at this moment
             with suppress(KgroupError):
-                runner.forget()
+                runner.tombstone()
             runner.close()
             raise
         except BaseException:
@@ -329,8 +329,8 @@ class Ledger:
         try:
             offset = _finished(self.read(plan_id)).offset
             with self.take_over(plan_id, who=who, now_ms=now_ms, offset=offset) as runner:
-                _finished(runner.found)
-                runner.forget()
+                _finished(runner.snapshot)
+                runner.tombstone()
         except KgroupError as error:
             return error
         return None

@@ -64,7 +64,7 @@ class Runner:
             self._over = self._over or Refused(f"the runner of {self.plan_id} has ended", code="superseded")
 
     @property
-    def found(self) -> PlanSnapshot:
+    def snapshot(self) -> PlanSnapshot:
         """The plan as last read by ``read``, with everything that this runner has written since."""
         assert self._found is not None
         return self._found
@@ -93,14 +93,14 @@ class Runner:
             self._commit([(key_of(self.plan_id, value).encode(), encode(value)) for value in final], final)
             self._remember(final)
 
-    def seen(self, now_ms: int) -> None:
+    def heartbeat(self, now_ms: int) -> None:
         """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
         with self._lock:
             epoch = replace(self.epoch, seen_ms=now_ms)
             self.write(epoch)
             self.epoch = epoch
 
-    def forget(self) -> None:
+    def tombstone(self) -> None:
         """Delete every record of the plan except its last state; this runner ends too.
 
         The group's commits may keep the plan's tag for long; the state shows that the plan was finished.

@@ -62,14 +62,14 @@ def cancel_plan(
     found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     # First without fencing: a refused cancel must not end a replay.
-    would = engine.would(found, decide, assumed)
+    would = engine.preview(found, decide, assumed)
     if isinstance(would, Refuse) or not execute or isinstance(would, AlreadyDone):
         refusal = with_connection_flags(run, would.error) if isinstance(would, Refuse) else None
         return Cancellation(_state(engine, found), would, refusal, executed=False)
     with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
-        found = runner.found
+        found = runner.snapshot
     ending = Cancellation(_state(engine, found), decision, None, executed=True)
     moved = f"; {plural(len(ending.moves), 'partition')} moved back" if ending.moves else ""
     run.reporter.event("STOPPED", f"{found.plan.id} is cancelled{moved}")
@@ -77,7 +77,7 @@ def cancel_plan(
 
 
 def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
-    return VerifiedPlan(found, engine.proof(found), utc_ms())
+    return VerifiedPlan(found, engine.verification(found), utc_ms())
 
 
 def stop_plan(run: Invocation, engine: CatchupEngine, text: str, *, execute: bool) -> PlanStatus:
@@ -105,7 +105,7 @@ def finish_release(
     if found.state.state is PlanState.RELEASED:
         run.reporter.note(f"{found.plan.id} is released already")
         return plan_status(run, engine, found)
-    would = engine.would(found, decisions.resume, assumed)
+    would = engine.preview(found, decisions.resume, assumed)
     if (refusal := refusal_of(would)) is not None and (isinstance(would, Refuse) or not execute):
         return refused_status(run, engine, found, refusal)
     if not execute:
@@ -115,7 +115,7 @@ def finish_release(
     with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None
         with explain_partial_release(run, runner):
-            found = engine.go_on(runner, assumed)
+            found = engine.release(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
     return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found))
 

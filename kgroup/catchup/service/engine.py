@@ -121,9 +121,9 @@ class CatchupEngine:
         If it is refused before any offset was moved, the plan is closed: then nothing is pending. Raises as ``go_on``.
         """
         try:
-            return self.go_on(runner, as_planned=True)
+            return self.release(runner, as_planned=True)
         except Refused as refused:
-            if runner.found.state.state is PlanState.PLANNED:
+            if runner.snapshot.state.state is PlanState.PLANNED:
                 try:
                     self._states(runner).write(PlanState.CANCELLED, note=f"not released: {refused.message}")
                 except KgroupError:
@@ -136,7 +136,7 @@ class CatchupEngine:
                 ) from refused
             raise
 
-    def go_on(
+    def release(
         self, runner: Runner, assumed: Mapping[TopicPartition, bool] | None = None, *, as_planned: bool = False
     ) -> PlanSnapshot:
         """Bring a plan to ``released``, also after an interrupted release; ``assumed`` is from ``--assume``.
@@ -144,12 +144,12 @@ class CatchupEngine:
         ``as_planned``: only if its group still has the type of the plan. Raises Refused with the reason of
         ``decisions.resume`` or of ``exclusive_membership``; Unreachable [outcome-unknown].
         """
-        found = runner.found
+        found = runner.snapshot
         if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
             self._done(runner, None, decisions.resume(Situation(found, runner.epoch.number)))
         else:
             self._moved(runner, decisions.resume, assumed or {}, as_planned=as_planned)
-        return runner.found
+        return runner.snapshot
 
     def cancel(
         self,
@@ -164,7 +164,7 @@ class CatchupEngine:
         def decide(now: Situation) -> Decision:
             return decisions.cancel(now, accepted, give_up=give_up)
 
-        found = runner.found
+        found = runner.snapshot
         if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
             return self._done(runner, None, decide(Situation(found, runner.epoch.number)))
         # --give-up moves nothing either. But a run that was about to move offsets must be out of the group before the
@@ -174,15 +174,15 @@ class CatchupEngine:
     def stop(self, found: PlanSnapshot) -> PlanSnapshot:
         """End the plan's runner and its workers; what they have delivered remains delivered."""
         with self.take_over(found) as runner:
-            runner.seen(SIGNED_OFF)
-            return runner.found
+            runner.heartbeat(SIGNED_OFF)
+            return runner.snapshot
 
     def sign_off(self, runner: Runner) -> None:
         """Write that no run works on the plan any more; if that fails, it shows half a minute later."""
         with suppress(KgroupError):
-            runner.seen(SIGNED_OFF)
+            runner.heartbeat(SIGNED_OFF)
 
-    def would(
+    def preview(
         self, found: PlanSnapshot, decide: Decide, assumed: Mapping[TopicPartition, bool] | None = None
     ) -> Decision:
         """What a command would do now, without fencing any run and without changes."""
@@ -210,14 +210,14 @@ class CatchupEngine:
         If the results contradict each other, the plan stays open with the reason: no later run may verify it.
         """
         note = contradiction_note(proof)
-        if note is not None and note != runner.found.state.note:
-            self._states(runner).write(runner.found.state.state, note=note)
+        if note is not None and note != runner.snapshot.state.note:
+            self._states(runner).write(runner.snapshot.state.state, note=note)
         if proof.undelivered or note is not None:
             return
         lost = ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in proof.lost)
         self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
-    def proof(
+    def verification(
         self, found: PlanSnapshot, results: Iterable[ChunkResult] = (), since: CommitsSinceRelease | None = None
     ) -> Verification:
         """The verification of a plan by the ledger, with current losses and duplicates; ``since`` None: read them now.
@@ -228,9 +228,9 @@ class CatchupEngine:
         starts: Mapping[TopicPartition, int] = {}
         with suppress(KgroupError):
             starts = log_starts(self.cluster, [item.tp for item in plan.ranges])
-        return verify(found, results, log_starts=starts, twice=(since or self.since(found)).set_back)
+        return verify(found, results, log_starts=starts, twice=(since or self.offsets_since_release(found)).set_back)
 
-    def since(self, found: PlanSnapshot) -> CommitsSinceRelease:
+    def offsets_since_release(self, found: PlanSnapshot) -> CommitsSinceRelease:
         """What happened to a group's offsets since its release."""
         plan, position = found.plan, found.state.log_position
         if plan.group is None or position is None:
@@ -250,7 +250,7 @@ class CatchupEngine:
         If that is not possible, because the group has members or something is deleted, only decisions that move no
         offsets are executed. The member of an interrupted run is removed in any case.
         """
-        found, inside = runner.found, False
+        found, inside = runner.snapshot, False
         holding = exclusive_membership(self.cluster, found.plan, as_planned=as_planned)
         try:
             with holding:
@@ -314,7 +314,7 @@ class CatchupEngine:
         self.require_same_topics(plan)
 
     def _seen(self, runner: Runner, assumed: Mapping[TopicPartition, bool]) -> Situation:
-        return self._situation(runner.found, runner.epoch.number, None, assumed)
+        return self._situation(runner.snapshot, runner.epoch.number, None, assumed)
 
     def _situation(
         self,
@@ -367,7 +367,7 @@ class CatchupEngine:
         return any(is_live(item) for item in found.groups)
 
     def _states(self, runner: Runner) -> StateWriter:
-        return StateWriter(runner, runner.found.state, self.now_ms)
+        return StateWriter(runner, runner.snapshot.state, self.now_ms)
 
     def _done(self, runner: Runner, holding: ExclusiveMembership | None, decision: Decision) -> Decision:
         states = self._states(runner)
@@ -383,7 +383,7 @@ class CatchupEngine:
             case Close(restores=restores, refused=refused):
                 if restores and holding is not None:
                     check(holding, restores)
-                    runner.seen(self.now_ms())  # a run that the ledger has fenced must not commit
+                    runner.heartbeat(self.now_ms())  # a run that the ledger has fenced must not commit
                     commit_moves(holding, restores)
                 states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:

@@ -140,12 +140,12 @@ class PendingCatchups:
     unknown: str | None = None
     on_page: bool = False
 
-    def lines_of(self, groups: Iterable[str]) -> dict[str, Sequence[str]]:
+    def lines_for(self, groups: Iterable[str]) -> dict[str, Sequence[str]]:
         """The lines of these groups."""
         otherwise = (f"unknown: {self.unknown}",) if self.unknown and self.on_page else ()
         return {group: self.lines.get(group, otherwise) for group in groups}
 
-    def owing_of(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
+    def documents_for(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
         """The JSON form for these groups; None: unknown."""
         return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
 

@@ -194,7 +194,7 @@ class _Reading:
         moments = (now_ms - _GROWTH_SPAN_MS, past.stopped_ms, wish.skip_before_ms, wish.until_ms)
         asked = [moment for moment in moments if moment is not None]
         views = cluster.log_views(layouts, partitions, asked)
-        keeping = cluster.keeping(layouts, partitions)
+        keeping = cluster.topic_retention(layouts, partitions)
         self._views = {tp: view for tp, view in views.items() if isinstance(view, LogView)}
         self._columns = {moment: column for column, moment in reversed(list(enumerate(asked)))}
         self.faults = {tp: view for tp, view in views.items() if isinstance(view, KgroupError)}

@@ -72,7 +72,7 @@ class StateWriter:
         self._ledger.write(record)
         self.record = record
 
-    def again(self) -> None:
+    def rewrite(self) -> None:
         """Write the current state again, to raise Refused [superseded] if another run has taken over."""
         self.write(self.record.state)
 
@@ -160,7 +160,7 @@ def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states
         commit_moves(holding, moves)
     except Refused as error:
         if error.code == "moved-since":  # moved by another kgroup run, if one has taken over
-            states.again()
+            states.rewrite()
         raise
 
 

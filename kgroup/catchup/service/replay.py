@@ -303,7 +303,7 @@ class ReplayRun:
             stop=self._stop,
             note=note,
             ledger=lambda: read().progress,
-            begun=self._runner.found.progress,
+            begun=self._runner.snapshot.progress,
         )
         answers = run(session, tasks, watching, through=through)
         if self._superseded is not None:
@@ -323,7 +323,7 @@ class ReplayRun:
         if self._superseded is None and time.monotonic() - self._signed_s >= _SIGN_EVERY_S:
             self._signed_s = time.monotonic()
             try:
-                self._runner.seen(self._now_ms())
+                self._runner.heartbeat(self._now_ms())
             except Refused as error:
                 self._superseded = error
             except KgroupError:

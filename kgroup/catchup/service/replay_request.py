@@ -98,7 +98,7 @@ class SpeedOptions:
     spark_log: bool = False
     report: Path | None = None
 
-    def wanted(self, to: SinkOptions) -> ReplayOptions:
+    def replay_options(self, to: SinkOptions) -> ReplayOptions:
         """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:

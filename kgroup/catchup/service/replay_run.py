@@ -228,7 +228,7 @@ def replay(
     Raises KeyboardInterrupt and Terminated after the tasks have ended their transactions and the resume command was
     reported; KgroupErrors of Spark and of the ledger.
     """
-    found = runner.found
+    found = runner.snapshot
     try:
         delivery = delivery_of(found, wanted)
         if delivery != found.delivery:
@@ -236,7 +236,7 @@ def replay(
         _require_still_same_topics(engine, found)  # else lost records cannot be delivered again
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(run, engine, runner)
-        found = runner.found
+        found = runner.snapshot
         if loss is not None:
             report_loss(run, found, loss)
         if loss is not None and (loss.blocked or not loss.exists or session is None):
@@ -268,7 +268,7 @@ def _worked(
     delivery: Delivery,
 ) -> ReplayResult:
     """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
-    found, epoch, timeout_s = runner.found, runner.epoch.number, run.settings.timeout_s
+    found, epoch, timeout_s = runner.snapshot, runner.epoch.number, run.settings.timeout_s
     tasks = task_specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
@@ -349,13 +349,13 @@ def _proved(
     _require_still_same_topics(engine, found)
     if loss is None:
         loss = check_target_topic(run, engine, runner)
-        found = runner.found
+        found = runner.snapshot
         if loss is not None:
             # The counts of this run no longer match the ledger.
             came = replace(came, counted=())
             report_loss(run, found, loss)
-    since = engine.since(found)
-    proof = engine.proof(found, came.counted, since)
+    since = engine.offsets_since_release(found)
+    proof = engine.verification(found, came.counted, since)
     sentences = [missing_dead_letters(run, engine, found)]
     if loss is not None and loss.blocked is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
@@ -367,9 +367,9 @@ def _proved(
         # This also checks that the files exist, so it comes before the plan is closed.
         files.write_manifest(found.delivery.options, found.plan, found.progress, numbers(found.plan, found.delivery))
     engine.finish(runner, proof)
-    if runner.found.state.state.is_open:
+    if runner.snapshot.state.state.is_open:
         engine.sign_off(runner)
-    state = VerifiedPlan(runner.found, proof, utc_ms())
+    state = VerifiedPlan(runner.snapshot, proof, utc_ms())
     _say(run, engine, state, loss)
     errors = () if loss is None else loss_errors(run, found, loss)
     errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)

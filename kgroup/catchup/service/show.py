@@ -106,7 +106,7 @@ def follow_replay(run: Invocation, engine: CatchupEngine, text: str) -> str:
     said = ""
     while True:
         state = VerifiedPlan(found, verify(found), utc_ms())
-        line = f"{found.plan.id}  {state.word}  {state.done_text}"
+        line = f"{found.plan.id}  {state.word}  {state.progress_text}"
         if line != said:
             run.reporter.event("REPLAY", line)
             said = line
@@ -145,6 +145,6 @@ def plan_status(
     refused: KgroupError | None = None,
 ) -> PlanStatus:
     """A plan as it is now; ``lines`` and ``refused`` as in PlanStatus."""
-    state = VerifiedPlan(found, engine.proof(found), utc_ms())
+    state = VerifiedPlan(found, engine.verification(found), utc_ms())
     gone = why_undeliverable(engine, found)
     return PlanStatus(state, commands(run, found), gone, executed, lines, refused)

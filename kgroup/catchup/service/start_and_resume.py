@@ -71,13 +71,13 @@ def start_catchup(
     reason = intent.how.reason
     if fits is None:
         with release_group(run, engine, plan, reason) as runner:
-            found = runner.found
+            found = runner.snapshot
         return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found), plan)
     with (
         spark_session(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
         release_group(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
     ):
-        show_may_start(run, runner.found, plan)
+        show_may_start(run, runner.snapshot, plan)
         return replace(replay(run, engine, runner, session, wanted, doing.report), left_out=plan.errors)
 
 
@@ -105,7 +105,7 @@ def resume_catchup(
     """Continue a plan from its current state to its verification."""
     found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
-    would = engine.would(found, decisions.resume, assumed)
+    would = engine.preview(found, decisions.resume, assumed)
     if isinstance(would, AlreadyDone):
         run.reporter.note(f"{would.why}: nothing to do")
         return plan_status(run, engine, found)
@@ -154,17 +154,17 @@ def _gone_on_with(
             runner = stack.enter_context(engine.take_over(found))
             _require_same(runner, engine, wanted, judged)
             run.result.touched = None
-            state = runner.found.state.state
+            state = runner.snapshot.state.state
             if state in (PlanState.PLANNED, PlanState.RELEASING):
                 runner.write(judged)  # a resume after a crash needs no sink options
             if state is not PlanState.RELEASED:
                 with explain_partial_release(run, runner):
-                    engine.go_on(runner, assumed)
-                run.reporter.event("RELEASED", released_text(runner.found))
-                show_may_start(run, runner.found)
+                    engine.release(runner, assumed)
+                run.reporter.event("RELEASED", released_text(runner.snapshot))
+                show_may_start(run, runner.snapshot)
         if pending:
             engine.sign_off(runner)
-            resume = commands(run, runner.found).resume
+            resume = commands(run, runner.snapshot).resume
             run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {resume}")
             raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
         yield runner
@@ -173,7 +173,7 @@ def _gone_on_with(
 def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, judged: Delivery) -> None:
     """Raise Refused if another run changed the delivery just before this runner took over."""
     try:
-        if delivery_of(runner.found, wanted) != judged:
+        if delivery_of(runner.snapshot, wanted) != judged:
             raise Refused(
                 f"somebody said anew where the records of {runner.plan_id} go, while this run began",
                 hint=f"kgroup catchup show {runner.plan_id}",

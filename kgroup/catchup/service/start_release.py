@@ -44,7 +44,7 @@ def explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
 
 
 def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
-    found, taken = runner.found, False
+    found, taken = runner.snapshot, False
     typed = commands(run, found)
     try:
         runner.read()

@@ -66,7 +66,7 @@ def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -
     them. No other run may work on the plan, and its tasks must have ended. Raises what reading the target topic or the
     ledger raises: a topic that could not be read is not verified.
     """
-    found, delivery = runner.found, runner.found.delivery
+    found, delivery = runner.snapshot, runner.snapshot.delivery
     topic = target_of(delivery)
     if topic is None or delivery is None:
         return None
@@ -91,7 +91,7 @@ def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -
 
 def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
     """Freeze the dead-letter topic in the ledger before the first dead letter. Raises what reading it raises."""
-    delivery = runner.found.delivery
+    delivery = runner.snapshot.delivery
     name = delivery.options.get(DEAD_LETTERS) if delivery is not None else None
     if delivery is None or name is None or name in delivery.dead_letters:
         return
@@ -138,7 +138,9 @@ def _loss(
 
 def _policy(engine: CatchupEngine, topic: str) -> str:
     """The cleanup policy; ``compact``, the worst case, if this user may not read it."""
-    settings = engine.cluster.keeping(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).settings.get(topic)
+    settings = engine.cluster.topic_retention(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).settings.get(
+        topic
+    )
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 

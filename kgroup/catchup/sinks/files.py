@@ -195,7 +195,7 @@ def deliver(run: TaskRun) -> None:
                 chunk.end, records + receipt.filtered, records, receipt.size, filtered=receipt.filtered
             )
             run.commit()
-            run.tell(chunk)
+            run.report_progress(chunk)
 
 
 def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
@@ -249,7 +249,7 @@ def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
             told += len(batch)
             if told >= _TELL_EACH or run.spec.rate is not None:
                 told = 0
-                run.tell(chunk)
+                run.report_progress(chunk)
         return run.counts[chunk.number].finished
 
 

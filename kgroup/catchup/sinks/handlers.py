@@ -114,7 +114,7 @@ class _Handing:
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now
-            self._run.tell(self._chunk)
+            self._run.report_progress(self._chunk)
         if self._noted and now - self._noted_at >= _NOTE_S:
             self._commit(self._at_most())
 
@@ -127,7 +127,7 @@ class _Handing:
 
     def _count_again(self, records: int) -> None:
         number = self._chunk.number
-        self._run.counts[number] = self._run.counts[number].again(records - self._allowed)
+        self._run.counts[number] = self._run.counts[number].with_repeated(records - self._allowed)
         self._allowed = records
 
     def _take_in(self, outcomes: list[HandlerOutcome]) -> None:
@@ -191,7 +191,7 @@ class _Handing:
             self._commit(beyond)
         else:
             self._run.commit()
-        self._run.tell(self._chunk)
+        self._run.report_progress(self._chunk)
 
     def _commit(self, may_repeat: int) -> None:
         """Commit the progress with the dead letters below it; retries if the commit did not happen."""

@@ -81,8 +81,8 @@ def deliver(run: TaskRun) -> None:
         before = run.committed
         try:
             if again:
-                copy.begin_anew()
-            copy.go_on()
+                copy.restart()
+            copy.copy()
             return
         except KgroupError as error:
             failures = 0 if run.committed != before else failures + 1
@@ -125,7 +125,7 @@ class _Copy:
         self._newest: tuple[str, int, int] | None = None
         self._refused: dict[tuple[str, int, int], tuple[str, int]] = {}
 
-    def go_on(self) -> None:
+    def copy(self) -> None:
         """Copy from the committed position to the end, or until asked to stop."""
         run = self._run
         for chunk in run.chunks():
@@ -144,9 +144,9 @@ class _Copy:
         """Whether the open transaction has records."""
         return self._records > 0
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Restart from the committed position, after a failure."""
-        self._run.begin_anew()
+        self._run.restart()
         self._began_at, self._records, self._size = None, 0, 0
 
     def narrow(self, error: KgroupError) -> None:
@@ -256,7 +256,7 @@ class _Copy:
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now
-            self._run.tell(chunk)
+            self._run.report_progress(chunk)
 
 
 def _maybe_processed(headers: list[Header]) -> list[Header]:

@@ -89,7 +89,7 @@ def _read(session: DriverSession, by_key: ByKey, ear: ProgressEndpoint) -> DataF
         for batch in ids:
             for partition_id in batch.column(0).to_pylist():
                 with ProgressSender(ear, partition_id, _attempt()) as mouth:
-                    yield from _as_rows(read(by_key, partition_id, mouth.tell, mouth.asked_to_stop))
+                    yield from _as_rows(read(by_key, partition_id, mouth.send, mouth.must_stop))
 
     spark: Any = session.sql()
     found: DataFrame = spark.range(0, number, 1, number).mapInArrow(reading, _SENT)
@@ -111,7 +111,7 @@ def _sifted(session: DriverSession, by_key: ByKey, where: str, ear: ProgressEndp
         context = TaskContext.get()
         partition_id = context.partitionId() if context else 0
         with ProgressSender(ear, partition_id, _attempt()) as mouth:
-            yield from _as_rows(sift(by_key, partition_id, batches, mouth.tell))
+            yield from _as_rows(sift(by_key, partition_id, batches, mouth.send))
 
     return records.where(condition(where)).mapInArrow(sifting, _SENT)
 
@@ -188,7 +188,7 @@ def _answered(by_key: ByKey, spec: Any, sent: Iterator[tuple[int, bytes]], ear: 
     with ExitStack() as stack:
         mouth = stack.enter_context(ProgressSender(ear, len(by_key.reading) + number, _attempt()))
         try:
-            return TaskAnswer(number, deliver(by_key, spec, sent, mouth.tell, mouth.asked_to_stop))
+            return TaskAnswer(number, deliver(by_key, spec, sent, mouth.send, mouth.must_stop))
         except ReaderFailed as error:
             return TaskAnswer(number, failure=None if error.why == STOPPED else error.why)
         except Exception as error:

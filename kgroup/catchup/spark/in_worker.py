@@ -65,11 +65,11 @@ def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[Tas
     """Run the task of this Spark partition. ``attempt`` rises with each of Spark's task attempts."""
     number = parcel.numbers[partition]
     with ProgressSender(parcel.ear, number, attempt) as mouth:
-        if mouth.asked_to_stop():
+        if mouth.must_stop():
             return [TaskAnswer(number)]
         try:
             spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
-            return [TaskAnswer(number, parcel.work(spec, mouth.tell, mouth.asked_to_stop))]
+            return [TaskAnswer(number, parcel.work(spec, mouth.send, mouth.must_stop))]
         except Exception as error:
             return [TaskAnswer(number, failure=failure_of(error))]
 
@@ -77,7 +77,7 @@ def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[Tas
 class ProgressSender:
     """Sends the latest progress each quarter of a second and receives whether to stop; without ``ear`` it does nothing.
 
-    ``tell`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
+    ``send`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
     to a second for the first answer: many tasks may wait when the job is stopped, and a busy driver answers slowly.
     """
 
@@ -105,11 +105,11 @@ class ProgressSender:
         if self._thread.ident is not None:
             self._thread.join(TELL_EVERY_S)
 
-    def tell(self, told: TaskProgress) -> None:
+    def send(self, told: TaskProgress) -> None:
         """Store the progress; the thread sends it at its next turn."""
         self._told = told
 
-    def asked_to_stop(self) -> bool:
+    def must_stop(self) -> bool:
         """Whether the driver has asked the task to stop."""
         return self._stop
 

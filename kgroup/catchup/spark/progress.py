@@ -80,7 +80,7 @@ class ProgressBoard:
         start = self._summed(now_s)
         self._samples: deque[_Sample] = deque([_Sample(now_s, start.offsets, start.records, start.size)])
 
-    def told(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
+    def update(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
         """Store a report of a task's ``attempt`` (a rising number); False if it does not fit the task's chunks."""
         with self._lock:
             found = self._tasks.get(task)

@@ -110,7 +110,7 @@ class ProgressListener:
         else:
             whole = [count for count in counts if isinstance(count, int) and count >= 0]
             if len(whole) == len(counts) == _FIELDS:
-                self._board.told(task, attempt, TaskProgress(*whole), now_s)
+                self._board.update(task, attempt, TaskProgress(*whole), now_s)
         return True
 
 

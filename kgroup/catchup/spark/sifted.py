@@ -83,7 +83,7 @@ class SiftedBatch(Batch):
         """The rows at or above offset ``start``."""
         return self.part(bisect_left(self.offsets(), start), len(self))
 
-    def seen(self) -> list[int]:
+    def visible_counts(self) -> list[int]:
         """For each row, how many records of its part were visible up to and including it."""
         found: list[int] = self._rows.column("_seen").to_pylist()
         return found
@@ -139,7 +139,7 @@ class VisibleCount:
         index = max(0, bisect_right(self._edges, position) - 1)
         return self._seen[index], self._passed[index]
 
-    def forget(self, position: int) -> None:
+    def drop_below(self, position: int) -> None:
         """Drop the counts below ``position``, which are not needed again."""
         index = bisect_right(self._edges, position) - 1
         if index > 0:

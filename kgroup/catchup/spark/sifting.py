@@ -209,11 +209,11 @@ class Sifted:
         else:
             rows = piece.rows.from_offset(start)
             if len(rows) < len(piece.rows):
-                self._below[number] = piece.rows.seen()[-len(rows) - 1]
+                self._below[number] = piece.rows.visible_counts()[-len(rows) - 1]
             if len(rows):
-                self._below.setdefault(number, min(before, rows.seen()[0] - 1))
+                self._below.setdefault(number, min(before, rows.visible_counts()[0] - 1))
             more = self._more(number, before)
-            seen.rows(rows.offsets(), [one + more for one in rows.seen()])
+            seen.rows(rows.offsets(), [one + more for one in rows.visible_counts()])
             piece = replace(piece, rows=rows)
         if self._again:
             self._kept.append(piece)
@@ -235,7 +235,7 @@ class Sifted:
             self._kept.popleft()
         for number, (_, seen) in self._seen.items():
             if number in committed:
-                seen.forget(committed[number].position)
+                seen.drop_below(committed[number].position)
 
     def _take(self, batch: pyarrow.RecordBatch | None) -> None:
         """Split a batch into pieces, each of one chunk and either rows or a mark."""

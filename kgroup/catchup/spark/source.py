@@ -101,7 +101,7 @@ def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = 
         try:
             for part in parts:
                 yield from _of_part(reading, reader, part, books, mouth)
-                if mouth is not None and mouth.asked_to_stop():
+                if mouth is not None and mouth.must_stop():
                     return
         except Exception as error:
             if books is None or part is None:
@@ -114,7 +114,7 @@ def _of_part(
 ) -> Iterator[pyarrow.RecordBatch]:
     seen = 0
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
-        if mouth is not None and mouth.asked_to_stop():
+        if mouth is not None and mouth.must_stop():
             return
         if isinstance(item, LostBatchRange):
             if books is not None:

@@ -184,7 +184,7 @@ def _stripper(
                     raise task_error(failure, "reading")
                 rows = batch.filter(compute.invert(batch.column(MARK)))
                 size = counting.add(batch, rows)
-                mouth.tell(counting.told())
+                mouth.send(counting.told())
                 if rows.num_rows:
                     time.sleep(throttle.wait_s(time.monotonic()))
                     throttle.took(rows.num_rows, size, time.monotonic())

@@ -94,7 +94,7 @@ class ChunkCount:
         wanted = self.records - self.filtered
         return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
 
-    def again(self, records: int) -> ChunkCount:
+    def with_repeated(self, records: int) -> ChunkCount:
         """A copy that counts ``records`` more as possibly received twice."""
         return replace(self, repeated=self.repeated + records)
 
@@ -102,7 +102,7 @@ class ChunkCount:
         """How many records handlers have answered for since an earlier count of the same run: delivered or dead."""
         return self.delivered - since.delivered + self.dead_now - since.dead_now
 
-    def without(self, lost: LostOffsets) -> ChunkCount:
+    def with_lost(self, lost: LostOffsets) -> ChunkCount:
         """A copy with these lost offsets added. They count once the position has passed them."""
         return replace(self, lost=(*self.lost, lost))
 

@@ -84,7 +84,7 @@ class TaskRun:
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, LostBatchRange):
                 for start, end in self._not_kept(number, item):
-                    self.counts[number] = self.counts[number].without(LostOffsets(start, end, item.why))
+                    self.counts[number] = self.counts[number].with_lost(LostOffsets(start, end, item.why))
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
             elif len(item):
                 read.add(item, self.counts[number].position)
@@ -138,7 +138,7 @@ class TaskRun:
         self.counts[number] = self.committed[number]
         self._read.pop(number, None)
 
-    def tell(self, chunk: Chunk) -> None:
+    def report_progress(self, chunk: Chunk) -> None:
         """Report the progress of this chunk and of the task."""
         self.counted(chunk.number)
         counts = self.counts.values()
@@ -183,7 +183,7 @@ class TaskRun:
             now = self.counts[number]
             if now == count == self.committed[number] and not beyond.get(number):
                 continue
-            back = count.again(now.repeated - count.repeated + now.handled(count) + beyond.get(number, 0))
+            back = count.with_repeated(now.repeated - count.repeated + now.handled(count) + beyond.get(number, 0))
             self.counts[number] = back
             progress.append(back.progress(self.spec.work.epoch, _now_ms()))
         self._read.clear()
@@ -191,7 +191,7 @@ class TaskRun:
             self.ledger.commit(*progress)
         self.committed = dict(self.counts)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Restart from what the ledger has, after a failed transaction."""
         self.ledger.open()
         self.counts = dict(self.committed)

@@ -119,7 +119,7 @@ class GroupCoordinators:
             return group_error(self._refused[group], group)
         return self._node_of.get(group)
 
-    def forget(self, group: str) -> None:
+    def invalidate(self, group: str) -> None:
         """Find the group's coordinator again at the next request: the known one did not answer for it."""
         self._node_of.pop(group, None)
         self._client.unsettled = True
@@ -130,7 +130,7 @@ class GroupCoordinators:
         A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
         groups have moved: all brokers are asked again, and once more when the move has settled.
         """
-        sees_all = await self.sees_all()
+        sees_all = await self.can_describe_cluster()
         catch_up = self._catch_up()
         while True:
             (absent, behind), (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
@@ -202,7 +202,7 @@ class GroupCoordinators:
                 )
         return groups, failures
 
-    async def sees_all(self) -> bool:
+    async def can_describe_cluster(self) -> bool:
         """Whether this user has DESCRIBE on the cluster; without it, Kafka silently hides groups and other things."""
         return _DESCRIBE in await self._cluster_operations()
 

@@ -196,7 +196,7 @@ class Conversion:
             if isinstance(answer, NoResponse):
                 if deadline.passed:
                     return replace(stay, lost=answer)
-                self._coordinators.forget(group)
+                self._coordinators.invalidate(group)
                 await self._client.sleep(RETRY_PAUSE_S)
             elif answer.error_code in (NONE, MEMBER_ID_REQUIRED):
                 return replace(stay, member_id=answer.member_id)
@@ -224,7 +224,7 @@ class Conversion:
             if isinstance(answer, NoResponse):
                 if deadline.passed:
                     return unverified(answer.reason)
-                self._coordinators.forget(stay.group)
+                self._coordinators.invalidate(stay.group)
                 await self._client.sleep(RETRY_PAUSE_S)
                 continue
             code = answer.error_code or next((row.error_code for row in getattr(answer, "members", ())), NONE)

@@ -257,7 +257,7 @@ class ExclusiveMembership:
                 return answer
             if deadline.passed:
                 raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
-            self._coordinators.forget(self.group)
+            self._coordinators.invalidate(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
             if isinstance(answer, NoResponse) and answer.sent:
                 return None
@@ -313,7 +313,7 @@ class ExclusiveMembership:
             self._client.deadline = Deadline.after(self._hands.timeout_s)
         answer = await to_coordinator(self._client, self._coordinators, self.group, self._seat.beat())
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code in UNSURE:
-            self._coordinators.forget(self.group)
+            self._coordinators.invalidate(self.group)
             return True
         if answer.error_code == NONE and self._seat.kind == CONSUMER:
             self._seat = replace(self._seat, epoch=answer.member_epoch)
@@ -357,7 +357,7 @@ class ExclusiveMembership:
                 if isinstance(answer, NoResponse):
                     return results | dict.fromkeys(left, answer.reason)
                 return results | {tp: change_error(codes[tp], self.group) for tp in left}
-            self._coordinators.forget(self.group)
+            self._coordinators.invalidate(self.group)
             await self._client.sleep(RETRY_PAUSE_S)
 
     async def _refuse(self, codes: Collection[int]) -> None:
@@ -407,5 +407,5 @@ class ExclusiveMembership:
                 return answer
             if deadline.passed:
                 raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
-            self._coordinators.forget(self.group)
+            self._coordinators.invalidate(self.group)
             await self._client.sleep(RETRY_PAUSE_S)

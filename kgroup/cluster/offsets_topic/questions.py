@@ -57,7 +57,7 @@ class OffsetsTopicConnection(ClusterConnection):
         """This machine's clock and the brokers' at the same moment, if they report it within 2 s."""
         from kgroup.cluster.broker_clock import clocks
 
-        with self.at_most(_CLOCK_S):
+        with self.time_limit(_CLOCK_S):
             return self._ask(clocks, self._client)
 
     def end_of_commits(self, group: str) -> int:

@@ -67,7 +67,7 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
         rest = "--reassignment-json-file offsets.json --execute"
         commands.append(kafka("kafka-reassign-partitions.sh", snapshot.bootstrap, rest))
     return (
-        REPLICATION.found(
+        REPLICATION.finding(
             Severity.CRITICAL if leaderless or refusing else Severity.WARNING,
             f"of {plural(len(partitions), 'partition')} {'; '.join(parts)}",
             remedy="bring back the missing brokers; a low factor is raised by a reassignment with more replicas",
@@ -106,7 +106,7 @@ def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
     if not uneven and not many:
         return ()
     fair = -(-total // len(counts))
-    return COORDINATORS.found(
+    return COORDINATORS.finding(
         Severity.WARNING if uneven else Severity.INFO,
         f"broker {busiest} coordinates {most} of {plural(total, 'group')} ({percent(most, total)}); an even share of "
         f"{plural(len(counts), 'broker')} is {fair}",

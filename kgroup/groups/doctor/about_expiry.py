@@ -89,7 +89,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     expire = "expires" if len(keys) == 1 else "expire"
     since = f"Empty since {utc(base[soon[0]])}" if from_empty else f"committed {utc(base[soon[0]])}"
     return (
-        rule.found(
+        rule.finding(
             Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
             f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {text(retention)})",
             remedy=_remedy(from_empty=from_empty, live=subscribed is not None),

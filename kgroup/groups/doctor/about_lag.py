@@ -98,7 +98,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     else:
         return partly
     return (
-        SKEWED_LAG.found(
+        SKEWED_LAG.finding(
             Severity.WARNING,
             said,
             remedy=remedy,
@@ -144,7 +144,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
     rate, topic, number, usual, others_count = hot[0]
     more = f"; {len(hot) - 1} more" if len(hot) > 1 else ""
     return (
-        HOT_PARTITION.found(
+        HOT_PARTITION.finding(
             Severity.WARNING,
             f"{topic}:{number} gets {rate_words(rate)}, the median of the other {others_count} is "
             f"{rate_words(usual)}{more}",
@@ -196,7 +196,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
     offset = worst.partition.commit.offset if worst.partition.commit else 0
     return (
-        STALLED_COMMITS.found(
+        STALLED_COMMITS.finding(
             Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
             f"{worst.partition.tp} at {offset} for {text(worst.for_ms)}{tried}{arriving}{more}",
             remedy="a record that cannot be handled, or a call that hangs: look at its owner's log and a thread dump "
@@ -274,7 +274,7 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
         return ()
     span = max(last_ms - first_ms, 1)
     where = [f"{topic}:{number}" for (topic, number), count in repeats.most_common() if count]
-    return COMMITS_WITHOUT_PROGRESS.found(
+    return COMMITS_WITHOUT_PROGRESS.finding(
         Severity.INFO,
         f"{idle} of {plural(total, 'commit')} in {text(span)} moved nothing, on {plural(len(where), 'partition')}",
         remedy="a longer auto.commit.interval.ms, or commits only after work: these fill __consumer_offsets, which "

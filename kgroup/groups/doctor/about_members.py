@@ -76,7 +76,7 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
     if len(wanted) == 1:
         rest = f"--alter --topic {wanted[0]} --partitions {len(members)}"
         more = (kafka("kafka-topics.sh", snapshot.bootstrap, rest),)
-    return IDLE.found(
+    return IDLE.finding(
         Severity.WARNING if len(who) > STANDBY.value else Severity.INFO,
         f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(who)} idle ({some_of(who)})",
         remedy=f"run {plural(len(who), 'member')} fewer, or add partitions (keys then go to other ones)",
@@ -110,7 +110,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     total = sum(counts)
     said = f"{even[0]} each" if even[0] == even[-1] else f"{even[-1]} to {even[0]} each"
     classic = group.type == "classic"
-    return SKEWED.found(
+    return SKEWED.finding(
         Severity.WARNING,
         f"{names[most.member_id]} holds {counts[0]} of {total} partitions, {names[least.member_id]} {counts[-1]}; "
         f"sticky would give {said}",
@@ -141,7 +141,7 @@ def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
     parts = [f"{count} read {what}" for what, count in kinds.most_common(2)]
     others = f", {plural(len(kinds) - 2, 'more subscription')}" if len(kinds) > 2 else ""
     without = f"; without an owner: {some_of(ownerless)}" if ownerless else ""
-    return MIXED.found(
+    return MIXED.finding(
         Severity.INFO if shared and not ownerless else Severity.WARNING,
         f"of {plural(len(members), 'member')} {', '.join(parts)}{others}{without}",
         remedy="a group id of its own for each service; while a new subscription rolls out, wait for its end",
@@ -165,7 +165,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
     if unread:  # a check that could not be made does not mean that the group is ready
         return MIGRATE.unknown(f"what may speak against it could not be read: {unread[0]}")
     how = {How.NOW: "now: it is Empty", How.ROLLING: "member by member", How.STOP: "once it is stopped"}
-    return MIGRATE.found(
+    return MIGRATE.finding(
         Severity.INFO,
         f"it can move {how.get(readiness.how, 'now')}; {plural(len(readiness.checks), 'check')}, none against it",
         remedy="plan the move: rebalances without a standstill of all, epochs and assignments visible from outside",

@@ -55,7 +55,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
         worst = max(above, key=lambda where: above[where])
         parts.append(f"{worst} committed {plural(above[worst], 'offset')} above the log end" + _more(len(above)))
     return (
-        OUT_OF_RANGE.found(
+        OUT_OF_RANGE.finding(
             Severity.CRITICAL,
             f"{'; '.join(parts)}; still readable there: {human_count(readable)}",
             remedy="decide before auto.offset.reset does: with latest it skips what is still readable too; only these "
@@ -111,7 +111,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
     ownerless = sum(partition.owner is None for partition in found)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
     return (
-        NEVER_READ.found(
+        NEVER_READ.finding(
             Severity.INFO if group.is_simple else Severity.WARNING,
             f"{plural(len(found), 'partition')} with {human_count(sum(records.values()))} records and no commit: "
             f"{some_of(where)}{nobody}",
@@ -139,7 +139,7 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
     parts = [f"subscribed: {some_of(sorted(subscribed))}"] if subscribed else []
     parts += [f"{plural(len(commits), 'commit')} left on {some_of(sorted(committed))}"] if committed else []
     does = "does" if len(topics) == 1 else "do"
-    return GONE.found(
+    return GONE.finding(
         Severity.WARNING if subscribed else Severity.INFO,
         f"{plural(len(topics), 'topic')} {does} not exist: {'; '.join(parts)}",
         remedy="make the topic, or take it out of the subscription; offsets on it mean nothing if it comes back",
@@ -168,7 +168,7 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
         else f"{plural(len(found), 'commit')} with a leader epoch that the log never had (or it was truncated)"
     )
     silent = f"; {inside} fit into the new log by chance, which no client notices" if inside else ""
-    return RECREATED.found(
+    return RECREATED.finding(
         Severity.CRITICAL,
         f"{some_of(topics)}: {how}{silent}",
         remedy="read the new topic from its start; the old offsets point at other records",

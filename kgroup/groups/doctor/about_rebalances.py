@@ -82,7 +82,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     standing = f", stopped for {text(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(who for rebalance in shown for who in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{who} ({count})' for who, count in culprits[:2])}" if culprits else ""
-    return REBALANCE_STORM.found(
+    return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and shown is latest else Severity.WARNING,
         f"{len(shown)} in {text(span)}, {now}{standing}{by}",
         remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
@@ -126,7 +126,7 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
         return EAGER.partly(unread)
     moved = f": {plural(taken, 'partition')} moved although their owner stayed" if taken else ""
     state = f"; state in {some_of(snapshot.state_topics)}" if snapshot.state_topics else ""
-    return EAGER.found(
+    return EAGER.finding(
         Severity.WARNING if costs or snapshot.state_topics else Severity.INFO,
         f"{group.assignor}, {plural(members, 'member')}, {plural(partitions, 'partition')}{moved}{state}",
         remedy="cooperative-sticky, in two rolling restarts: first list it before the present one, then alone; or the "
@@ -164,7 +164,7 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         if consumer
         else f"session.timeout.ms={session}"
     )
-    return NOT_STATIC.found(
+    return NOT_STATIC.finding(
         Severity.WARNING if unrest >= STORM.value else Severity.INFO,
         f"{plural(len(restarts), 'restart')} of {plural(len(who), 'member')} without an instance id since "
         f"{utc(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",

@@ -72,7 +72,7 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
         return HEARTBEAT.partly(_NOT_SENT)
     names = member_labels(group)
     least = min(sessions[who] for who in short)
-    return HEARTBEAT.found(
+    return HEARTBEAT.finding(
         Severity.INFO,
         f"session timeout {text(least)} ({plural(len(short), 'member')}): a third is {text(least // 3)}, and clients "
         f"heartbeat every {text(DEFAULT_HEARTBEAT.value)} unless told otherwise",
@@ -93,7 +93,7 @@ def _servers(snapshot: GroupSnapshot) -> Answer:
         return ()
     group = name(snapshot.group)
     rest = f"--alter --entity-type groups --entity-name {group} --add-config {HEARTBEAT_CONFIG}={session // 3}"
-    return HEARTBEAT.found(
+    return HEARTBEAT.finding(
         Severity.WARNING,
         f"every {text(interval)} in a session of {text(session)}: {session // interval} fit, {HEARTBEATS.value} should",
         remedy="a shorter interval or a longer session, as configs of the group, within what the brokers allow",
@@ -134,7 +134,7 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     consumer = snapshot.group.type == "consumer"
     rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={wanted}"
     own = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
-    return SESSION.found(
+    return SESSION.finding(
         Severity.WARNING,
         f"{len(late)} of {plural(len(seen), 'static restart')} took longer than the session of {text(session)}: "
         f"{longest.instance_id} {text(away_ms)}",
@@ -170,7 +170,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
         return partly
     names, most = member_labels(group), known[long[0]]
     return (
-        POLL.found(
+        POLL.finding(
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
             f"{text(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: {_some(names, long)}; "
             "one that hangs keeps its partitions so long",
@@ -209,7 +209,7 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
         else f"{plural(len(who), 'static member')} with a session of {text(longest or 0)}: after a stop the group is "
         "not Empty for so long"
     )
-    return STATIC.found(
+    return STATIC.finding(
         Severity.WARNING if gone and long else Severity.INFO,
         seen,
         remedy="wait, or remove those that will not come back; until then reset and delete are refused",

@@ -79,7 +79,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     more = f"; {len(held) - 1} more of {plural(len(group.partitions), 'partition')}" if len(held) > 1 else ""
     passed = "; the group has committed beyond it, so it reads uncommitted" if beyond else ""
     return (
-        LSO.found(
+        LSO.finding(
             severity,
             f"{worst} stands at {stable} for {text(age)}: {human_count(records)} records held back{more}{passed}",
             remedy="end the transaction: its producer, or after transaction.timeout.ms the coordinator; one that hangs "
@@ -118,7 +118,7 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
     unsure = "" if sure else "; whether its coordinator knows it could not be asked"
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
     who = f", {first.transactional_id}" if first.transactional_id else ""
-    return rule.found(
+    return rule.finding(
         Severity.CRITICAL if sure else Severity.WARNING,
         f"{first.tp} from {first.start_offset} on, silent for "
         f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{who}"

@@ -43,7 +43,7 @@ class Rule:
     thresholds: tuple[Threshold, ...] = ()
     scope: Literal["group", "cluster"] = "group"
 
-    def found(
+    def finding(
         self,
         severity: Severity,
         evidence: str,

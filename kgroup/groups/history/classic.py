@@ -48,7 +48,7 @@ class GenerationTracker:
         """The present generation, 0 before any."""
         return 0 if self._before is None else self._before.generation
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all state: the group is gone or has switched to the consumer protocol."""
         self._before = None
         self._withheld = frozenset()

@@ -78,7 +78,7 @@ class Epochs:
         """Note that the group switched from the classic protocol just now."""
         self._carried = carried
 
-    def forget(self) -> HistoryStep | None:
+    def reset(self) -> HistoryStep | None:
         """Drop all state: the group is gone or has switched to the classic protocol; return the open step."""
         step = self.close(None)
         for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._beats_ms):

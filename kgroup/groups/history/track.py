@@ -156,12 +156,12 @@ class _Follower:
             if self._protocol is RebalanceProtocol.CONSUMER:
                 return  # the other half of a conversion, already seen
             members, number = self._generations.members, self._generations.number
-            self._generations.forget()
+            self._generations.reset()
         else:
             if self._protocol is RebalanceProtocol.CLASSIC and self._epochs.number == 0:
                 return
             members, number = self._epochs.members, self._epochs.number
-            self._add(self._epochs.forget())
+            self._add(self._epochs.reset())
         self._owners.clear()
         other = (
             RebalanceProtocol.CONSUMER if record.protocol is RebalanceProtocol.CLASSIC else RebalanceProtocol.CLASSIC
@@ -178,7 +178,7 @@ class _Follower:
     def _generation(self, record: GenerationWritten) -> None:
         carried = self._carried(RebalanceProtocol.CLASSIC)
         if self._protocol is RebalanceProtocol.CONSUMER and carried is None:
-            self._add(self._epochs.forget())
+            self._add(self._epochs.reset())
         self._protocol = RebalanceProtocol.CLASSIC
         begins = self._reach.to_log_start and not self.steps
         self._add(self._generations.add(record, carried, first=begins))
@@ -193,7 +193,7 @@ class _Follower:
     def _epoch(self, record: EpochWritten) -> None:
         self._enter_consumer()
         if self._protocol is RebalanceProtocol.CLASSIC:
-            self._generations.forget()
+            self._generations.reset()
             self._owners.clear()
         self._protocol = RebalanceProtocol.CONSUMER
         self._add(self._epochs.epoch(record))

@@ -103,20 +103,20 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
 
 
 def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
-    status = row.judged.status
+    status = row.status_result.status
     if status is None or status.severity < mildest.severity:
         # Even if one partition is known to be only slightly bad, an unknown one may be worse.
-        unknown = [p.judged for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
+        unknown = [p.status_result for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
         hidden = row.hidden if isinstance(row, Sum) else None
         if status is not None and not unknown and not hidden:
             return []
-        why = next((judged.why for judged in (row.judged, *unknown) if judged.why), hidden or "nothing known")
+        why = next((judged.why for judged in (row.status_result, *unknown) if judged.why), hidden or "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
     where = ""
     if isinstance(row, Sum):
         bad = [p for p in row.partitions if p.status is status]
         where = f" on {bad[0].where}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
-    return [_violation(row, f"{status_words(row.judged, now_ms)}{where}")]
+    return [_violation(row, f"{status_words(row.status_result, now_ms)}{where}")]
 
 
 def _violation(row: LagRow, text: str, *, known: bool = True) -> Violation:

@@ -83,9 +83,11 @@ def _partition(
         open_transaction=known.open_transaction if held_back else None,
         behind_ms=0 if lag == 0 else None if first_ms is None else max(0, all_.now_ms - first_ms),
         last_commit_ms=known.commits[-1].timestamp_ms if known.commits else None,
-        judged=measured.judged,
+        status_result=measured.status_result,
         rates=measured.rates,
-        outlook=outlook(lag, measured.rates, close=measured.judged.caught_up) if span is not None else UNKNOWN_OUTLOOK,
+        outlook=outlook(lag, measured.rates, close=measured.status_result.caught_up)
+        if span is not None
+        else UNKNOWN_OUTLOOK,
         headroom=_headroom(span, log, known, measured, all_.now_ms),
         leader=known.leader,
         why=why,
@@ -96,7 +98,7 @@ def _partition(
 class _Measured:
     """Status and rates of a partition. ``first_ms``: timestamp of the first unread record, None: unknown or none."""
 
-    judged: StatusResult
+    status_result: StatusResult
     rates: Rates
     first_ms: int | None
 

@@ -60,7 +60,7 @@ def ordered(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = 
 
 
 def _by_status(row: LagRow) -> tuple[float, ...]:
-    status = row.judged.status
+    status = row.status_result.status
     return (-0.5 if status is None else -float(status.severity),)
 
 

@@ -35,7 +35,7 @@ class LagRow(Protocol):
         """The age of the oldest unread record in ms, 0 if nothing is unread; None if unknown."""
 
     @property
-    def judged(self) -> StatusResult:
+    def status_result(self) -> StatusResult:
         """The status; of several partitions the worst one."""
 
     @property
@@ -68,7 +68,7 @@ class PartitionLag:
     open_transaction: BlockingTransaction | None
     behind_ms: int | None
     last_commit_ms: int | None
-    judged: StatusResult
+    status_result: StatusResult
     rates: Rates
     outlook: Outlook
     headroom: Headroom | None
@@ -88,7 +88,7 @@ class PartitionLag:
     @property
     def status(self) -> LagStatus | None:
         """The status; None if unknown."""
-        return self.judged.status
+        return self.status_result.status
 
     @property
     def missing(self) -> str | None:
@@ -122,7 +122,7 @@ class PartitionLag:
             "lag_ms": self.behind_ms,
             "last_commit": rfc3339(self.last_commit_ms),
             "last_commit_ms": self.last_commit_ms,
-            **_judged_document(self.judged),
+            **_judged_document(self.status_result),
             **_rates_document(self.rates, self.outlook),
             "retention_left_ms": self.headroom.left_ms if self.headroom else None,
             "member_id": p.owner.member_id if p.owner else None,
@@ -150,7 +150,7 @@ class Sum:
     behind_ms: int | None
     largest: PartitionLag | None
     oldest: PartitionLag | None
-    judged: StatusResult
+    status_result: StatusResult
     rates: Rates
     outlook: Outlook
     hidden: str | None = None
@@ -174,7 +174,7 @@ class Sum:
     @property
     def status(self) -> LagStatus | None:
         """The worst status; None if none is bad and one is unknown."""
-        return self.judged.status
+        return self.status_result.status
 
     def document(self) -> dict[str, Any]:
         """The fields of its JSON form; callers add the name and the partitions."""
@@ -184,7 +184,7 @@ class Sum:
             "lag_ms": self.behind_ms,
             "largest": None if self.largest is None else self.largest.where,
             "oldest": None if self.oldest is None else self.oldest.where,
-            **_judged_document(self.judged),
+            **_judged_document(self.status_result),
             **_rates_document(self.rates, self.outlook),
         }
 
@@ -204,7 +204,7 @@ def sum_partitions(group: str, topic: str | None, partitions: Sequence[Partition
         behind_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) and not hidden else None,
         largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
         oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
-        judged=_worst(partitions, hidden),
+        status_result=_worst(partitions, hidden),
         rates=Rates(
             _total(p.rates.incoming for p in partitions),
             _total(p.rates.outgoing for p in partitions),
@@ -247,13 +247,15 @@ class GroupLag:
 
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
-    known = [p.judged for p in partitions if p.judged.status is not None]
+    known = [p.status_result for p in partitions if p.status_result.status is not None]
     bad = [judged for judged in known if judged.status is not LagStatus.OK]
     if bad:
         return min(bad, key=lambda j: (-(j.status or LagStatus.OK).severity, j.since_ms is None, j.since_ms or 0))
     if known and len(known) == len(partitions) and not hidden:
         return StatusResult(LagStatus.OK)
-    return StatusResult(None, why=next((p.judged.why for p in partitions if p.judged.status is None), hidden))
+    return StatusResult(
+        None, why=next((p.status_result.why for p in partitions if p.status_result.status is None), hidden)
+    )
 
 
 def _total(rates: Iterable[float | None]) -> float | None:

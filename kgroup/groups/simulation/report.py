@@ -44,7 +44,7 @@ class Report:
     played: tuple[Played, ...]
 
     @property
-    def shown(self) -> Played:
+    def shown_scenario(self) -> Played:
         """The scenario whose assignment is shown."""
         return select_scenario(self.played, self.assignor)
 
@@ -79,7 +79,7 @@ class Report:
                 "rebalances_seen": sources.rebalances_seen,
                 "topic_ids": self.exact_ids,
             },
-            "scenarios": [self._scenario(one, shown=one is self.shown) for one in self.played],
+            "scenarios": [self._scenario(one, shown=one is self.shown_scenario) for one in self.played],
         }
 
     def _scenario(self, played: Played, *, shown: bool) -> dict[str, Any]:

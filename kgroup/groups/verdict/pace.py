@@ -42,7 +42,7 @@ def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> st
 def _why(report: GroupLag, evidence: LagEvidence) -> str:
     if Source.COMMITS in evidence.unknown:
         return evidence.unknown[Source.COMMITS]
-    return next((p.judged.why for p in report.partitions if p.judged.why), "too few commits")
+    return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
 
 
 def _going(report: GroupLag) -> str | None:

@@ -18,7 +18,7 @@ _LONG_MS = 60_000
 def stuck_of(report: GroupLag) -> list[PartitionLag]:
     """Partitions that are not read at all, the longest first; those with an unknown time come before all others."""
     found = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
-    return sorted(found, key=lambda p: (p.judged.since_ms or 0, -(p.lag or 0)))
+    return sorted(found, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
 
 
 def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
@@ -29,7 +29,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     if not stuck:
         if not unknown:
             return None
-        why = unknown[0].judged.why or evidence.why_unknown(Source.COMMITS)
+        why = unknown[0].status_result.why or evidence.why_unknown(Source.COMMITS)
         of = "" if len(unknown) == len(lagging) else f" on {len(unknown)} of {len(lagging)} lagging partitions"
         return f"unknown{of}: {why}"
     beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
@@ -51,7 +51,7 @@ def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
 
 
 def _how(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
-    judged = row.judged
+    judged = row.status_result
     age = "" if judged.since_ms is None else format_duration(max(0, now_ms - judged.since_ms) // 1000)
     age = f"over {age}" if judged.at_least and age else age
     arriving = f" while {rate_words(incoming)} arrive" if incoming else ""
@@ -79,10 +79,10 @@ def back_line(report: GroupLag) -> str | None:
     rows = [p for p in report.partitions if p.status is LagStatus.REWIND]
     if not rows:
         return None
-    row = max(rows, key=lambda p: p.judged.back or 0)
-    ago = format_duration(max(0, report.now_ms - (row.judged.since_ms or report.now_ms)) // 1000)
+    row = max(rows, key=lambda p: p.status_result.back or 0)
+    ago = format_duration(max(0, report.now_ms - (row.status_result.since_ms or report.now_ms)) // 1000)
     more = f"; {len(rows) - 1} more went back" if len(rows) > 1 else ""
-    return f"{row.where} went back by {human_count(row.judged.back or 0)} offsets {ago} ago{more}"
+    return f"{row.where} went back by {human_count(row.status_result.back or 0)} offsets {ago} ago{more}"
 
 
 def held_back(report: GroupLag) -> PartitionLag | None:

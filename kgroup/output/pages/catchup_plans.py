@@ -144,9 +144,9 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     state, typed, gone = status.state, status.commands, status.gone
     found, proof = state.found, state.proof
     plan = found.plan
-    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.done)}  {state.name}")]
+    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}")]
     blocks.append(LabelledLine("WHO ", _who(state)))
-    blocks.append(LabelledLine("GAP ", f"{state.done_text} delivered; {proof.records} records were read"))
+    blocks.append(LabelledLine("GAP ", f"{state.progress_text} delivered; {proof.records} records were read"))
     totals = proof.totals()
     lost = totals["lost_offsets"]
     counted = f"{totals['dead']}        LOST  {lost}        MAY COME TWICE  {totals['may_repeat']}"
@@ -174,7 +174,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
 def _who(state: VerifiedPlan) -> str:
     found = state.found
     reason = f', "{found.plan.reason}"' if found.plan.reason else ""
-    epoch, seen_s = found.epoch, state.seen_s
+    epoch, seen_s = found.epoch, state.silent_s
     runner = "no runner yet"
     if epoch is not None:
         by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
@@ -207,7 +207,7 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
     match state.word:
         case "replaying":
             return f"{typed.stop}   stops it; nothing is lost"
-        case "stopped" if state.seen_s is not None:  # the age uses the runner's clock, not ours
+        case "stopped" if state.silent_s is not None:  # the age uses the runner's clock, not ours
             return f"{typed.resume}   goes on with it, and ends whoever still works on it: nothing is lost"
         case "owed" | "stopped" | "planned" | "releasing":
             return f"{typed.resume}   goes on with it"

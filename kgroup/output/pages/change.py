@@ -136,7 +136,15 @@ def _word(result: Result) -> str:
         return "PLAN"
     if result.interrupted is not None:
         return "STOPPED"
-    return "DONE" if not result.errors else "PARTLY DONE" if result.done else "UNKNOWN" if result.unknown else "FAILED"
+    return (
+        "DONE"
+        if not result.errors
+        else "PARTLY DONE"
+        if result.changed_count
+        else "UNKNOWN"
+        if result.unknown
+        else "FAILED"
+    )
 
 
 def _weightiest(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
@@ -231,9 +239,9 @@ def _end(result: Result, wording: Wording) -> Iterator[str]:
 
 
 def _executed(result: Result, wording: Wording) -> Iterator[str]:
-    if result.done:
+    if result.changed_count:
         unit = "group" if result.plan.converted else "row"
-        yield "Done." if not result.errors else f"Done for {plural(result.done, unit)}."
+        yield "Done." if not result.errors else f"Done for {plural(result.changed_count, unit)}."
         if result.id and wording.undo:
             yield f"Take it back:  {wording.undo(result.id)}"
         elif result.backup and wording.restore:

@@ -325,7 +325,7 @@ def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cel
 
     now_ms = verdict.report.now_ms
     behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
-    return behind, commit_age(row, now_ms), status_cell(row.judged, now_ms)
+    return behind, commit_age(row, now_ms), status_cell(row.status_result, now_ms)
 
 
 def _status(partition: Partition) -> Cell:

@@ -206,7 +206,7 @@ def _sum_cells(row: Sum, report: GroupLag, found: LagRows, view: LagView) -> tup
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         trend_words(row.rates),
         outlook_words(row.outlook),
-        status_cell(row.judged, report.now_ms),
+        status_cell(row.status_result, report.now_ms),
         found.looks.line(row.name, view.steps),
     )
 
@@ -225,7 +225,7 @@ def _partition_cells(
         commit_age(row, report.now_ms),
         trend_words(row.rates),
         outlook_words(row.outlook),
-        status_cell(row.judged, report.now_ms),
+        status_cell(row.status_result, report.now_ms),
         found.looks.line(row.name, view.steps),
         _owner(row, called),
         row.held_back,
@@ -287,8 +287,8 @@ def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, 
         _rate(row.rates.incoming),
         _rate(row.rates.outgoing),
         None if seconds is None else round(seconds * 1000),
-        None if row.judged.status is None else str(row.judged.status),
-        row.judged.since_ms,
+        None if row.status_result.status is None else str(row.status_result.status),
+        row.status_result.since_ms,
     )
 
 

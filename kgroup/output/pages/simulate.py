@@ -83,7 +83,7 @@ def screen(reports: Sequence[Report]) -> Screen:
 def _page(report: Report) -> Iterator[Block]:
     yield Title(f"{report.group.name}  {_size(report)}, {change_text(report)}")
     yield Table(_WAYS, [_way(one) for one in report.played])
-    found = lines(report.group, report.shown)
+    found = lines(report.group, report.shown_scenario)
     if any(line.gets or line.gives for line in found):
         yield BlankLine()
         yield from _members(report, found)
@@ -93,7 +93,7 @@ def _page(report: Report) -> Iterator[Block]:
 
 
 def _size(report: Report) -> str:
-    before = report.shown.first.before
+    before = report.shown_scenario.first.before
     topics = report.played[0].scenario.group.topics
     return f"{plural(len(before), 'member')}, {plural(sum(topic.partitions for topic in topics), 'partition')}"
 
@@ -112,7 +112,7 @@ def change_text(report: Report) -> str:
         parts.append(f"{plural(change.kill, 'member')} killed and replaced")
     if change.restart is not None:
         parts.append("rolling restart")
-    return ", then ".join(parts) or f"to {report.shown.scenario.title}"
+    return ", then ".join(parts) or f"to {report.shown_scenario.scenario.title}"
 
 
 def _way(played: Played) -> tuple[Cell, ...]:
@@ -198,7 +198,7 @@ def _spans(numbers: Sequence[int]) -> str:
 
 
 def _notes(report: Report) -> Iterator[str]:
-    played = report.shown
+    played = report.shown_scenario
     if not played.first.after:
         yield "nobody is left: no partition is read"
     if any(not run.settled for one in report.played for run in one.runs):
@@ -210,7 +210,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 def _facts(report: Report) -> Iterator[str]:
     """How to interpret the numbers."""
-    played = report.shown
+    played = report.shown_scenario
     if any(line.gets or line.gives for line in lines(report.group, played)) and len(report.played) > 1:
         yield f"members under {played.scenario.title}"
     if any(not one.scenario.as_it_is and not one.scenario.switched_from for one in report.played):

@@ -38,7 +38,7 @@ class RefreshValues:
     count: int = 0
     values: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
-    def and_then(self, now: Mapping[str, int | None], most: int = LOOKS) -> RefreshValues:
+    def after(self, now: Mapping[str, int | None], most: int = LOOKS) -> RefreshValues:
         """Add a refresh and drop the oldest; names that are absent from all remaining refreshes are dropped too."""
         count = min(self.count + 1, most)
         found = {}

@@ -93,7 +93,7 @@ def _look_on(
 ) -> ExitCode:
     before: RefreshResult | None = None
     while True:
-        pace = RefreshPace(every_s, 0.0).begun(time.monotonic())
+        pace = RefreshPace(every_s, 0.0).begin(time.monotonic())
         seen = listener.take(look)
         _write(write, seen)
         _say(reporter, seen, before)
@@ -101,7 +101,7 @@ def _look_on(
             return seen.failure
         before = seen
         now_s = time.monotonic()
-        pause(pace.ended(now_s).due_s - now_s)
+        pause(pace.end(now_s).due_s - now_s)
 
 
 def _write(write: _Json | _Pages, seen: RefreshResult) -> None:

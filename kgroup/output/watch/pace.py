@@ -34,11 +34,11 @@ class RefreshPace:
         """Whether to refresh now."""
         return self.begun_s is None and not self.paused and now_s >= self.due_s
 
-    def begun(self, now_s: float) -> RefreshPace:
+    def begin(self, now_s: float) -> RefreshPace:
         """A refresh begins."""
         return replace(self, begun_s=now_s, late=False)
 
-    def ended(self, now_s: float) -> RefreshPace:
+    def end(self, now_s: float) -> RefreshPace:
         """The refresh ends. The next begins ``every_s`` after its start, but not before ``every_s`` / 2 from now."""
         begun_s = now_s if self.begun_s is None else self.begun_s
         due_s = now_s if self.late else max(begun_s + self.every_s, now_s + self.every_s / 2)

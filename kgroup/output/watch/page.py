@@ -61,11 +61,11 @@ class ScreenState:
     failing_since: datetime | None = None
 
     @classmethod
-    def first(cls, look: RefreshResult) -> ScreenState:
+    def initial(cls, look: RefreshResult) -> ScreenState:
         """The first refresh: nothing has changed yet."""
         return _shown(look, {})
 
-    def and_then(self, look: RefreshResult) -> ScreenState:
+    def after(self, look: RefreshResult) -> ScreenState:
         """The state after the next refresh; a failure is shown above the page that is there."""
         if look.failure is None:
             return _shown(look, self.plain)

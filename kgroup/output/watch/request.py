@@ -83,6 +83,6 @@ def _form(run: Invocation) -> Format:
             f"-o {asked} with --watch: its rows would not say at which look they were so",
             hint="-o json writes a line of JSON for each look, with its time",
         )
-    if asked is Format.TABLE and not run.format_said and not sys.stdout.isatty():
+    if asked is Format.TABLE and not run.format_given and not sys.stdout.isatty():
         return Format.JSON
     return asked

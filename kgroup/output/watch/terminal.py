@@ -252,11 +252,11 @@ class _Watching:
 
     def until_the_end(self, first: RefreshResult) -> RefreshResult:
         """Run until ``q`` or a refresh that ends the watch; returns that refresh, or the last one that was shown."""
-        shown = ScreenState.first(first)
+        shown = ScreenState.initial(first)
         pace = RefreshPace(self._every_s, due_s=time.monotonic() + self._every_s)
         while not pace.quit:
             if pace.is_due(time.monotonic()):
-                pace = pace.begun(time.monotonic())
+                pace = pace.begin(time.monotonic())
                 self._looks.begin()
             self._draw(shown, pace)
             pace = pace.pressed(self._terminal.keys(self._wakes, pace.wait_s(time.monotonic())), time.monotonic())
@@ -267,8 +267,8 @@ class _Watching:
             if seen.failure is not None and is_the_end(seen.failure, first=False):
                 return seen
             if not pace.late:
-                shown = shown.and_then(seen)
-            pace = pace.ended(time.monotonic())
+                shown = shown.after(seen)
+            pace = pace.end(time.monotonic())
         return shown.look
 
     def _obey(self, signals: frozenset[int]) -> None:

@@ -65,7 +65,7 @@ def test_where_records_go_is_written_with_the_plan_and_costs_its_first_runner_no
                 with pytest.raises(Fenced):
                     worker.commit()
 
-    assert (made.delivery, first.found.delivery) == (where, where)
+    assert (made.delivery, first.snapshot.delivery) == (where, where)
     assert ledger.read(plan.id).delivery == where
 
 
@@ -258,7 +258,7 @@ def test_a_record_of_a_newer_kgroup_is_told_by_name(ledger: Ledger, name: Name, 
         producer.produce(ledger.topic, b"{}", f"{plan.id}/quota".encode(), partition=0)
         assert producer.flush(30) == 0
         assert code_of(lambda: taken(ledger, plan)) == "ledger-newer"
-        runner.seen(NOW_MS + 1)  # it was not shut out by one who does not understand
+        runner.heartbeat(NOW_MS + 1)  # it was not shut out by one who does not understand
     # Whether it is open, and overlaps, only who understands it can say.
     assert code_of(lambda: created(ledger, new_plan(newer.group))) == "ledger-newer"
     assert created(ledger, new_plan(name("another")))
@@ -298,12 +298,12 @@ def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, wo
             count = iter(range(1_000_000))
 
             def compacted() -> bool:
-                runner.seen(NOW_MS + next(count))
+                runner.heartbeat(NOW_MS + next(count))
                 return total() < 9
 
             runner.write(state(PlanState.RELEASED))
             for _ in range(20):
-                runner.seen(NOW_MS + next(count))
+                runner.heartbeat(NOW_MS + next(count))
             wait_for(compacted, "compaction")
             found = runner.read()
     finally:
@@ -349,7 +349,7 @@ def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger
     with taken(ledger, unfinished) as live:
         wanted = [plan.id for plan in (*plans, absent)]
         results = ledger.prune(wanted, who=ME, now_ms=NOW_MS)
-        live.seen(NOW_MS + 1)  # not superseded by it
+        live.heartbeat(NOW_MS + 1)  # not superseded by it
 
     assert {plan_id: error and error.code for plan_id, error in results.items()} == {
         done.id: None,

@@ -92,7 +92,7 @@ def test_the_lost_answer_to_a_runner_is_looked_up(
         assert far.read(plan.id).state.state is (PlanState.PLANNED if code else PlanState.RELEASING)
         runner.write(state(PlanState.RELEASED))  # under the id taken anew
 
-        assert runner.found.state.state is far.read(plan.id).state.state is PlanState.RELEASED
+        assert runner.snapshot.state.state is far.read(plan.id).state.state is PlanState.RELEASED
         assert far.read(plan.id).epoch == runner.epoch
 
 
@@ -134,7 +134,7 @@ def test_nobody_answers_at_all(proxied: ProxiedBroker, far: Ledger, name: Name) 
     proxied.proxy.reset()
     far._reader._watch.timeout_s = TIMEOUT_S
     with taken(far, plan) as next_one:
-        assert next_one.found.state.state is PlanState.RELEASING
+        assert next_one.snapshot.state.state is PlanState.RELEASING
 
 
 @pytest.mark.parametrize(("loss", "code"), [(Loss.ANSWER, None), (Loss.REQUEST, "not-written")])

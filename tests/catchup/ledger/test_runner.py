@@ -39,17 +39,17 @@ def test_a_runner_writes_and_another_goes_on(ledger: Ledger, name: Name) -> None
     made = created(ledger, plan)
     with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS, offset=made.offset) as runner:
         assert runner.epoch == RunnerEpoch(1, ME, NOW_MS, NOW_MS)
-        assert runner.found == replace(made, epoch=runner.epoch)
+        assert runner.snapshot == replace(made, epoch=runner.epoch)
         runner.write(state(PlanState.RELEASING, log_position=12))
         runner.write(state(PlanState.RELEASED), delivery((0,), (1,)))
-        runner.seen(NOW_MS + 5)
-        assert runner.found == runner.read() == ledger.read(plan.id)
-        assert runner.found.state == replace(state(PlanState.RELEASED), epoch=1)
-        assert runner.found.epoch == RunnerEpoch(1, ME, NOW_MS, NOW_MS + 5)
+        runner.heartbeat(NOW_MS + 5)
+        assert runner.snapshot == runner.read() == ledger.read(plan.id)
+        assert runner.snapshot.state == replace(state(PlanState.RELEASED), epoch=1)
+        assert runner.snapshot.epoch == RunnerEpoch(1, ME, NOW_MS, NOW_MS + 5)
 
     with taken(ledger, plan, "you@there") as second:
         assert second.epoch.number == 2
-        assert second.found == replace(runner.found, epoch=second.epoch)
+        assert second.snapshot == replace(runner.snapshot, epoch=second.epoch)
 
 
 def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> None:
@@ -59,9 +59,9 @@ def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> N
         for call in (
             lambda: old.write(state(PlanState.RELEASING)),
             lambda: old.write(state(PlanState.RELEASING)),
-            lambda: old.seen(1),
+            lambda: old.heartbeat(1),
             old.read,
-            old.forget,
+            old.tombstone,
         ):
             with pytest.raises(Refused) as caught:
                 call()
@@ -101,7 +101,7 @@ def test_of_runners_at_once_the_last_one_stays(
             codes = list(pool.map(take, range(4)))
         for runner in runners:
             stack.callback(runner.close)
-        alive = [runner for runner in runners if code_of(partial(runner.seen, NOW_MS + 1)) is None]
+        alive = [runner for runner in runners if code_of(partial(runner.heartbeat, NOW_MS + 1)) is None]
 
         assert set(codes) <= {None, "superseded"}
         assert len(alive) == 1
@@ -123,7 +123,7 @@ def test_a_runner_killed_before_its_commit_has_written_nothing(ledger: Ledger, n
     )
 
     with taken(ledger, plan) as runner:
-        assert runner.found.state == made.state
+        assert runner.snapshot.state == made.state
         assert runner.epoch.number == 8  # one that nobody had, committed or not
 
 
@@ -161,12 +161,12 @@ def test_a_takeover_ends_the_transactions_of_workers_that_were_killed(
         other.commit()
 
     with taken(ledger, plan) as second:
-        assert second.found.progress == {1: progress(1, 120)}
+        assert second.snapshot.progress == {1: progress(1, 120)}
 
 
 def test_a_runner_may_be_called_by_several_threads(ledger: Ledger, name: Name) -> None:
     plan = new_plan(name("group"))
     created(ledger, plan)
     with taken(ledger, plan) as runner, ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: runner.seen(NOW_MS + n) if n % 2 else runner.read(), range(12)))
+        list(pool.map(lambda n: runner.heartbeat(NOW_MS + n) if n % 2 else runner.read(), range(12)))
         assert runner.read().epoch == runner.epoch

@@ -199,7 +199,7 @@ def test_these_rights_are_enough(broker: SecureBroker, bob: Config, name: Name) 
         assert ledger.prepare() == LedgerTopic(topic, exists=True)
         ledger.create(plan, now_ms=NOW_MS)
         with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS) as runner:
-            runner.seen(NOW_MS + 1)
+            runner.heartbeat(NOW_MS + 1)
         ledger.fence_tasks(plan.id, range(3))
         assert [found.plan for found in ledger.list().plans] == [plan]
 

@@ -40,8 +40,8 @@ def test_nothing_was_heard() -> None:
 
 def test_chunks_before_the_one_in_work_are_finished() -> None:
     one = board()
-    one.told(0, 5, TaskProgress(1, 210, 105, 3, 2, 1050), 1001.0)
-    one.told(1, 6, TaskProgress(2, 50, 50, 0, 0, 500), 1001.5)
+    one.update(0, 5, TaskProgress(1, 210, 105, 3, 2, 1050), 1001.0)
+    one.update(1, 6, TaskProgress(2, 50, 50, 0, 0, 500), 1001.5)
 
     found = one.totals(1002.0)
 
@@ -54,7 +54,7 @@ def test_rates_and_time_left_are_of_the_last_ten_seconds() -> None:
     one = board()
     for second in range(1, 31):
         position = 100 + second if second <= 20 else 120 + 5 * (second - 20)
-        one.told(0, 1, TaskProgress(0, position, 2 * (position - 100), 0, 0, 100 * (position - 100)), 1000.0 + second)
+        one.update(0, 1, TaskProgress(0, position, 2 * (position - 100), 0, 0, 100 * (position - 100)), 1000.0 + second)
         found = one.totals(1000.0 + second)
 
     assert (found.offsets, found.offsets_total) == (70, 250)
@@ -65,16 +65,16 @@ def test_rates_and_time_left_are_of_the_last_ten_seconds() -> None:
 def test_the_time_left_is_unknown_where_nothing_moves_and_nothing_at_the_end() -> None:
     one = board()
     assert one.totals(1005.0).left_s is None
-    one.told(0, 1, TaskProgress(1, 300, 9, 0, 0, 9), 1006.0)
-    one.told(1, 1, TaskProgress(2, 50, 9, 0, 0, 9), 1006.0)
+    one.update(0, 1, TaskProgress(1, 300, 9, 0, 0, 9), 1006.0)
+    one.update(1, 1, TaskProgress(2, 50, 9, 0, 0, 9), 1006.0)
     assert one.totals(1006.0).left_s == 0.0
 
 
 def test_a_new_attempt_begins_again_and_the_old_one_is_not_heard_any_more() -> None:
     one = board()
-    one.told(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1001.0)
-    one.told(0, 8, TaskProgress(0, 150, 50, 0, 0, 0), 1002.0)
-    one.told(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1003.0)
+    one.update(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1001.0)
+    one.update(0, 8, TaskProgress(0, 150, 50, 0, 0, 0), 1002.0)
+    one.update(0, 5, TaskProgress(1, 300, 200, 0, 0, 0), 1003.0)
 
     found = one.totals(1003.0)
 
@@ -96,7 +96,7 @@ def test_the_ledger_tells_where_tasks_do_not() -> None:
 
 def test_what_was_told_counts_with_what_the_ledger_has_of_it() -> None:
     one = board()
-    one.told(0, 1, TaskProgress(1, 220, 100, 0, 0, 1000), 1001.0)
+    one.update(0, 1, TaskProgress(1, 220, 100, 0, 0, 1000), 1001.0)
     one.ledger({1: progress(1, 210, 95)})
 
     assert (one.totals(1001.0).offsets, one.totals(1001.0).records) == (120, 100)
@@ -114,7 +114,7 @@ def test_what_was_told_counts_with_what_the_ledger_has_of_it() -> None:
 def test_what_can_not_be_true(task: int, told: TaskProgress) -> None:
     one = board()
 
-    assert not one.told(task, 1, told, 1001.0)
+    assert not one.update(task, 1, told, 1001.0)
     assert one.totals(1001.0).heard_s is None
 
 
@@ -128,11 +128,11 @@ def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
     one = ProgressBoard(CHUNKS, now_s=time.monotonic())
     with listening(one) as listener, ProgressSender(listener.ear, 0, 1) as mouth:
         assert one.totals(time.monotonic()).heard_s is not None  # before it has told anything
-        mouth.tell(TaskProgress(0, 142, 42, 0, 0, 420))
+        mouth.send(TaskProgress(0, 142, 42, 0, 0, 420))
         wait_for(lambda: one.totals(time.monotonic()).records == 42, "it is heard")
-        assert not mouth.asked_to_stop()
+        assert not mouth.must_stop()
         listener.stop()
-        wait_for(mouth.asked_to_stop, "it is told to stop")
+        wait_for(mouth.must_stop, "it is told to stop")
 
 
 def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch
     with listening(board()) as listener:
         listener.stop()
         with ProgressSender(listener.ear, 0, 1) as mouth:
-            assert mouth.asked_to_stop()
+            assert mouth.must_stop()
 
 
 def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
@@ -149,7 +149,7 @@ def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
         began = time.monotonic()
         for attempt in range(20):
             with ProgressSender(listener.ear, 1, attempt) as mouth:
-                mouth.tell(TaskProgress(2, 50, attempt, 0, 0, 0))
+                mouth.send(TaskProgress(2, 50, attempt, 0, 0, 0))
         assert time.monotonic() - began < 4  # a turn for each would take 5
         wait_for(lambda: one.totals(time.monotonic()).records == 19, "the last word")
 
@@ -160,8 +160,8 @@ def test_where_nobody_listens_a_task_works_without() -> None:
         port = free.getsockname()[1]
     for ear in (ProgressEndpoint("127.0.0.1", port, "x"), ProgressEndpoint("no.such.host.invalid", 1, "x"), None):
         with ProgressSender(ear, 0, 1) as mouth:
-            mouth.tell(TaskProgress(0, 100, 0, 0, 0, 0))
-            assert not mouth.asked_to_stop()
+            mouth.send(TaskProgress(0, 100, 0, 0, 0, 0))
+            assert not mouth.must_stop()
 
 
 def test_what_strangers_send_is_not_believed() -> None:

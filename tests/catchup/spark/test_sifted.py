@@ -87,7 +87,7 @@ def test_the_columns_of_a_batch() -> None:
     assert (found.offsets(), found.keys(), found.values()) == ([10, 12], [b"k", None], [b"v10", None])
     assert found.timestamps() == [(1, 1_700_000_000_123), (0, -1)]
     assert found.headers() == [[("a", b"1"), ("a", None)], None]
-    assert (found.size(), found.seen()) == (4, [1, 3])
+    assert (found.size(), found.visible_counts()) == (4, [1, 3])
     assert [(one.offset, one.timestamp_ms, one.value) for one in found.records()] == [
         (10, 1_700_000_000_123, b"v10"),
         (12, None, None),
@@ -105,7 +105,7 @@ def test_what_was_visible_below_an_offset(position: int, expected: tuple[int, in
     seen.mark(20, 9)
 
     assert seen.at(position) == expected
-    seen.forget(min(position, 13))
+    seen.drop_below(min(position, 13))
     assert seen.at(max(position, 13)) == (expected if position > 13 else (1, 1))
 
 

@@ -144,7 +144,7 @@ def test_a_takeover_shuts_running_tasks_out(config: Config, ledger: Ledger, runn
         produce(one, copy, "old")
         one.producer.flush(30)
         with ledger.take_over(runner.plan_id, who="you@there", now_ms=NOW_MS) as second:
-            assert second.found.progress == {}
+            assert second.snapshot.progress == {}
             assert code_of(lambda: one.commit(progress(0, 80))) == "superseded"
 
     assert delivered(config, copy) == []

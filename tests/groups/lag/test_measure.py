@@ -330,7 +330,7 @@ def test_words() -> None:
     row = measured(STUCK).partitions[0]
     drains = measured(Part(0, 600, incoming=10, outgoing=13)).partitions[0]
 
-    assert status_words(row.judged, NOW) == "STOP 38m"
+    assert status_words(row.status_result, NOW) == "STOP 38m"
     assert trend_words(row.rates) == "+1700/s"
     assert outlook_words(row.outlook) == "never"
     assert trend_words(drains.rates) == "-3/s"

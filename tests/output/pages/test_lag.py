@@ -183,7 +183,7 @@ def test_a_page_in_eighty_columns_keeps_what_matters(monkeypatch: pytest.MonkeyP
 def test_watch_draws_a_line_a_row() -> None:
     looks = RefreshValues()
     for lag in (0, 5, 10):
-        looks = looks.and_then({"orders-enrich orders:7": lag})
+        looks = looks.after({"orders-enrich orders:7": lag})
 
     lines = page([ENRICH], LagView(RowLevel.PARTITION), looks=looks)
 
@@ -223,7 +223,7 @@ def test_a_sparkline_is_as_long_as_its_values(values: list[int | None], width: i
 def test_looks_line_up(ticks: list[dict[str, int | None]]) -> None:
     looks = RefreshValues()
     for tick in ticks:
-        looks = looks.and_then(tick, most=4)
+        looks = looks.after(tick, most=4)
 
     assert looks.count == min(4, len(ticks))
     assert all(len(row) == looks.count for row in looks.values.values())

@@ -14,9 +14,9 @@ def test_a_look_follows_the_last_ones_beginning() -> None:
     assert not pace.is_due(9.9)
     assert pace.is_due(10.0)
     assert pace.wait_s(9.6) == pytest.approx(0.4)
-    looking = pace.begun(10.0)
+    looking = pace.begin(10.0)
     assert not looking.is_due(99.0), "never two at once"
-    assert looking.ended(10.3).due_s == 12.0
+    assert looking.end(10.3).due_s == 12.0
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def test_a_look_follows_the_last_ones_beginning() -> None:
     [(2.0, 0.1, 2.0), (2.0, 1.0, 2.0), (2.0, 1.5, 2.5), (2.0, 10.0, 11.0), (0.5, 3.0, 3.25), (60.0, 10.0, 60.0)],
 )
 def test_a_slow_cluster_is_left_alone_for_half_the_time(every_s: float, took_s: float, due_s: float) -> None:
-    assert RefreshPace(every_s, due_s=0.0).begun(0.0).ended(took_s).due_s == due_s
+    assert RefreshPace(every_s, due_s=0.0).begin(0.0).end(took_s).due_s == due_s
 
 
 @pytest.mark.parametrize("now_s", [0.0, 3.0, 8.9, 9.5, 30.0])
 def test_the_age_is_told_every_second(now_s: float) -> None:
     assert 0 <= RefreshPace(10.0, due_s=9.0).wait_s(now_s) <= 1.0
     assert RefreshPace(10.0, due_s=9.0, paused=True).wait_s(now_s) == 1.0
-    assert RefreshPace(10.0, due_s=9.0).begun(0.0).wait_s(now_s) == 1.0
+    assert RefreshPace(10.0, due_s=9.0).begin(0.0).wait_s(now_s) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_paused_it_does_not_look_and_goes_on_at_once() -> None:
 
 
 def test_a_look_from_before_a_pause_is_not_shown() -> None:
-    looking = RefreshPace(2.0, due_s=0.0).begun(0.0).pressed("p", 0.1)
+    looking = RefreshPace(2.0, due_s=0.0).begin(0.0).pressed("p", 0.1)
 
     assert looking.late
     assert looking.pressed("p", 0.2).late, "the page of before the pause has to be read anew"
-    again = looking.ended(0.5).pressed("p", 0.6)
+    again = looking.end(0.5).pressed("p", 0.6)
     assert again.is_due(0.6)
-    assert not again.begun(0.6).late
+    assert not again.begin(0.6).late
 
 
 @pytest.mark.parametrize("code", list(ExitCode))

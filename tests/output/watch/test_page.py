@@ -66,32 +66,32 @@ def drawn(shown: ScreenState, height: int = 10, width: int = 40, now_s: float = 
 
 
 def test_what_changed_is_marked_against_the_look_before() -> None:
-    shown = ScreenState.first(seen(page("svc", [5, 7])))
+    shown = ScreenState.initial(seen(page("svc", [5, 7])))
     assert not any("<" in line for line in drawn(shown))
 
-    shown = shown.and_then(seen(page("svc", [5, 8], state="Empty")))
+    shown = shown.after(seen(page("svc", [5, 8], state="Empty")))
     assert "orders:1 <warn 8>" in " ".join(" ".join(drawn(shown)).split())
     assert "orders:0 5" in " ".join(drawn(shown))
 
-    shown = shown.and_then(seen(page("svc", [5, 8])))
+    shown = shown.after(seen(page("svc", [5, 8])))
     assert not any("<" in line for line in drawn(shown)), "a mark is not what the next look is compared with"
 
 
 def test_each_group_is_compared_with_itself() -> None:
-    shown = ScreenState.first(seen(page("a", [1]), page("b", [2])))
+    shown = ScreenState.initial(seen(page("a", [1]), page("b", [2])))
 
-    again = shown.and_then(seen(page("b", [2]), page("a", [9]), page("new", [3])))
+    again = shown.after(seen(page("b", [2]), page("a", [9]), page("new", [3])))
 
     assert [line for line in drawn(again, 20) if "<" in line] == ["orders:0 <warn 9>"]
 
 
 def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
-    shown = ScreenState.first(seen(page("svc", [5]), said=["note: a note"]))
+    shown = ScreenState.initial(seen(page("svc", [5]), said=["note: a note"]))
     assert "note: a note" in drawn(shown)
 
     down = Unreachable("broker 1 did not answer in time")
-    shown = shown.and_then(seen(after_s=2, said=["kgroup: broker 1 did not answer in time"], error=down))
-    shown = shown.and_then(seen(after_s=4, said=["kgroup: nothing listens"], error=down))
+    shown = shown.after(seen(after_s=2, said=["kgroup: broker 1 did not answer in time"], error=down))
+    shown = shown.after(seen(after_s=4, said=["kgroup: nothing listens"], error=down))
 
     lines = drawn(shown, 12, 60, now_s=9)
     assert lines[0] == "<bad FAILED> for 7s, tried again and again; the page below is of 03:16:03Z"
@@ -99,7 +99,7 @@ def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
     assert "orders:0 5" in lines
     assert "note: a note" not in lines, "it was of another look"
 
-    shown = shown.and_then(seen(page("svc", [6]), after_s=6))
+    shown = shown.after(seen(page("svc", [6]), after_s=6))
     assert not any("FAILED" in line for line in drawn(shown))
     assert "orders:0 <warn 6>" in drawn(shown), "compared with the last page that there was"
 
@@ -108,9 +108,9 @@ def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
 @for_each("fails", [False, True])
 @for_each("rows", [0, 3, 40])
 def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int) -> None:
-    shown = ScreenState.first(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
+    shown = ScreenState.initial(seen(page("svc", range(rows)), said=[f"note {n}" for n in range(9)]))
     if fails:
-        shown = shown.and_then(seen(said=["why", "hint"], error=Unreachable("gone")))
+        shown = shown.after(seen(said=["why", "hint"], error=Unreachable("gone")))
 
     lines = drawn(shown, height)
 
@@ -119,7 +119,7 @@ def test_every_height_is_filled_and_no_more(height: int, fails: bool, rows: int)
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    lines = drawn(ScreenState.first(seen(page("svc", range(20)))), height=8)
+    lines = drawn(ScreenState.initial(seen(page("svc", range(20)))), height=8)
 
     # Title, heading and 20 rows are 22 lines; one of the 7 says how many are left out.
     assert lines[-2] == "<dim 16 more lines: a taller terminal has room for them>"
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_counted() -> None:
     ],
 )
 def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) -> None:
-    shown = ScreenState.first(seen(page("svc", [])))
+    shown = ScreenState.initial(seen(page("svc", [])))
 
     status = status_line(shown, 2.0, width, AT + timedelta(seconds=age_s), paused=paused)
 
@@ -146,9 +146,9 @@ def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) 
 
 
 def test_nothing_chosen_is_said() -> None:
-    assert drawn(ScreenState.first(seen()))[0] == "Nothing is chosen, as of now."
+    assert drawn(ScreenState.initial(seen()))[0] == "Nothing is chosen, as of now."
     empty = Outcome((), lambda: Screen(()), lambda: Records((), ()), at=AT)
-    assert drawn(ScreenState.first(seen(empty)))[0] == "Nothing is chosen, as of now."
+    assert drawn(ScreenState.initial(seen(empty)))[0] == "Nothing is chosen, as of now."
 
 
 ROW = RowError.of(Unreachable("no coordinator"), group="svc")

@@ -26,7 +26,7 @@ class Latest:
 
     def __init__(self, plan: Replay, sink: str, options: Mapping[str, str], buckets: int) -> None:
         self.plan = plan
-        found = plan.runner.found.plan
+        found = plan.runner.snapshot.plan
         self.delivery = Delivery(sink, Order.NONE, tasks(found, buckets), dict(options), buckets)
         plan.runner.write(self.delivery)
 

@@ -131,7 +131,7 @@ def work(ledger: Ledger, runner: Runner, number: int) -> Work:
     return Work(
         ledger.topic,
         runner.plan_id,
-        runner.found.offset,
+        runner.snapshot.offset,
         runner.epoch.number,
         Task(number, (2 * number, 2 * number + 1)),
     )

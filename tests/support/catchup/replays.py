@@ -43,7 +43,7 @@ class Replay:
 
     def spec(self, sink: str, options: Mapping[str, str], number: int = 0, **more: Any) -> TaskSpec:
         task = self.tasks[number]
-        work = Work(self.ledger.topic, self.runner.plan_id, self.runner.found.offset, self.runner.epoch.number, task)
+        work = Work(self.ledger.topic, self.runner.plan_id, self.runner.snapshot.offset, self.runner.epoch.number, task)
         return TaskSpec(
             work,
             tuple(self.chunks[number] for number in task.chunks),
