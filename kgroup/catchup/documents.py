@@ -81,7 +81,7 @@ def plan_document(
                 "at_ms": row.at_ms,
                 "deleted": row.deleted,
             }
-            for row in proof.twice
+            for row in proof.rewinds
         ],
         "totals": _totals(plan.ranges, len(plan.chunks), proof),
         "warnings": [risk.document() for risk in risks],
@@ -115,7 +115,7 @@ def _range(item: GapRange, proof: PartitionVerification | None) -> dict[str, Any
         "undelivered": None
         if proof is None
         else [{"start": row.start, "end": row.end, "offsets": row.offsets} for row in proof.undelivered],
-        "disputed": None if proof is None else list(proof.disputed),
+        "disputed": None if proof is None else list(proof.contradictions),
         "chunks": None if proof is None else proof.chunks,
         "chunks_done": None if proof is None else proof.chunks_done,
         "complete": None if proof is None else proof.complete,

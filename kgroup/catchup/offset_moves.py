@@ -110,7 +110,7 @@ def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int
             yield Reprocessed(*tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay")
         if known is not None and done < chunk.end and (some := _in_buckets(now, chunk)):
             yield Reprocessed(*tp, done, chunk.end, f"{plural(some, 'record')} delivered by the replay")
-    stands = offset_of(move.stands)
+    stands = offset_of(move.old_commit)
     if stands is not None and stands > end:
         yield Reprocessed(*tp, max(end, move.offset), stands, f"handled by {group} since")
     for row in now.set_back:

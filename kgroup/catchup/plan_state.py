@@ -32,37 +32,37 @@ class PlanCommands:
 class VerifiedPlan:
     """A plan and its verification at ``now_ms``."""
 
-    found: PlanSnapshot
-    proof: Verification
+    snapshot: PlanSnapshot
+    verification: Verification
     now_ms: int
 
     def document(self) -> dict[str, Any]:
         """The JSON form."""
-        return plan_document(self.found, self.proof)
+        return plan_document(self.snapshot, self.verification)
 
     @property
     def owed(self) -> int:
         """Offsets that are not delivered yet; 0 for a closed plan."""
-        return sum(row.offsets for row in self.proof.undelivered) if self.found.state.state.is_open else 0
+        return sum(row.offsets for row in self.verification.undelivered) if self.snapshot.state.state.is_open else 0
 
     @property
     def offsets(self) -> int:
         """Offsets of the whole plan."""
-        return sum(item.end - item.start for item in self.found.plan.ranges)
+        return sum(item.end - item.start for item in self.snapshot.plan.ranges)
 
     @property
     def silent_s(self) -> float | None:
         """Seconds since its runner last wrote to the ledger; None if there was no runner, or it has ended."""
-        epoch = self.found.epoch
+        epoch = self.snapshot.epoch
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
 
     @property
     def word(self) -> str:
         """The state as one word: a released plan is owed (no delivery is set yet), replaying or stopped."""
-        state = self.found.state.state
+        state = self.snapshot.state.state
         if state is not PlanState.RELEASED:
             return state.value
-        if self.found.delivery is None:
+        if self.snapshot.delivery is None:
             return "owed"
         seen_s = self.silent_s
         return "replaying" if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else "stopped"
@@ -70,7 +70,7 @@ class VerifiedPlan:
     @property
     def name(self) -> str:
         """``orders-svc -> orders-backfill``, ``orders-svc -> files /data/gap``; just the group without a delivery."""
-        plan, delivery = self.found.plan, self.found.delivery
+        plan, delivery = self.snapshot.plan, self.snapshot.delivery
         what = plan.group or plural(len(plan.ranges), "range")
         if delivery is None:
             return what
@@ -81,16 +81,16 @@ class VerifiedPlan:
     @property
     def progress(self) -> tuple[int, int]:
         """(delivered, total) in offsets, or in buckets of keys if the plan is replayed by buckets."""
-        plan, delivery = self.found.plan, self.found.delivery
+        plan, delivery = self.snapshot.plan, self.snapshot.delivery
         if delivery is not None and delivery.buckets:
-            return delivered_buckets(plan, delivery, self.found.progress), delivery.buckets
-        return self.offsets - sum(row.offsets for row in self.proof.undelivered), self.offsets
+            return delivered_buckets(plan, delivery, self.snapshot.progress), delivery.buckets
+        return self.offsets - sum(row.offsets for row in self.verification.undelivered), self.offsets
 
     @property
     def progress_text(self) -> str:
         """``3 of 11 buckets of keys``, ``60 of 80 offsets``."""
         delivered, whole = self.progress
-        delivery = self.found.delivery
+        delivery = self.snapshot.delivery
         if delivery is not None and delivery.buckets:
             return f"{delivered} of {plural(whole, 'bucket')} of keys"
         return f"{delivered} of {offsets_text(whole)}"
@@ -119,20 +119,20 @@ def offsets_text(offsets: int) -> str:
 
 def list_order(state: VerifiedPlan) -> tuple[bool, bool, int, int]:
     """Sort key: open plans first, of these the earliest retention deadline first; then the newest plan."""
-    deadline = next_deadline_ms(state.found)
-    is_open = state.found.state.state.is_open
-    return not is_open, deadline is None, deadline or 0, -state.found.plan.created_ms
+    deadline = next_deadline_ms(state.snapshot)
+    is_open = state.snapshot.state.state.is_open
+    return not is_open, deadline is None, deadline or 0, -state.snapshot.plan.created_ms
 
 
 def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     """What is pending of a group, for the top of its page: ``10.0M in cu-7f3a (stopped); ...``."""
     lines = []
     for state in states:
-        deadline = next_deadline_ms(state.found)
+        deadline = next_deadline_ms(state.snapshot)
         until = f"; retention takes the first of it at {rfc3339(deadline, 'seconds')}" if deadline is not None else ""
         # Otherwise it is unknown whether the group was released, or processes the gap itself.
-        maybe = "" if state.found.state.state is PlanState.RELEASED else "maybe "
-        lines.append(f"{maybe}{human_count(state.owed)} in {state.found.plan.id} ({state.word}){until}")
+        maybe = "" if state.snapshot.state.state is PlanState.RELEASED else "maybe "
+        lines.append(f"{maybe}{human_count(state.owed)} in {state.snapshot.plan.id} ({state.word}){until}")
     return lines
 
 
@@ -140,12 +140,12 @@ def pending_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
     """The same in JSON: the plans and their undelivered ranges; a null deadline is unknown, or never."""
     documents = []
     for state in states:
-        deadline = next_deadline_ms(state.found)
-        ranges = state.proof.undelivered if state.owed else ()
+        deadline = next_deadline_ms(state.snapshot)
+        ranges = state.verification.undelivered if state.owed else ()
         documents.append(
             {
-                "plan_id": state.found.plan.id,
-                "state": state.found.state.state.value,
+                "plan_id": state.snapshot.plan.id,
+                "state": state.snapshot.state.state.value,
                 "offsets": state.owed,
                 "retention_deadline": rfc3339(deadline),
                 "retention_deadline_ms": deadline,

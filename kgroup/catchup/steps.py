@@ -38,14 +38,14 @@ class Situation:
 class OffsetMove(PartitionValue):
     """The commits for one partition.
 
-    ``stands`` is the commit that was read before. If another one is committed once kgroup has exclusive membership, the
-    attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move back
+    ``old_commit`` is the commit that was read before. If another one is committed once kgroup has exclusive membership,
+    the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move back
     first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
     """
 
     topic: str
     partition: int
-    stands: Commit | None
+    old_commit: Commit | None
     commits: tuple[Commit, ...]
 
     @property
@@ -94,7 +94,7 @@ class MoveBack:
     """Write ``cancelling`` (if ``write``), commit ``moves``, read them back, write ``cancelled``."""
 
     moves: tuple[OffsetMove, ...]
-    twice: tuple[Reprocessed, ...] = ()
+    reprocessed: tuple[Reprocessed, ...] = ()
     write: bool = True
 
 
@@ -152,5 +152,7 @@ def next_state(
     targets, expected = (() if before is None else before.targets), (() if before is None else before.expected)
     if moving is not None:
         targets = tuple((*move.tp, move.offset) for move in moving.moves)
-        expected = tuple((*move.tp, None if move.stands is None else move.stands.offset) for move in moving.moves)
+        expected = tuple(
+            (*move.tp, None if move.old_commit is None else move.old_commit.offset) for move in moving.moves
+        )
     return StateRecord(state, at_ms, who, epoch, log_position if kept is None else kept, targets, expected, note)

@@ -70,8 +70,8 @@ class PartitionVerification(PartitionValue):
     """The verification of one range of the plan; if a group is moved, there is one range per partition.
 
     ``records`` were visible: the sum of ``delivered``, ``filtered`` and ``dead``. Everything below ``delivered_to`` is
-    finished. ``undelivered`` are chunks, or parts of chunks, that are not finished. ``disputed`` are sentences about
-    results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
+    finished. ``undelivered`` are chunks, or parts of chunks, that are not finished. ``contradictions`` are sentences
+    about results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
     """
 
     topic: str
@@ -86,7 +86,7 @@ class PartitionVerification(PartitionValue):
     may_repeat: int
     lost: tuple[LostRange, ...]
     undelivered: tuple[OffsetRange, ...]
-    disputed: tuple[str, ...]
+    contradictions: tuple[str, ...]
     chunks: int
     chunks_done: int
     delivered_again: int = 0
@@ -105,17 +105,17 @@ class PartitionVerification(PartitionValue):
     @property
     def complete(self) -> bool:
         """Whether every record of the range is accounted for."""
-        return self.read_to_end and not self.lost and not self.disputed
+        return self.read_to_end and not self.lost and not self.contradictions
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verification of a plan, by topic, partition, offset. ``twice``: also read by the group, as it was rewound."""
+    """The verification of a plan, by topic, partition, offset. ``rewinds``: also read by the group."""
 
     plan_id: str
     partitions: tuple[PartitionVerification, ...]
-    twice: tuple[OffsetRewind, ...]
-    disputed: tuple[str, ...] = ()
+    rewinds: tuple[OffsetRewind, ...]
+    contradictions: tuple[str, ...] = ()
     """Contradictions that belong to no range."""
 
     @property
@@ -141,7 +141,7 @@ class Verification:
     @property
     def complete(self) -> bool:
         """Whether the plan is verified; otherwise the command exits 8."""
-        return not self.disputed and all(item.complete for item in self.partitions)
+        return not self.contradictions and all(item.complete for item in self.partitions)
 
     def totals(self) -> dict[str, Any]:
         """The sums, in JSON."""
@@ -205,8 +205,8 @@ def contradiction_note(proof: Verification) -> str | None:
 
     Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
     """
-    found = [f"{row.tp} {sentence}" for row in proof.partitions for sentence in row.disputed]
-    return _NOT_PROVED + "; ".join((*proof.disputed, *found)) if found or proof.disputed else None
+    found = [f"{row.tp} {sentence}" for row in proof.partitions for sentence in row.contradictions]
+    return _NOT_PROVED + "; ".join((*proof.contradictions, *found)) if found or proof.contradictions else None
 
 
 def _of_range(
@@ -238,7 +238,7 @@ def _of_range(
         may_repeat=sum(one.may_repeat for one in known),
         lost=tuple(_merged(tp, lost)),
         undelivered=tuple(left),
-        disputed=disputed,
+        contradictions=disputed,
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
         delivered_again=sum(one.again for one in known),

@@ -54,8 +54,8 @@ class ChangeContext:
 
     ``what`` is the verb, ``subject`` its object (``pay-svc, 1 partition``). ``layouts`` are the current topics.
     ``prepare`` is called when no refusal is left, before anything is changed. With ``live`` groups may have members.
-    ``undoes`` is the id of the change that this one undoes. ``hindered`` completes the message "G is not empty, so
-    ...". ``configs`` are the current dynamic configs of the groups.
+    ``undoes`` is the id of the change that this one undoes. ``blocked_action`` completes the message "G is not empty,
+    so ...". ``configs`` are the current dynamic configs of the groups.
     """
 
     what: str
@@ -64,7 +64,7 @@ class ChangeContext:
     prepare: Callable[[ChangePlan], None] | None = None
     live: bool = False
     undoes: str | None = None
-    hindered: str = "its offsets cannot be moved"
+    blocked_action: str = "its offsets cannot be moved"
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -80,7 +80,7 @@ def execute_plan(
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    guards = check_guards(run, cluster, how, plan, None if doing.live else doing.hindered).refusals
+    guards = check_guards(run, cluster, how, plan, None if doing.live else doing.blocked_action).refusals
     plan, forbidden = apply_rights(run, cluster, plan)
     found = (*refusals, *check_change_permitted(run, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)

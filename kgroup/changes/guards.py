@@ -143,7 +143,7 @@ def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) 
     suspects = {
         group.name: group
         for group in groups
-        if (activity := activities.found.get(group.name))
+        if (activity := activities.by_group.get(group.name))
         and active_committer(activity, (), now_ms, simple=group.is_simple)
     }
     # The journal is read only if it matters: it is large after many resets.
@@ -151,7 +151,7 @@ def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) 
     found = []
     for name, group in suspects.items():
         # Commits of a catch-up, or of a migration that repeats them, are in no journal but have a tag.
-        activity = activities.found[name]
+        activity = activities.by_group[name]
         activity = replace(
             activity, commits=tuple(c for c in activity.commits if CatchupCommitTag.of(c.metadata) is None)
         )

@@ -69,7 +69,7 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
         return {}, f"session timeouts unknown: {error.message}"
     found = {
         (name, member_id): timeout_ms
-        for name, generation in generations.found.items()
+        for name, generation in generations.generations.items()
         for member_id, timeout_ms in generation.session_timeouts_ms.items()
     }
     return found, generations.note and generations.note.replace("generation unknown", "session timeouts unknown", 1)

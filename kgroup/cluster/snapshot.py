@@ -199,7 +199,7 @@ class Cluster(OffsetsTopicConnection):
         dates = await self._generations(layouts.get(OFFSETS_TOPIC), names, budget_s)
         if dates is None:
             return tuple(groups), None
-        found = ((group, dates.found.get(group.name)) for group in groups)
+        found = ((group, dates.generations.get(group.name)) for group in groups)
         dated = (replace(g, generation=date.number, leader=date.leader) if date else g for g, date in found)
         return tuple(dated), dates.note
 

@@ -139,7 +139,7 @@ def delete(
         layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
         names = frozenset(group.name for group in found.groups)
         plan = ChangePlan(found.groups, tuple(rows), deleted=names, errors=found.errors)
-        doing = ChangeContext("delete", _subject(found.groups), layouts, hindered="it cannot be deleted")
+        doing = ChangeContext("delete", _subject(found.groups), layouts, blocked_action="it cannot be deleted")
         refusals = (
             []
             if CLOCK_SKEW in (how.accept or ())

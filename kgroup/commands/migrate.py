@@ -194,7 +194,7 @@ def migrate(
         config = configuration.planned(migration.of_judged[0]) if configuration and migration.judged else None
         subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
         hindered = "it can't be converted now"
-        doing = ChangeContext("migrate", subject, migration.layouts, hindered=hindered, configs=migration.configs)
+        doing = ChangeContext("migrate", subject, migration.layouts, blocked_action=hindered, configs=migration.configs)
         warn_of_plans(run, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
     rows = migrated(migration.of_judged, migration.judged, wanted.target, result)

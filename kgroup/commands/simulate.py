@@ -336,7 +336,7 @@ def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Du
     for group in there:
         timeouts = sessions.of(group).values() if sessions is not None else ()
         past = None
-        if logs is not None and (log := logs.found.get(group.name)):
+        if logs is not None and (log := logs.logs.get(group.name)):
             asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
             past = of_history(group.type, history(group.name, log.events, log.reach, asked).steps)
         found[group.name] = Durations(

@@ -95,7 +95,7 @@ def undo(
             f"{entry.id}: {entry.what} {entry.subject}",
             undoing.layouts,
             undoes=entry.id,
-            hindered=hindered,
+            blocked_action=hindered,
             configs=undoing.configs,
         )
         warn_of_plans(run, cluster, undoing.plan)

@@ -15,13 +15,13 @@ _AFTER_FIELD = re.compile(r",|\r?\n|\Z")
 class CsvRow:
     """The fields of a row. ``line`` is its first line, from 1; ``starts`` are the positions of the fields, from 0.
 
-    ``said_empty`` are the indexes of fields that are written as ``""``, as opposed to fields without any text.
+    ``quoted_empty`` are the indexes of fields that are written as ``""``, as opposed to fields without any text.
     """
 
     fields: tuple[str, ...]
     line: int
     starts: tuple[int, ...]
-    said_empty: frozenset[int] = frozenset()
+    quoted_empty: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class _Layout:
         offset = self._offset(row)
         return FileRow(
             # Kafka allows a group with an empty id, but an empty field is more often a variable that is not set.
-            group=group if group is None or self.columns["group"] in row.said_empty else _named(group, "group"),
+            group=group if group is None or self.columns["group"] in row.quoted_empty else _named(group, "group"),
             topic=_named(row.fields[self.columns["topic"]], "topic"),
             partition=_number(row.fields[self.columns["partition"]], "partition", _MOST_INT32),
             offset=offset,

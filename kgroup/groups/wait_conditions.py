@@ -50,7 +50,7 @@ class ConditionResult:
 
     condition: Condition
     holds: bool
-    seen: str
+    observed: str
     known: bool = True
 
 
@@ -478,24 +478,24 @@ def line_of(
             parts[_remaining_text(group, sessions)] = None
             keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]
         elif condition.reads_lag and group is not None and judgement.known:
-            parts[f"{judgement.seen}, waiting for {condition.text}"] = None
+            parts[f"{judgement.observed}, waiting for {condition.text}"] = None
             keys.append(condition.text)
         else:
-            parts[judgement.seen] = None
-            keys.append(judgement.seen)
+            parts[judgement.observed] = None
+            keys.append(judgement.observed)
     return EventLine(tuple(keys), f"{sight.name} {'; '.join(parts)}")
 
 
 def _so(judgement: ConditionResult) -> str:
     match judgement.condition:
         case Empty():
-            return "is Empty" if judgement.seen in ("Empty", "Dead") else judgement.seen
+            return "is Empty" if judgement.observed in ("Empty", "Dead") else judgement.observed
         case Stable() | MemberCount():
-            return f"is {judgement.seen}" if judgement.seen != "does not exist" else judgement.seen
+            return f"is {judgement.observed}" if judgement.observed != "does not exist" else judgement.observed
         case OfType(type=kind):
             return f"is of type {kind}"
         case _:
-            return judgement.seen
+            return judgement.observed
 
 
 def _life(sessions: Mapping[str, SessionBound], member: Member) -> SessionBound:

@@ -402,7 +402,7 @@ class Activity:
 class Activities:
     """The activity of many groups, by name. ``note`` names how many are unknown; None if all are known."""
 
-    found: Mapping[str, Activity]
+    by_group: Mapping[str, Activity]
     note: str | None
 
 

@@ -97,7 +97,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
     groups = [_with_all_partitions(group, layouts) for group in known]
     past = _group_logs(cluster, groups, depth)
-    cut_short = [log.reach.stopped for log in past.found.values() if log.reach.stopped]
+    cut_short = [log.reach.stopped for log in past.logs.values() if log.reach.stopped]
     cut_short += () if past.forbidden else past.unread.values()
     if cut_short:
         of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
@@ -184,7 +184,7 @@ def _snapshot(
     names: Sequence[str],
     asked: HistoryQuery,
 ) -> GroupSnapshot:
-    log = past.found.get(group.name)
+    log = past.logs.get(group.name)
     told = None if log is None else from_log(log.events, log.reach, group, asked)
     why = past.unread.get(group.name, "__consumer_offsets was not read")
     unread = {} if told else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)

@@ -80,7 +80,7 @@ def read_logged(
             progress=progress,
         )
     if at_ms is not None:
-        _say_untraced(run, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.found.values()))
+        _say_untraced(run, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.by_group.values()))
     errors: list[RowError] = []
     for number, error in sorted(found.unread.items()):
         if isinstance(error, NotAuthorized):
@@ -92,7 +92,7 @@ def read_logged(
         errors += (_unlisted(number, why) for number, why in sorted(found.stopped.items()))
     states: dict[str, LoggedState] = {}
     missing = []
-    for name, log in sorted(found.found.items()):
+    for name, log in sorted(found.by_group.items()):
         state = state_at(name, log.events, log.reach, at_ms)
         if state is not None:
             states[name] = state

@@ -70,7 +70,7 @@ class Histories:
             to_last_state=True,
             progress=progress,
         )
-        for group, log in logs.found.items():
+        for group, log in logs.logs.items():
             self._events[group], self._reach[group] = log.events, log.reach
         return tuple(
             RowError.of(_unread(why, forbidden=logs.forbidden), group=group) for group, why in logs.unread.items()
@@ -83,7 +83,7 @@ class Histories:
         logs = self._cluster.group_logs(dict.fromkeys(floors), wish.budget_s, max_bytes=MOST_BYTES, floors=floors)
         for why in logs.unread.values():
             raise _unread(why, forbidden=logs.forbidden)
-        for group, log in logs.found.items():
+        for group, log in logs.logs.items():
             if log.reach.stopped is None:  # otherwise the next call reads it
                 known = (event for event in self._events[group] if self._stays(event, floors[group]))
                 self._events[group] = (*known, *log.events)

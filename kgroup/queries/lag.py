@@ -94,7 +94,7 @@ def read_evidence(
     else:
         asked = memory.missing(wants, groups)
         facts = memory.joined(cluster.lag_facts(groups, asked), asked, since)
-    newest = (log.events[-1].at_ms for log in facts.logs.found.values() if log.events)
+    newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     return {group.name: _of_group(group, facts, ask, wants, now_ms) for group in groups}
 
@@ -104,7 +104,7 @@ def _span_of(group: Group) -> int:
 
 
 def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuery, now_ms: int) -> LagReading:
-    log = facts.logs.found.get(group.name)
+    log = facts.logs.logs.get(group.name)
     told = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
     firsts = dict(_firsts(group, facts, wants))
@@ -139,7 +139,7 @@ def _unknown(
         yield Source.COMMITS, why
         if ask.state:
             yield Source.STATE, why
-    elif ask.state and told.state_since_ms is None and (stopped := facts.logs.found[group.name].reach.stopped):
+    elif ask.state and told.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
         yield Source.STATE, stopped
     if ask.no_time is not None:
         yield Source.TIME, ask.no_time

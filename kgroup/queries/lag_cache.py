@@ -41,8 +41,8 @@ class LagCache:
     def joined(self, facts: LagFacts, asked: LagQuery, since_ms: Mapping[str, int]) -> LagFacts:
         """The result of the request ``asked``, completed from the cache."""
         kept: dict[str, GroupLog] = {}
-        found = dict(facts.logs.found)
-        for name, now in facts.logs.found.items():
+        found = dict(facts.logs.logs)
+        for name, now in facts.logs.logs.items():
             before = self._logs.get(name)
             if before is None:
                 kept[name] = now

@@ -132,7 +132,7 @@ class GroupWaitResult:
             "lag": self.lag,
             "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
-                {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.seen}
+                {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.observed}
                 for judgement in self.judgements
             ],
             "waited_ms": round(self.waited_s * 1000),

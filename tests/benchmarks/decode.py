@@ -150,7 +150,7 @@ def _ours(cluster: Cluster, groups: Sequence[str]) -> float:
     began = time.perf_counter()
     logs = cluster.group_logs(dict.fromkeys(groups), TIMEOUT_S)
     took_s = time.perf_counter() - began
-    events = sum(len(log.events) for log in logs.found.values())
+    events = sum(len(log.events) for log in logs.logs.values())
     assert events >= len(groups) * COMMITTED * COMMITS, f"{events} events of {len(groups)} groups; {logs.unread}"
     return took_s
 

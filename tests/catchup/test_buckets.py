@@ -190,7 +190,7 @@ def test_what_was_lost_is_lost_once_whichever_bucket_tells_of_it() -> None:
     ],
 )
 def test_what_a_worker_counted_must_fit(result: ChunkResult, sentence: str | None) -> None:
-    disputed = verify(found(HALF), [result]).disputed
+    disputed = verify(found(HALF), [result]).contradictions
 
     assert len(disputed) == (sentence is not None)
     assert all(text.startswith(sentence or "") for text in disputed)
@@ -206,7 +206,7 @@ def test_a_cancel_moves_all_back_of_what_nothing_was_delivered() -> None:
 
     assert isinstance(decision, MoveBack)
     assert [(move.partition, move.offset) for move in decision.moves] == [(0, 70), (1, 70)]
-    assert not decision.twice
+    assert not decision.reprocessed
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_cancel_says_what_comes_twice(progress: list[ChunkProgress], twice: li
     assert refused.error.code == "twice"
     assert isinstance(decision, MoveBack)
     assert [(move.partition, move.offset) for move in decision.moves] == [(0, 70), (1, 70)]
-    rows = [(row.partition, row.start, row.end, row.why) for row in decision.twice]
+    rows = [(row.partition, row.start, row.end, row.why) for row in decision.reprocessed]
     assert rows == [(*row[:3], f"{row[3]} by the replay") for row in twice]
 
 

@@ -349,7 +349,7 @@ def test_what_comes_twice_is_named() -> None:
 
     assert isinstance(forced, MoveBack)
     assert [move.offset for move in forced.moves] == [80]
-    assert forced.twice == (
+    assert forced.reprocessed == (
         Reprocessed("orders", 0, 80, 95, "up to 3 records handled by the replay"),
         Reprocessed("orders", 0, 95, 110, "delivered by the replay"),
         Reprocessed("orders", 0, 120, 150, "handled by orders-svc since"),

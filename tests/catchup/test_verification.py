@@ -155,7 +155,7 @@ def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
 def test_what_workers_say_has_to_fit(result: ChunkResult, says: str | None) -> None:
     proof = verify(ledgered(PLAN, progress=[made(0, 100, 30), made(1, 110, 10)]), [result])
 
-    disputed = [*proof.disputed, *proof.partitions[0].disputed]
+    disputed = [*proof.contradictions, *proof.partitions[0].contradictions]
     assert len(disputed) == (0 if says is None else 1)
     assert all(says is not None and says in sentence for sentence in disputed)
 
@@ -201,7 +201,7 @@ def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
 
     proof = verify(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
 
-    assert proof.twice == (row,)
+    assert proof.rewinds == (row,)
     assert proof.complete
 
 

@@ -133,7 +133,7 @@ GONE = (member("a", epoch=5), member("b", epoch=-2, instance="b-0"))
 def test_condition(condition: str, found: Group | None, holds: bool, seen: str) -> None:
     (parsed,) = parse_conditions([condition])
     judgement = parsed.judge(sight(found))
-    assert (judgement.holds, judgement.seen) == (holds, seen)
+    assert (judgement.holds, judgement.observed) == (holds, seen)
     assert judgement.condition.text == condition
 
 
@@ -156,7 +156,7 @@ def test_condition(condition: str, found: Group | None, holds: bool, seen: str) 
 def test_lag_time(unread_ms: dict[TopicPartition, int | None], holds: bool, seen: str, known: bool) -> None:
     (parsed,) = parse_conditions(["lag-time=30s"])
     judgement = parsed.judge(sight(group(partitions=[partition(0, 5), partition(1, 5)]), unread_ms))
-    assert (judgement.holds, judgement.seen, judgement.known) == (holds, seen, known)
+    assert (judgement.holds, judgement.observed, judgement.known) == (holds, seen, known)
 
 
 def test_unread_ranges_begin_at_the_commit_or_the_log_start() -> None:

@@ -112,7 +112,7 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
     books = read_ledger(run, cluster)
     for name in sorted(names & books.open.keys()):
         for state in books.open[name]:
-            plan_id, owed = state.found.plan.id, plural(state.owed, "offset")
+            plan_id, owed = state.snapshot.plan.id, plural(state.owed, "offset")
             run.reporter.warn(
                 f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
                 f"this changes; see  {run.command('catchup', 'show', plan_id)}"
@@ -128,14 +128,14 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PendingCatchups:
-    """What is pending, by group: ``lines`` for pages, ``owing`` for json and yaml.
+    """What is pending, by group: ``lines`` for pages, ``documents`` for json and yaml.
 
     ``notes`` are the same lines for formats without a place for them. ``unknown`` is why a group that is in none of
     them may have a pending catch-up; None: it has none. ``on_page`` is whether the page has a place for that.
     """
 
     lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    owing: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    documents: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unknown: str | None = None
     on_page: bool = False
@@ -147,7 +147,7 @@ class PendingCatchups:
 
     def documents_for(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
         """The JSON form for these groups; None: unknown."""
-        return {group: self.owing.get(group, None if self.unknown else ()) for group in groups}
+        return {group: self.documents.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
     def read(cls, run: Invocation, books: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
@@ -162,7 +162,7 @@ class PendingCatchups:
         names = {*plans, *lost}
         if run.format in (Format.JSON, Format.YAML):
             return cls(
-                owing={
+                documents={
                     name: [*pending_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
                     for name in names
                 },

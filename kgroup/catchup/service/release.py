@@ -135,14 +135,14 @@ def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter)
 def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
     found = fetch_commits(holding)
-    moved = [(move, found.get(move.tp)) for move in moves if found.get(move.tp) != move.stands]
+    moved = [(move, found.get(move.tp)) for move in moves if found.get(move.tp) != move.old_commit]
     if not moved:
         return
     for _, now in moved:
         if isinstance(now, KgroupError):
             raise now
     rows = [
-        f"{move.tp} was {_shown(move.stands)}, is {_shown(now)}"
+        f"{move.tp} was {_shown(move.old_commit)}, is {_shown(now)}"
         for move, now in moved
         if not isinstance(now, KgroupError)
     ]

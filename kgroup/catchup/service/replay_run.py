@@ -359,8 +359,10 @@ def _proved(
     sentences = [missing_dead_letters(run, engine, found)]
     if loss is not None and loss.blocked is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
-    known = "; ".join(proof.disputed)  # an earlier run may have written the same reason
-    proof = replace(proof, disputed=(*proof.disputed, *(one for one in sentences if one and one not in known)))
+    known = "; ".join(proof.contradictions)  # an earlier run may have written the same reason
+    proof = replace(
+        proof, contradictions=(*proof.contradictions, *(one for one in sentences if one and one not in known))
+    )
     if since.unread is not None:
         run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
     if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
@@ -391,7 +393,7 @@ def _proved(
 
 
 def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
-    proof, plan_id = state.proof, state.found.plan.id
+    proof, plan_id = state.verification, state.snapshot.plan.id
     if loss is not None and loss.blocked is not None:
         run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
     elif proof.complete:
@@ -405,13 +407,13 @@ def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: Targ
         run.reporter.event("DISPUTED", f"{plan_id}  {why}; kgroup catchup cancel {plan_id} --give-up closes it")
     else:
         left = plural(sum(row.offsets for row in proof.undelivered), "offset")
-        following = resume_text(run, engine, state.found).removeprefix("nothing is lost; ")
+        following = resume_text(run, engine, state.snapshot).removeprefix("nothing is lost; ")
         run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
 
 
 def _write_report(path: Path, state: VerifiedPlan, came: ReplayResult) -> None:
-    document: dict[str, Any] = plan_document(state.found, state.proof)
+    document: dict[str, Any] = plan_document(state.snapshot, state.verification)
     document["took_ms"] = round(came.took_s * 1000)
-    document["disputed"] = list(state.proof.disputed)
+    document["disputed"] = list(state.verification.contradictions)
     with AtomicFile(path, "--report") as file:
         file.write(json.dumps({"kind": "kgroup.catchup.report/v1", "data": [document]}, indent=2).encode() + b"\n")

@@ -27,7 +27,7 @@ class Planned:
     """
 
     group: Group | None
-    seen: GapInput
+    gap_input: GapInput
     chunks: tuple[Chunk, ...]
     risks: tuple[Risk, ...]
     refusals: tuple[Refusal, ...]
@@ -41,7 +41,7 @@ class Planned:
     @property
     def gap(self) -> Gap:
         """The gap."""
-        return self.seen.gap
+        return self.gap_input.gap
 
     @property
     def takes_s(self) -> float | None:
@@ -64,7 +64,7 @@ class Planned:
         """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
         why, hint = row.why, row.hint
         exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
-        fault = None if row.partition is None else self.seen.faults.get(TopicPartition(row.topic, row.partition))
+        fault = None if row.partition is None else self.gap_input.faults.get(TopicPartition(row.topic, row.partition))
         if isinstance(fault, Unreachable | NotAuthorized):
             why, hint, exit_code = fault.message, fault.hint, fault.exit_code
         return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
@@ -114,7 +114,7 @@ class ReleasedPlan:
         """The JSON form."""
         if self.planned is None:
             return self.state.document()
-        return plan_document(self.state.found, None, self.planned.risks, self.planned.gap.not_moved)
+        return plan_document(self.state.snapshot, None, self.planned.risks, self.planned.gap.not_moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class ReplayedPlan:
     @property
     def exit_code(self) -> ExitCode:
         """A failed verification has priority over what was left out."""
-        if not self.state.proof.complete:
+        if not self.state.verification.complete:
             return self.errors[0].exit_code if self.errors else ExitCode.CHECK_FAILED
         return ExitCode.PARTLY if self.left_out else ExitCode.DONE
 
@@ -184,11 +184,11 @@ class Cancellation:
     def moves(self) -> list[tuple[str, int, int | None, int]]:
         """(topic, partition, old offset, new offset) of each move back; old offset None: no commit."""
         moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
-        return [(*move.tp, None if move.stands is None else move.stands.offset, move.offset) for move in moves]
+        return [(*move.tp, None if move.old_commit is None else move.old_commit.offset, move.offset) for move in moves]
 
     def document(self) -> dict[str, Any]:
         """The JSON form: the plan's, and what the cancellation moves, repeats and abandons."""
-        twice = self.decision.twice if isinstance(self.decision, MoveBack) else ()
+        twice = self.decision.reprocessed if isinstance(self.decision, MoveBack) else ()
         given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
         return {
             **self.state.document(),

@@ -43,7 +43,7 @@ class KnownGeneration:
 class GenerationResults:
     """The generations of many groups; ``note`` says why some are missing, None if none is."""
 
-    found: Mapping[str, Generation]
+    generations: Mapping[str, Generation]
     note: str | None
 
 

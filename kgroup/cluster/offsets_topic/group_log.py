@@ -53,7 +53,7 @@ class GroupLog:
 class GroupLogs:
     """The logs by group, and why others could not be read; ``forbidden``: for lack of a right on the topic."""
 
-    found: Mapping[str, GroupLog]
+    logs: Mapping[str, GroupLog]
     unread: Mapping[str, str]
     forbidden: bool = False
 

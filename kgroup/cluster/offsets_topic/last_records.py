@@ -43,12 +43,12 @@ _LENGTHS = 4
 class LastRecords:
     """The last records of groups; ``unread`` is why partitions of the topic could not be read at all, by number.
 
-    A group requested by name is in ``found``, without events if it has no records, unless its partition is in
+    A group requested by name is in ``by_group``, without events if it has no records, unless its partition is in
     ``unread``. ``stopped`` are the partitions that were not read to their start, and why; groups not requested by name
     may be missing.
     """
 
-    found: Mapping[str, GroupLog]
+    by_group: Mapping[str, GroupLog]
     unread: Mapping[int, KgroupError]
     stopped: Mapping[int, str]
     partitions: int

@@ -67,9 +67,9 @@ _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 def history_of(timeline: Timeline) -> RebalanceHistory:
     """The rebalances and restarts of a timeline, from ``since_ms`` or the start of the scanned range."""
-    since_ms, reach = timeline.asked.since_ms, timeline.reach
+    since_ms, reach = timeline.span.since_ms, timeline.reach
     if not reach.to_log_start:
-        since_ms = max(since_ms, timeline.asked.now_ms if reach.oldest_ms is None else reach.oldest_ms)
+        since_ms = max(since_ms, timeline.span.now_ms if reach.oldest_ms is None else reach.oldest_ms)
     before = () if timeline.before is None else (timeline.before,)
     return RebalanceHistory(
         since_ms, tuple(_rebalances(timeline)), tuple(_restarts((*before, *timeline.steps), since_ms))

@@ -33,7 +33,7 @@ class FollowCursor:
         steps: list[HistoryStep] = []
         for step in history.steps:
             if step.log_offset > self._step:
-                if not _settled(step, history.asked.now_ms):
+                if not _settled(step, history.span.now_ms):
                     break
                 steps.append(step)
         commits = history.commits

@@ -48,7 +48,7 @@ class GroupHistory:
     """
 
     group: str
-    asked: HistoryQuery
+    span: HistoryQuery
     reach: ScannedRange
     before: HistoryStep | None
     steps: tuple[HistoryStep, ...]
@@ -61,7 +61,7 @@ class GroupHistory:
     @property
     def rebalancing(self) -> bool:
         """Whether a rebalance is under way; the log does not have it, or not all of it."""
-        return self.asked.state in _UNDER_WAY
+        return self.span.state in _UNDER_WAY
 
     @property
     def covered(self) -> bool:
@@ -69,7 +69,7 @@ class GroupHistory:
         if self.reach.complete:
             return True
         oldest_ms = self.reach.oldest_ms
-        return oldest_ms is not None and oldest_ms <= self.asked.since_ms
+        return oldest_ms is not None and oldest_ms <= self.span.since_ms
 
     @property
     def whole(self) -> bool:
@@ -80,7 +80,7 @@ class GroupHistory:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
-        asked = self.asked
+        asked = self.span
         return {
             "group": self.group,
             "since": rfc3339(asked.since_ms),
@@ -115,7 +115,7 @@ def history(group: str, events: Sequence[Event], reach: ScannedRange, asked: His
     recognised = signatures(found.steps, found.evidence)
     return GroupHistory(
         group=group,
-        asked=asked,
+        span=asked,
         reach=reach,
         before=earlier[-1] if earlier else None,
         steps=inside,

@@ -22,7 +22,7 @@ HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
 
 def ended_screen(ending: Cancellation, typed: Sequence[str]) -> Screen:
     """The page of ``catchup cancel``, before or after execution."""
-    plan = ending.state.found.plan
+    plan = ending.state.snapshot.plan
     word = "DONE" if ending.executed else "PLAN"
     blocks: list[Block] = [Title(f"{word}  cancel {plan.id}, {ending.state.word}: {ending.state.name}")]
     blocks += _body(ending)
@@ -38,7 +38,7 @@ def ended_screen(ending: Cancellation, typed: Sequence[str]) -> Screen:
 
 
 def _body(ending: Cancellation) -> Iterator[Block]:
-    decision, plan = ending.decision, ending.state.found.plan
+    decision, plan = ending.decision, ending.state.snapshot.plan
     match decision:
         case MoveBack():
             rows: list[tuple[Cell, ...]] = [
@@ -48,7 +48,7 @@ def _body(ending: Cancellation) -> Iterator[Block]:
             if more := len(rows) - _ROWS:
                 yield Text((f"{more} more: -o json has all",)) if more > 0 else Text(())
             yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
-            for row in decision.twice[:_ROWS]:
+            for row in decision.reprocessed[:_ROWS]:
                 what = f"{row.tp} [{row.start}, {row.end}): {row.why}"
                 yield LabelledLine("TWICE", what, "warn")
         case Close(note=note, given_up=given_up):
@@ -64,5 +64,5 @@ def _body(ending: Cancellation) -> Iterator[Block]:
 
 def ended_records(ending: Cancellation) -> Records:
     """The moves as rows for CSV."""
-    plan = ending.state.found.plan
+    plan = ending.state.snapshot.plan
     return Records(HEADER, [(plan.id, plan.group, *move) for move in ending.moves])

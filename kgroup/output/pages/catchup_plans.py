@@ -55,7 +55,7 @@ _LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", righ
 
 def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
     """The page after the release: the group may start, and nothing else has to be done now."""
-    plan = state.found.plan
+    plan = state.snapshot.plan
     who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
     blocks: list[Block] = [Title(f"DONE  {who}"), *owed(state)]
     lines = [f"Replay them:  {typed.resume}"]
@@ -66,13 +66,13 @@ def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
 
 def owed(state: VerifiedPlan) -> Iterator[Block]:
     """Lines for what is pending, and when retention deletes the first of it."""
-    plan = state.found.plan
+    plan = state.snapshot.plan
     sizes = [item.size for item in plan.ranges]
     known = [size for size in sizes if size is not None]
     whole = state.owed == state.offsets and len(known) == len(sizes)
     size = f", {human_bytes(sum(known))}" if whole else ""
     yield LabelledLine("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
-    deadline = next_deadline_ms(state.found)
+    deadline = next_deadline_ms(state.snapshot)
     if deadline is not None:
         yield LabelledLine("UNTIL", f"{rfc3339(deadline, 'seconds')}; then retention takes the first of them")
 
@@ -92,8 +92,8 @@ def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
 
 
 def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
-    plan, delivery = state.found.plan, state.found.delivery
-    deadline = next_deadline_ms(state.found) if state.owed else None
+    plan, delivery = state.snapshot.plan, state.snapshot.delivery
+    deadline = next_deadline_ms(state.snapshot) if state.owed else None
     made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
     return (
         plan.id,
@@ -124,15 +124,15 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
         LIST_HEADER,
         [
             (
-                state.found.plan.id,
-                state.found.plan.group,
-                state.found.state.state.value,
+                state.snapshot.plan.id,
+                state.snapshot.plan.group,
+                state.snapshot.state.state.value,
                 state.owed,
                 state.offsets,
-                rfc3339(next_deadline_ms(state.found)),
-                None if state.found.delivery is None else state.found.delivery.sink,
-                state.found.plan.who,
-                rfc3339(state.found.plan.created_ms),
+                rfc3339(next_deadline_ms(state.snapshot)),
+                None if state.snapshot.delivery is None else state.snapshot.delivery.sink,
+                state.snapshot.plan.who,
+                rfc3339(state.snapshot.plan.created_ms),
             )
             for state in states
         ],
@@ -142,7 +142,7 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
 def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     """One plan: its runner, its progress, what is lost, and the next command."""
     state, typed, gone = status.state, status.commands, status.gone
-    found, proof = state.found, state.proof
+    found, proof = state.snapshot, state.verification
     plan = found.plan
     blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}")]
     blocks.append(LabelledLine("WHO ", _who(state)))
@@ -161,7 +161,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     blocks += [Space(), *_table(proof.partitions, verbose=verbose)]
     if proof.lost:
         blocks += [Space(), _lost_table(proof)]
-    blocks += [Text((f"twice: {row.tp} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.twice]
+    blocks += [Text((f"twice: {row.tp} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.rewinds]
     if gone is not None:
         blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
     elif following := _next(state, typed):
@@ -172,7 +172,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
 
 
 def _who(state: VerifiedPlan) -> str:
-    found = state.found
+    found = state.snapshot
     reason = f', "{found.plan.reason}"' if found.plan.reason else ""
     epoch, seen_s = found.epoch, state.silent_s
     runner = "no runner yet"
@@ -222,7 +222,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
 
     ``untouched`` is true if the group is known not to have been rewound, apart from the rewinds in the verification.
     """
-    proof, plan = state.proof, state.found.plan
+    proof, plan = state.verification, state.snapshot.plan
     totals = proof.totals()
     subject = f"{plan.id}  {state.name}"
     if proof.complete:
@@ -237,7 +237,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
             None if took_s is None else format_duration(took_s),
         )
         end = "Done."
-        if plan.group and untouched and not proof.twice:
+        if plan.group and untouched and not proof.rewinds:
             end = f"Done. Nobody has set {plan.group} back after the release."
         blocks: list[Block] = [Title(f"PROVED  {subject}"), Table(_PROVED, [row]), *_twice(state), *_again(proof)]
         return Screen((*blocks, Text((end,))))
@@ -246,16 +246,16 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     if proof.lost:
         blocks.append(_lost_table(proof))
     blocks += [Text((f"not delivered: {row}",)) for row in proof.undelivered[:ROWS_ON_A_PAGE]]
-    blocks += [Text((sentence,)) for row in proof.partitions for sentence in row.disputed]
-    blocks += [Text((sentence,)) for sentence in proof.disputed]
+    blocks += [Text((sentence,)) for row in proof.partitions for sentence in row.contradictions]
+    blocks += [Text((sentence,)) for sentence in proof.contradictions]
     read = f"{totals['delivered']} of {totals['records']} records that were read"
     return Screen((*blocks, *_twice(state), Text((f"Delivered: {read}; {plural(complete, 'partition')} complete.",))))
 
 
 def _twice(state: VerifiedPlan) -> Iterator[Block]:
-    for row in state.proof.twice:
+    for row in state.verification.rewinds:
         what = f"{row.tp} [{row.start}, {row.end})"
-        group, at = state.found.plan.group, rfc3339(row.at_ms, "seconds")
+        group, at = state.snapshot.plan.group, rfc3339(row.at_ms, "seconds")
         said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
         yield LabelledLine("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
 

@@ -169,9 +169,9 @@ def _end(plan: Planned, typed: Sequence[str]) -> Iterator[str]:
             yield "A part of the plan can't be carried out. The rest:"
             yield f"  {execute_command(words, '--partial')}"
         return
-    grows = f"The gap grows by {human_count(round(plan.seen.growth_per_s))}/s; it is measured again at --execute:"
+    grows = f"The gap grows by {human_count(round(plan.gap_input.growth_per_s))}/s; it is measured again at --execute:"
     open_ended = plan.gap.group is not None and plan.gap.released_at == "head"
-    yield f"Nothing was changed. {grows if open_ended and plan.seen.growth_per_s >= 1 else 'To do it:'}"
+    yield f"Nothing was changed. {grows if open_ended and plan.gap_input.growth_per_s >= 1 else 'To do it:'}"
     yield f"  {execute_command(words)}"
 
 

@@ -75,12 +75,12 @@ def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors
 def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
     covered = [one for one in histories if one.covered]
     if covered:
-        yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].asked.since_ms)}"
+        yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].span.since_ms)}"
     if len(covered) < len(histories):
         others = [one for one in histories if not one.covered]
         reasons = dict.fromkeys(stopped_text(one.reach) or "nothing older is left" for one in others)
         yield (
-            f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].asked.since_ms)}, to "
+            f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].span.since_ms)}, to "
             f"which the log does not reach back: {'; '.join(reasons)}"
         )
 
@@ -103,7 +103,7 @@ def news_lines(news: HistoryDelta) -> Iterator[str]:
     if one.commits is not None:
         lines += [(jump.at_ms, jump_line(jump)) for jump in one.commits.jumps]
     if news.began:
-        lines.append((one.asked.now_ms, f"a rebalance is under way ({one.asked.state})"))
+        lines.append((one.span.now_ms, f"a rebalance is under way ({one.span.state})"))
     for at_ms, text in sorted(lines):
         yield f"{clock(at_ms, seconds=True)}  {one.group}  {text}"
 
@@ -142,19 +142,19 @@ def headline(history: GroupHistory) -> str:
     last_ms = history.totals.last_ms
     if history.rebalancing:
         before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
-        return f"NOT OVER: a rebalance is under way ({history.asked.state}){before}"
+        return f"NOT OVER: a rebalance is under way ({history.span.state}){before}"
     if last_ms is None:
-        return f"no {'' if history.covered else 'known '}rebalance since {clock(history.asked.since_ms)}"
+        return f"no {'' if history.covered else 'known '}rebalance since {clock(history.span.since_ms)}"
     return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
 
 
 def _ago(history: GroupHistory, at_ms: int) -> str:
-    return format_duration(max(0, history.asked.now_ms - at_ms) / 1000)
+    return format_duration(max(0, history.span.now_ms - at_ms) / 1000)
 
 
 def total_line(history: GroupHistory) -> str:
     """``41 rebalances in 30m, 82 an hour, 5m36s without commits in all, longest 9s``."""
-    totals, asked = history.totals, history.asked
+    totals, asked = history.totals, history.span
     span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
     parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
     if (

@@ -66,7 +66,7 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
     if courses:
         yield BlankLine()
         yield Table(_COURSE_COLUMNS, [_course_row(course) for course in courses])
-        slice_s = (history.asked.until_ms - history.asked.since_ms) / 1000 / max(1, len(courses[0].rates))
+        slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(courses[0].rates))
         yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
     if len(courses) < len(ranked):
         yield Text((f"{len(ranked) - len(courses)} more partitions: --verbose",))

@@ -114,7 +114,7 @@ def _say(reporter: StderrReporter, seen: RefreshResult, before: RefreshResult | 
     """Report the messages that are new, and when refreshes start or cease to fail."""
     if before is not None and (before.failure is None) != (seen.failure is None):
         reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")
-    known = frozenset(before.said) if before else frozenset()
-    for line in seen.said:
+    known = frozenset(before.lines) if before else frozenset()
+    for line in seen.lines:
         if line not in known:
             reporter.line(line)

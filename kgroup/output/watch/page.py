@@ -27,13 +27,13 @@ _AGE_FROM_S = 3.0
 class RefreshResult:
     """The result of a refresh: outcomes, or the error that ended it.
 
-    ``said`` are the lines shown with them: notes, and what could not be read. ``remarks`` are only the warnings and
+    ``lines`` are the lines shown with them: notes, and what could not be read. ``remarks`` are only the warnings and
     notes.
     """
 
     at: datetime
     outcomes: tuple[Outcome, ...] = ()
-    said: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     error: KgroupError | None = None
     remarks: Remarks = NO_REMARKS
 
@@ -105,13 +105,13 @@ def fit_to_height(
     A page that does not fit is cut, with a line that shows how many lines are missing.
     """
     head: list[str] = []
-    notes = list(shown.look.said[:_NOTES_SHOWN])
+    notes = list(shown.look.lines[:_NOTES_SHOWN])
     if shown.failing is not None and shown.failing_since is not None:
         since_s = max(0.0, (now - shown.failing_since).total_seconds())
         head = [
             paint("FAILED", "bad") + f" for {format_duration(round(since_s))}, tried again and again; the page below "
             f"is of {_clock(shown.look.at)}",
-            *shown.failing.said[:_NOTES_SHOWN],
+            *shown.failing.lines[:_NOTES_SHOWN],
             "",
         ]
         notes = []

@@ -53,7 +53,7 @@ def in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
                 seen = _Watching(watched, terminal, wakes, _Looks(look, listener, wakes)).until_the_end(seen)
         if seen.error is not None and seen.failure is not None:
             raise seen.error
-        for line in seen.said if seen.failure is not None else ():
+        for line in seen.lines if seen.failure is not None else ():
             reporter.line(line)
         return seen.failure or ExitCode.DONE
 

@@ -527,7 +527,7 @@ def test_a_record_that_is_lost_between_reader_and_sink_is_disputed(
     assert counted.visible == 20 > counted.delivered
     proof = plan.proof(result)
     assert not proof.complete
-    (sentence,) = proof.partitions[0].disputed
+    (sentence,) = proof.partitions[0].contradictions
     assert sentence.startswith("[0, 20): 20 records were read, and 1")
     # The next run has nothing to count any more: the ledger says it.
     engine = CatchupEngine(cast(Any, None), plan.ledger, ME, lambda: NOW_MS)
@@ -535,7 +535,7 @@ def test_a_record_that_is_lost_between_reader_and_sink_is_disputed(
     later = plan.proof()
     assert plan.runner.read().state.state is PlanState.RELEASED
     assert not later.complete
-    assert sentence in later.disputed[0]
+    assert sentence in later.contradictions[0]
     engine.finish(plan.runner, later)
     assert plan.runner.read().state.state is PlanState.RELEASED
 

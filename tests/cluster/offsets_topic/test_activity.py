@@ -47,7 +47,7 @@ def group_of(cluster: Cluster, name: str) -> Group:
 def activity_of(cluster: Cluster, name: str) -> Activity:
     activities = cluster.recent_activity([group_of(cluster, name)], now_ms())
     assert activities.note is None
-    activity = activities.found[name]
+    activity = activities.by_group[name]
     assert activity.complete
     return activity
 
@@ -307,7 +307,7 @@ def test_many_groups_are_read_in_one_scan(cluster: Cluster, world: KafkaWorld, n
 
     assert activities.note is None
     for number, group in enumerate(groups):
-        seen = sorted((c.partition, c.offset) for c in activities.found[group].commits)
+        seen = sorted((c.partition, c.offset) for c in activities.by_group[group].commits)
         assert seen == [(0, number), *([(0, 99)] if number == 0 else []), (1, 7)]
 
 
@@ -316,9 +316,9 @@ def test_what_lies_before_the_span_is_left_out(cluster: Cluster, world: KafkaWor
     world.commit(group, {(topic, 0): 3})
     described = group_of(cluster, group)
 
-    found = cluster.recent_activity([described], now_ms() + 11 * 60_000).found[group]
+    found = cluster.recent_activity([described], now_ms() + 11 * 60_000).by_group[group]
     assert found == Activity(None, (), complete=True)
-    (commit,) = cluster.recent_activity([described], now_ms() + 9 * 60_000).found[group].commits
+    (commit,) = cluster.recent_activity([described], now_ms() + 9 * 60_000).by_group[group].commits
     assert commit == LoggedCommit(topic, 0, 3, None, commit.timestamp_ms, commit.log_offset)
     assert abs(now_ms() - commit.timestamp_ms) < 60_000
 
@@ -336,11 +336,11 @@ def test_without_the_right_or_the_time_there_is_a_note_and_no_finding(
         return await recent_activity(client, refused if denied else layout, {group: 0}, Deadline.after(budget_s))
 
     denied = client.run(without, True, 5)
-    assert denied.found == {group: Activity(None, (), complete=False)}
+    assert denied.by_group == {group: Activity(None, (), complete=False)}
     assert denied.note == (
         "cannot tell whether somebody goes on committing: __consumer_offsets may not be read: no READ on Topic"
     )
     late = client.run(without, False, 0)
-    assert late.found == {group: Activity(None, (), complete=False)}
+    assert late.by_group == {group: Activity(None, (), complete=False)}
     assert late.note is not None
     assert late.note.startswith("cannot tell whether somebody goes on committing: ")

@@ -161,7 +161,7 @@ def test_a_log_that_was_compacted_says_so(compacting: str) -> None:
 
         wait_for(compacted, "compaction", within_s=60)
         history = cluster.commits_since(group, position, BUDGET_S)
-        log = cluster.group_logs({group: None}, BUDGET_S).found[group]
+        log = cluster.group_logs({group: None}, BUDGET_S).logs[group]
     assert (log.reach.to_log_start, log.reach.complete) == (True, False)
     whole_from, offsets = log.reach.whole_from, [event.log_offset for event in log.events]
     assert whole_from is not None

@@ -43,7 +43,7 @@ def cluster(bootstrap: str) -> Iterator[Cluster]:
 def log_of(cluster: Cluster, group: str, since_ms: int | None = None) -> GroupLog:
     logs = cluster.group_logs({group: since_ms}, 10)
     assert (logs.unread, logs.forbidden) == ({}, False)
-    return logs.found[group]
+    return logs.logs[group]
 
 
 def ended(log: GroupLog) -> GroupLog | None:
@@ -93,8 +93,8 @@ def test_both_protocols_their_commits_and_their_ends(
 
     logs = cluster.group_logs({classic: begun_ms, consumer: begun_ms, "nobody": begun_ms}, 10)
     assert (logs.unread, logs.forbidden) == ({}, False)
-    assert logs.found["nobody"].events == ()
-    old = logs.found[classic].events
+    assert logs.logs["nobody"].events == ()
+    old = logs.logs[classic].events
     generations = [event for event in old if isinstance(event, GenerationWritten)]
     assert [len(generation.members) for generation in generations][-2:] == [1, 0]
     (joined,) = generations[-2].members
@@ -105,7 +105,7 @@ def test_both_protocols_their_commits_and_their_ends(
     assert [event.offset is None for event in commits] == [False, False, True, True]  # taken away with the group
     assert {event.ending for event in commits} == {TransactionEnd.PLAIN}
 
-    new = logs.found[consumer].events
+    new = logs.logs[consumer].events
     assert [event.epoch for event in new if isinstance(event, EpochWritten)][-1] >= 2
     said = [event.details for event in new if isinstance(event, MemberWritten)]
     assert said[0] is not None
@@ -115,7 +115,7 @@ def test_both_protocols_their_commits_and_their_ends(
     assert both in [
         event.holding.partitions for event in new if isinstance(event, MemberAssignmentWritten) if event.holding
     ]
-    for log in (logs.found[classic], logs.found[consumer]):
+    for log in (logs.logs[classic], logs.logs[consumer]):
         offsets = [event.log_offset for event in log.events]
         assert offsets == sorted(offsets)
         assert log.reach.start <= offsets[0] <= offsets[-1] < log.reach.end
@@ -170,12 +170,12 @@ def test_how_far_it_reads_and_which_bound_stopped_it(
     told: list[tuple[int, int]] = []
 
     near = cluster.group_logs({group: later_ms}, 10, progress=lambda done, total: told.append((done, total)))
-    reach = near.found[group].reach
+    reach = near.logs[group].reach
     assert (reach.end - reach.start, reach.to_log_start, reach.stopped) == (64, False, None)
-    assert near.found[group].events == ()
+    assert near.logs[group].events == ()
     assert told == [(64, 64)]
 
-    state = cluster.group_logs({group: later_ms}, 10, to_last_state=True).found[group]
+    state = cluster.group_logs({group: later_ms}, 10, to_last_state=True).logs[group]
     assert any(isinstance(event, EpochWritten) for event in state.events)
     assert {type(event) for event in state.events} >= {MemberWritten, TargetWritten, MemberAssignmentWritten}
 
@@ -183,15 +183,15 @@ def test_how_far_it_reads_and_which_bound_stopped_it(
     assert (whole.reach.start, whole.reach.to_log_start) == (0, True)
     assert any(isinstance(event, GenerationWritten) for event in whole.events)
     epoch = next(event for event in whole.events if isinstance(event, EpochWritten))
-    floored = cluster.group_logs({group: None}, 10, floors={group: epoch.log_offset}).found[group]
+    floored = cluster.group_logs({group: None}, 10, floors={group: epoch.log_offset}).logs[group]
     assert (floored.reach.start, floored.reach.to_log_start) == (epoch.log_offset, False)
     assert floored.events == tuple(event for event in whole.events if event.log_offset >= epoch.log_offset)
 
-    few = cluster.group_logs({group: None}, 10, max_bytes=1).found[group].reach
+    few = cluster.group_logs({group: None}, 10, max_bytes=1).logs[group].reach
     assert few.end - few.start == 64
     assert few.stopped is not None
     assert few.stopped.endswith("for it were read")
     assert not few.to_log_start
     none = cluster.group_logs({group: None}, 0.0001)
-    said = [log.reach.stopped or "" for log in none.found.values()] + list(none.unread.values())
+    said = [log.reach.stopped or "" for log in none.logs.values()] + list(none.unread.values())
     assert [why.endswith("s for it were over") for why in said] == [True]

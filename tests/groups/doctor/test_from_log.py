@@ -189,7 +189,7 @@ def test_what_was_not_read_is_not_claimed() -> None:
 
     assert history_of(timeline).since_ms == T0 - 3_600_000
     assert history_of(replace(timeline, reach=log.reach(oldest_ms=T0 - 1000))).since_ms == T0 - 1000
-    assert history_of(replace(timeline, reach=log.reach(oldest_ms=None))).since_ms == timeline.asked.now_ms
+    assert history_of(replace(timeline, reach=log.reach(oldest_ms=None))).since_ms == timeline.span.now_ms
     whole = log.reach(oldest_ms=T0 - 1000, to_log_start=True)
     assert history_of(replace(timeline, reach=whole)).since_ms == T0 - 3_600_000
 
