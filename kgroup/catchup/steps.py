@@ -39,8 +39,8 @@ class OffsetMove(PartitionValue):
     """The commits for one partition.
 
     ``old_commit`` is the commit that was read before. If another one is committed once kgroup has exclusive membership,
-    the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move back
-    first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
+    the attempt ends. ``commits`` are written one after the other, each after the previous one is acknowledged. A move
+    back first commits the offset with kgroup's tag, which is the evidence, and then with the group's own metadata.
     """
 
     topic: str

@@ -410,7 +410,7 @@ class Cluster(OffsetsTopicConnection):
         )
         groups = []
         for part in parts:
-            date = dates.found.get(part.name) if dates else None
+            date = dates.generations.get(part.name) if dates else None
             number, leader = (date.number, date.leader) if date else (None, None)
             group = assemble(part, partitions[part.name], ranges, number, leader)
             groups.append(group)

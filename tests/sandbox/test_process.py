@@ -34,7 +34,7 @@ def test_start_kill_forget(daemon: Daemon, tmp_path: Path) -> None:
     daemon.signal(signal.SIGKILL)
     assert daemon.wait(30)
     assert daemon.died
-    daemon.forget()
+    daemon.remove_pid_file()
     assert not daemon.died
 
 
