@@ -172,6 +172,29 @@ def test_a_public_class_has_its_name_for_itself() -> None:
     assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
 
 
+def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
+    """The glossary has better words for these."""
+    avoided = {"again", "asked", "chosen", "forget", "found", "given", "judged", "keeping", "opened", "place"}
+    avoided |= {"places", "said", "say", "stands", "told", "twice", "want", "wants"}
+    found = [
+        f"{module_name(path)}:{node.lineno} {node.name}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in avoided
+    ]
+    assert found == []
+
+
+def test_a_topic_and_a_partition_have_one_type() -> None:
+    values = (
+        node.value
+        for path in FILES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+    )
+    assert "tuple[str, int]" not in {ast.unparse(value) for value in values if value is not None}
+
+
 def test_commands_do_not_import_each_other() -> None:
     assert offending(("kgroup.commands",), ("kgroup.commands",)) == []
 

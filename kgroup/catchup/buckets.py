@@ -103,7 +103,7 @@ def by_chunk(
     for share in chain.from_iterable(one.shares for one in known):
         shares.setdefault(share.chunk, []).append(share)
     found = {number: one for number, one in progress.items() if number in own}
-    again = sum(one.again for one in known)  # their chunks are unknown: the first chunk gets the count
+    again = sum(one.redelivered for one in known)  # their chunks are unknown: the first chunk gets the count
     for chunk in plan.chunks:
         if whole or again or chunk.number in shares:
             summed = sum_shares(shares.get(chunk.number, ()), chunk.number)
@@ -118,7 +118,7 @@ def by_chunk(
                 newest.epoch,
                 summed.lost,
                 summed.may_repeat,
-                again=again,
+                redelivered=again,
             )
             again = 0
     return found

@@ -61,6 +61,6 @@ def started_chunks(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> 
     for chunk in plan.chunks:
         known = progress.get(chunk.number)
         if known is not None and (
-            known.delivered_to > chunk.start or known.records or known.may_repeat or known.again or known.kept
+            known.delivered_to > chunk.start or known.records or known.may_repeat or known.redelivered or known.kept
         ):
             yield chunk

@@ -216,7 +216,7 @@ class ChunkProgress:
     A bucket of keys is delivered completely (``delivered_to`` is 1) or not at all (0). Its ``shares`` show from which
     chunks its records come; the other counts are their sums.
 
-    ``again`` records were delivered before and disappeared from the target topic: they are delivered once more.
+    ``redelivered`` records were delivered before and disappeared from the target topic: they are delivered once more.
     ``kept`` are ranges [start, end) above ``delivered_to`` that the target topic still has: they are not delivered
     again.
     """
@@ -232,7 +232,7 @@ class ChunkProgress:
     lost: tuple[LostOffsets, ...] = ()
     may_repeat: int = 0
     shares: tuple[BucketShare, ...] = ()
-    again: int = 0
+    redelivered: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
 

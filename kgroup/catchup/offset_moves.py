@@ -93,8 +93,8 @@ def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetM
     for start, end in known.kept:
         if max(start, move.offset) < end:
             yield Reprocessed(*move.tp, max(start, move.offset), end, "delivered by the replay")
-    if known.again:
-        why = f"{plural(known.again, 'record')} delivered by the replay, and gone from the target topic since"
+    if known.redelivered:
+        why = f"{plural(known.redelivered, 'record')} delivered by the replay, and gone from the target topic since"
         yield Reprocessed(*move.tp, done, chunk.end, why)
 
 

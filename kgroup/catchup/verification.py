@@ -241,7 +241,7 @@ def _of_range(
         contradictions=disputed,
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
-        delivered_again=sum(one.again for one in known),
+        delivered_again=sum(one.redelivered for one in known),
     )
 
 

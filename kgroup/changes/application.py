@@ -63,7 +63,7 @@ class Configuration:
     write: str | None
 
     @classmethod
-    def given(
+    def parse(
         cls, groups: Groups, path: str | None, write: str | None, wanted: MigrationRequest
     ) -> Configuration | None:
         """The configuration file, None without one.

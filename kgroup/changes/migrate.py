@@ -55,13 +55,13 @@ class MigrationOptions:
 class MigrationCandidates:
     """The selected groups; ``others`` have types that kgroup cannot describe (share, streams)."""
 
-    chosen: SelectedGroups
+    selected: SelectedGroups
     others: tuple[ListedGroup, ...]
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all of them."""
-        return frozenset((*self.chosen.names, *(group.name for group in self.others)))
+        return frozenset((*self.selected.names, *(group.name for group in self.others)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Migration:
     """
 
     evidence: tuple[MigrationEvidence, ...]
-    judged: tuple[Readiness, ...]
+    readiness: tuple[Readiness, ...]
     left: int
     plan: ChangePlan
     layouts: Mapping[str, TopicLayout | KgroupError]
@@ -82,10 +82,10 @@ class Migration:
     cleared: bool = False
 
     @property
-    def of_judged(self) -> tuple[MigrationEvidence, ...]:
+    def assessed_evidence(self) -> tuple[MigrationEvidence, ...]:
         """The evidence of the groups that were not skipped, in the order of ``judged``."""
         by_name = {item.group.name: item for item in self.evidence}
-        return tuple(by_name[item.group] for item in self.judged)
+        return tuple(by_name[item.group] for item in self.readiness)
 
 
 def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
@@ -114,15 +114,15 @@ def prepare_migration(
     """
     found = choose(run, cluster, groups)
     intention.clients.check(found.names)
-    cleared = remove_stale_members(run, cluster, found.chosen.groups, execute=how.execute)
-    found = replace(found, chosen=reload_groups(run, cluster, found.chosen, waited=cleared))
+    cleared = remove_stale_members(run, cluster, found.selected.groups, execute=how.execute)
+    found = replace(found, selected=reload_groups(run, cluster, found.selected, waited=cleared))
     migration = plan_migration(run, cluster, how, found, intention)
     live = [
-        item.group for item in migration.judged if item.group in migration.plan.converted and item.how is not How.NOW
+        item.group for item in migration.readiness if item.group in migration.plan.converted and item.how is not How.NOW
     ]
     if not wait_empty(run, cluster, how, live):
         return replace(migration, cleared=cleared)
-    found = replace(found, chosen=reload_groups(run, cluster, found.chosen, waited=True))
+    found = replace(found, selected=reload_groups(run, cluster, found.selected, waited=True))
     return replace(plan_migration(run, cluster, how, found, intention), cleared=cleared)
 
 
@@ -130,19 +130,19 @@ def plan_migration(
     run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    evidence = read_evidence(run, cluster, found.chosen, found.others, intention.clients.used, intention.configured)
+    evidence = read_evidence(run, cluster, found.selected, found.others, intention.clients.used, intention.configured)
     wanted = intention.wanted
     judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
     kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))
     targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
     values = _configs(wanted)
-    empty = replace(found.chosen, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
+    empty = replace(found.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
     arrived = {item.group for item in kept if item.verdict is ReadinessResult.DONE}
     configs = {item.group.name: item.configs or {} for item in evidence}
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
     plan, layouts = plan_conversion(cluster, empty, targets, set_for)
-    refusals = [*_blocked(kept, _guesses(evidence)), *_unread(found.chosen, targets)]
+    refusals = [*_blocked(kept, _guesses(evidence)), *_unread(found.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
     return Migration(evidence, kept, len(judged) - len(kept), plan, layouts, tuple(refusals), configs)
 

@@ -77,7 +77,7 @@ class LagFacts:
     logs: GroupLogs
     firsts: Mapping[Span, First]
     transactions: Found
-    keeping: TopicRetentions | None = None
+    retention: TopicRetentions | None = None
     others: OtherGroups | str | None = None
 
 
@@ -200,7 +200,7 @@ async def _others(
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
     budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
     signs = await last_activities(client, layout, list(found), wants.quiet_since_ms, budget)
-    return OtherGroups(found, signs.found, unseen)
+    return OtherGroups(found, signs.by_group, unseen)
 
 
 def _unseen(listing: GroupListing, answers: Mapping[str, Committed | KgroupError]) -> str | None:

@@ -70,7 +70,7 @@ async def _of_groups(
         )
 
     try:
-        answers = await coordinators.ask(groups, request, read)
+        answers = await coordinators.send_until_answered(groups, request, read)
     except KgroupError as error:
         return dict.fromkeys(groups), error
     found: dict[str, Operations | None] = {}

@@ -27,10 +27,10 @@ _PLAINTEXT = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """A context as listed; ``chosen`` is true for the one that commands use if no cluster is named."""
+    """A context as listed; ``is_current`` is true for the one that commands use if no cluster is named."""
 
     context: Context
-    chosen: bool
+    is_current: bool
 
     @property
     def bootstrap_servers(self) -> str | None:
@@ -59,7 +59,7 @@ class ContextRow:
         """See ``kgroup.model.outcome.Document``."""
         return {
             "name": self.context.name,
-            "chosen": self.chosen,
+            "chosen": self.is_current,
             "bootstrap_servers": self.bootstrap_servers,
             "security_protocol": self.security_protocol,
             "sasl_username": self.user,
@@ -85,7 +85,7 @@ def list_(run: Invocation) -> Outcome:
     rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
     if not rows:
         run.reporter.note(f"no contexts in {display_path(paths.config_file())}; README shows what one looks like")
-    elif chosen is not None and not any(row.chosen for row in rows):
+    elif chosen is not None and not any(row.is_current for row in rows):
         run.reporter.warn(f'the chosen context "{chosen}" is not among them')
     header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "limits")
 
@@ -100,7 +100,7 @@ def list_(run: Invocation) -> Outcome:
         )
         cells = [
             (
-                "*" if row.chosen else "",
+                "*" if row.is_current else "",
                 row.context.name,
                 row.bootstrap_servers,
                 row.security_protocol,
@@ -117,7 +117,7 @@ def list_(run: Invocation) -> Outcome:
             [
                 (
                     row.context.name,
-                    "true" if row.chosen else "false",
+                    "true" if row.is_current else "false",
                     row.bootstrap_servers,
                     row.security_protocol,
                     row.user,
@@ -162,7 +162,7 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
         run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')
     elif variable("KGROUP_BOOTSTRAP_SERVER"):
         run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
-    choice = ContextChoice(name, previous, ContextRow(context, chosen=True).bootstrap_servers)
+    choice = ContextChoice(name, previous, ContextRow(context, is_current=True).bootstrap_servers)
     before = "" if previous in (None, name) else f"  Before: {previous}."
     line = f'Commands now use "{name}" ({choice.bootstrap_servers or "no address"}).{before}'
     return Outcome(

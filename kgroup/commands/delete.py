@@ -173,9 +173,9 @@ def _idle(
     surely_ms = None if clocks.certain_ms is None else clocks.certain_ms - idle_ms
     signs = cluster.last_activities(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
-        unknown = plural(len(names) - len(signs.found), "group")
+        unknown = plural(len(names) - len(signs.by_group), "group")
         run.reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
-    told = [(group, signs.found[group.name]) for group in found.groups if group.name in signs.found]
+    told = [(group, signs.by_group[group.name]) for group in found.groups if group.name in signs.by_group]
     idle = tuple(group for group, sign_ms in told if sign_ms is None or sign_ms < since_ms)
     if len(idle) < len(told):
         run.reporter.note(
@@ -184,9 +184,9 @@ def _idle(
     doubtful = {
         group.name: clocks.refusal(group.name, idle_s)
         for group in idle
-        if surely_ms is None or (signs.found[group.name] or surely_ms - 1) >= surely_ms
+        if surely_ms is None or (signs.by_group[group.name] or surely_ms - 1) >= surely_ms
     }
-    return replace(found, groups=idle), signs.found, doubtful
+    return replace(found, groups=idle), signs.by_group, doubtful
 
 
 def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:

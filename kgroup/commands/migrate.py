@@ -180,7 +180,7 @@ def migrate(
     prepare_change(run, how)
     rules = load_rules()
     clients = Clients.parsed(application.client or (), rules)
-    configuration = Configuration.given(groups, application.client_config, application.write, wanted)
+    configuration = Configuration.parse(groups, application.client_config, application.write, wanted)
     intention = MigrationOptions(
         wanted,
         rules,
@@ -191,13 +191,15 @@ def migrate(
     with ChangingCluster(run.settings) as cluster:
         migration = prepare_migration(run, cluster, how, groups, intention)
         # Written before anything is changed: a full disk must not hide the result of the migration.
-        config = configuration.planned(migration.of_judged[0]) if configuration and migration.judged else None
-        subject = about(migration.judged, [item.kind for item in migration.of_judged], wanted.target)
+        config = (
+            configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
+        )
+        subject = about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target)
         hindered = "it can't be converted now"
         doing = ChangeContext("migrate", subject, migration.layouts, blocked_action=hindered, configs=migration.configs)
         warn_of_plans(run, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
-    rows = migrated(migration.of_judged, migration.judged, wanted.target, result)
+    rows = migrated(migration.assessed_evidence, migration.readiness, wanted.target, result)
     if migration.left:
         run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
     name = application.client_config or ""
@@ -206,7 +208,7 @@ def migrate(
     shown = Page(
         watch=run.command("migrate", *_some_names(rows), "--protocol", wanted.target, "--watch"),
         why=run.command("migrate", "GROUP", "--protocol", wanted.target),
-        summary=summary(migration.judged),
+        summary=summary(migration.readiness),
         steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
         facts=_facts(rows, clients, wanted, rules),
         cleared=migration.cleared,
@@ -316,7 +318,7 @@ def _watched(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequ
     """Follow a rollout without changing anything."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
-        chosen = choose(run, cluster, groups).chosen.groups
+        chosen = choose(run, cluster, groups).selected.groups
         _refuse_unavailable(cluster, chosen, wanted)
         rollout = follow(run.reporter, cluster, [group.name for group in chosen], wanted.target, within_s)
     documents = [group.document() for group in rollout.groups]

@@ -342,7 +342,7 @@ def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Du
         found[group.name] = Durations(
             session_s=max(timeouts) / 1000 if timeouts else None,
             rebalance_s=None if past is None else past.median_s,
-            rebalances_seen=None if past is None else past.seen,
+            rebalances_seen=None if past is None else past.count,
         )
     return found
 

@@ -413,5 +413,5 @@ class LastActivities:
     The activity of a group that is missing here is unknown; ``note`` gives the reason.
     """
 
-    found: Mapping[str, int | None]
+    by_group: Mapping[str, int | None]
     note: str | None

@@ -46,7 +46,7 @@ class HistoryRequest:
     budget_s: float
     moves_on_ms: int | None = None
     commits: bool = False
-    chosen: Callable[[str, int], bool] = lambda topic, partition: True
+    includes: Callable[[str, int], bool] = lambda topic, partition: True
 
 
 class Histories:
@@ -143,7 +143,7 @@ class Histories:
             session_ms=self._sessions_ms.get(group),
             state=self._states[group],
             commits=wish.commits,
-            chosen=wish.chosen,
+            includes=wish.includes,
             mark=_plan_of,
         )
         return history(group, self._events[group], self._reach[group], asked)

@@ -147,8 +147,8 @@ def _unknown(
         failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
         for tp, error in islice(failed, 1):
             yield Source.TIME, _of_topic(tp, error)
-    if facts.keeping is not None:
-        closed = (p.topic for p in group.partitions if p.lag and facts.keeping.settings.get(p.topic) is None)
+    if facts.retention is not None:
+        closed = (p.topic for p in group.partitions if p.lag and facts.retention.settings.get(p.topic) is None)
         for topic in islice(closed, 1):
             yield Source.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
     if isinstance(facts.others, str):
@@ -183,7 +183,7 @@ def _of_partition(
         first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
         last_stable=None if seen is None else seen.last_stable.offset,
         open_transaction=_oldest(facts.transactions.get(tp)),
-        retention=_retention(facts.keeping, tp),
+        retention=_retention(facts.retention, tp),
         leader=layout.leaders.get(p.partition) if isinstance(layout, TopicLayout) else None,
     )
 

@@ -55,7 +55,7 @@ class LagCache:
         return replace(
             facts,
             logs=GroupLogs(found, facts.logs.unread, facts.logs.forbidden),
-            keeping=around.keeping,
+            retention=around.retention,
             others=around.others,
         )
 

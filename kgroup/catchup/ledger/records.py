@@ -358,8 +358,8 @@ def _progress(progress: ChunkProgress) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if progress.shares:
         more["shares"] = [share_document(share) for share in progress.shares]
-    if progress.again or progress.kept:
-        more |= {"again": progress.again, "kept": [offset for span in progress.kept for offset in span]}
+    if progress.redelivered or progress.kept:
+        more |= {"again": progress.redelivered, "kept": [offset for span in progress.kept for offset in span]}
     return {
         "chunk": progress.chunk,
         "delivered_to": progress.delivered_to,
@@ -388,7 +388,7 @@ def _read_progress(fields: JsonFields) -> ChunkProgress:
         lost=read_lost(fields),
         may_repeat=fields.count("may_repeat"),
         shares=tuple(read_share(item) for item in fields.objects("shares")) if fields.has("shares") else (),
-        again=fields.count("again") if fields.has("again") else 0,
+        redelivered=fields.count("again") if fields.has("again") else 0,
         kept=_read_kept(fields) if fields.has("kept") else (),
     )
 

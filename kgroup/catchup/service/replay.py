@@ -299,7 +299,7 @@ class ReplayRun:
         begun_s = time.monotonic()
         self._in_vain = in_vain
         watching = JobListeners(
-            tell=tell,
+            on_progress=tell,
             stop=self._stop,
             note=note,
             ledger=lambda: read().progress,

@@ -186,12 +186,12 @@ def find_loss(
         if missing <= 0 and not known.kept:
             continue
         top = max([delivered_to(chunk, ledgered.progress), *(end for _, end in known.kept)])
-        if there and same and keeps_partitions and not known.again:
+        if there and same and keeps_partitions and not known.redelivered:
             there = [(there[0][0], top)]
         gone += [OffsetRange(chunk.topic, chunk.partition, *span) for span in _without(chunk.start, top, there)]
         records += max(0, missing)
         largest = max(largest, len(there))
-        values.append(_anew(known, chunk.start, known.again + max(0, missing), tuple(there)))
+        values.append(_anew(known, chunk.start, known.redelivered + max(0, missing), tuple(there)))
     blocked = None
     if gone and compacted and found.records:
         blocked = "the topic is compacted: an older record would come after a newer one of its key"
@@ -209,14 +209,14 @@ def _of_buckets(
     missing = sum(map(_delivered, own)) - found.records
     if missing <= 0:
         return TargetLoss(why, (), 0, (target,), now is not None)
-    values = (_anew(one, 0, one.again + _delivered(one), ()) for one in own)
+    values = (_anew(one, 0, one.redelivered + _delivered(one), ()) for one in own)
     gone = merged(OffsetRange(*item.tp, item.start, item.end) for item in plan.ranges)
     blocked = "with --latest-per-key, a part of what was delivered cannot be delivered again" if found.records else None
     return TargetLoss(why, tuple(gone), missing, (target, *values), now is not None, blocked)
 
 
 def _anew(known: ChunkProgress, start: int, again: int, kept: tuple[Span, ...]) -> ChunkProgress:
-    return ChunkProgress(known.chunk, start, 0, 0, 0, 0, known.at_ms, known.epoch, again=again, kept=kept)
+    return ChunkProgress(known.chunk, start, 0, 0, 0, 0, known.at_ms, known.epoch, redelivered=again, kept=kept)
 
 
 def _delivered(known: ChunkProgress) -> int:

@@ -110,7 +110,7 @@ class _Handing:
     def _settle(self, wait_s: float) -> None:
         """Process the handlers' answers, report the progress, and commit if it is time."""
         self._take_in(self._lanes.outcomes(wait_s))
-        self._allow(self._lanes.asked)
+        self._allow(self._lanes.request_count)
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now
@@ -179,10 +179,10 @@ class _Handing:
         if self._pending:
             self._lanes.halt(_GRACE_S)
             self._take_in(self._lanes.known())
-        self._count_again(self._lanes.given_again().total())
-        beyond = self._lanes.given_from(run.counts[chunk.number].position)
+        self._count_again(self._lanes.redeliveries().total())
+        beyond = self._lanes.handed_over_from(run.counts[chunk.number].position)
         self.beyond = {chunk.number: beyond}
-        self._lanes.go_on()
+        self._lanes.reset()
         if self._is_refused:
             first = min(self._refused(), key=lambda outcome: outcome.offset)
             assert first.error is not None

@@ -277,7 +277,7 @@ class _Handing:
     def hand_over(self, lanes: HandlerPool, batches: Sequence[RowBatch]) -> bool:
         """Hand over records of one partition; whether all of them are handled or dead letters."""
         window = max(1, self._run.spec.handling.window)
-        lanes.go_on()  # every earlier record is answered for
+        lanes.reset()  # every earlier record is answered for
         self._allowed = 0
         self._chunks = {row.offset: row.chunk for batch in batches for row in batch.rows}
         for piece in self._run.pieces(batches, within_s=None):
@@ -293,9 +293,9 @@ class _Handing:
         if not self._goes_on():
             lanes.halt(_GRACE_S)
             self._settle(lanes, 0)
-        self.again += self._by_chunk(lanes.given_again())
+        self.again += self._by_chunk(lanes.redeliveries())
         if not self._goes_on():
-            ever = lanes.given()
+            ever = lanes.handed_over()
             self.given += self.handled + self.dead
             self.given.update(
                 chunk
@@ -321,8 +321,8 @@ class _Handing:
                 self.handled[chunk] += 1
             else:
                 self._refused(record, chunk, outcome)
-        if (asked := lanes.asked) > self._allowed:
-            again = self._by_chunk(lanes.asked_again())
+        if (asked := lanes.request_count) > self._allowed:
+            again = self._by_chunk(lanes.redelivery_requests())
             self._run.note(self._bucket, _by_chunk(self._bucket) + self.again + again)
             lanes.allow(asked)
             self._allowed = asked

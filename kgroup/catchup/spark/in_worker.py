@@ -48,7 +48,7 @@ class TaskParcel:
     work: Work
     packed: tuple[bytes, ...]
     numbers: tuple[int, ...]
-    ear: ProgressEndpoint | None
+    endpoint: ProgressEndpoint | None
 
     def __repr__(self) -> str:
         return f"Parcel({len(self.packed)} tasks)"
@@ -64,7 +64,7 @@ def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:
     """Run the task of this Spark partition. ``attempt`` rises with each of Spark's task attempts."""
     number = parcel.numbers[partition]
-    with ProgressSender(parcel.ear, number, attempt) as mouth:
+    with ProgressSender(parcel.endpoint, number, attempt) as mouth:
         if mouth.must_stop():
             return [TaskAnswer(number)]
         try:

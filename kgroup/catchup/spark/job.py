@@ -54,12 +54,12 @@ class TaskEnvelope(Protocol):
 class JobListeners:
     """Callbacks of a running job. All are optional, and called on the caller's thread, except ``ledger``.
 
-    ``tell`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each chunk's
-    progress while no task reports; it may raise KgroupErrors. ``note`` gets messages for the user. ``begun`` is the
-    ledger's progress before the job.
+    ``on_progress`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each
+    chunk's progress while no task reports; it may raise KgroupErrors. ``note`` gets messages for the user. ``begun`` is
+    the ledger's progress before the job.
     """
 
-    tell: Callable[[ProgressTotals], None] | None = None
+    on_progress: Callable[[ProgressTotals], None] | None = None
     stop: Callable[[], bool] | None = None
     ledger: Callable[[], Mapping[int, ChunkProgress]] | None = None
     note: Callable[[str], None] | None = None
@@ -125,8 +125,8 @@ def _followed(
 ) -> tuple[TaskAnswer, ...]:
     try:
         while not job.done.wait(LOOK_EVERY_S):
-            if watching.tell:
-                watching.tell(board.totals(time.monotonic()))
+            if watching.on_progress:
+                watching.on_progress(board.totals(time.monotonic()))
             for text in watch.notes():
                 if watching.note:
                     watching.note(text)
@@ -142,8 +142,8 @@ def _followed(
     for answer in answers:
         if isinstance(answer.result, TaskResult):  # the last offsets may hold no record, so that no task reported them
             board.ledger({one.chunk: one for one in answer.result.progress})
-    if watching.tell:
-        watching.tell(board.totals(time.monotonic()))
+    if watching.on_progress:
+        watching.on_progress(board.totals(time.monotonic()))
     return answers
 
 

@@ -55,7 +55,7 @@ class ReadOptions:
     """
 
     topics: tuple[str, ...] = ()
-    places: tuple[TopicPartition, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     plan: str | None = None
     ledger: str = LEDGER_TOPIC
@@ -89,7 +89,7 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
     most = given.get("maxrecordsperpartition")
     return ReadOptions(
         topics=tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip())),
-        places=_assigned(given["assign"]) if "assign" in given else (),
+        partitions=_assigned(given["assign"]) if "assign" in given else (),
         ranges=parse_ranges(given["range"].split()) if "range" in given else (),
         plan=given.get("plan"),
         ledger=given.get("ledgertopic", LEDGER_TOPIC),
@@ -158,7 +158,7 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
         return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
     if asked.ranges:
         return asked.ranges
-    topic_partitions = asked.places or partitions(config, asked.topics, timeout_s=timeout_s)
+    topic_partitions = asked.partitions or partitions(config, asked.topics, timeout_s=timeout_s)
     _require_read(asked, topic_partitions)
     found = bounds(config, topic_partitions, timeout_s=timeout_s, isolation=asked.isolation)
     return tuple(

@@ -184,7 +184,7 @@ def _stripper(
                     raise task_error(failure, "reading")
                 rows = batch.filter(compute.invert(batch.column(MARK)))
                 size = counting.add(batch, rows)
-                mouth.send(counting.told())
+                mouth.send(counting.progress())
                 if rows.num_rows:
                     time.sleep(throttle.wait_s(time.monotonic()))
                     throttle.took(rows.num_rows, size, time.monotonic())
@@ -230,7 +230,7 @@ class _Counting:
         self._newest = number
         return self.found.setdefault(number, ChunkTally())
 
-    def told(self) -> TaskProgress:
+    def progress(self) -> TaskProgress:
         """The progress, for display."""
         tallies, newest = self.found.values(), self._newest
         return TaskProgress(

@@ -52,7 +52,7 @@ class ChunkCount:
             known.size,
             known.lost,
             known.may_repeat,
-            delivered_again=known.again,
+            delivered_again=known.redelivered,
             kept=known.kept,
         )
 
@@ -119,7 +119,7 @@ class ChunkCount:
             epoch,
             tuple(one for one in self.lost if one.end <= self.position),
             self.repeated + may_repeat,
-            again=self.delivered_again,
+            redelivered=self.delivered_again,
             kept=tuple(span for span in self.kept if span[1] > self.position),
         )
 

@@ -84,7 +84,7 @@ class _Turn:
     def __init__(self, news: threading.Event) -> None:
         self.halted = threading.Event()
         self.outcomes: deque[HandlerOutcome] = deque()
-        self.asked = 0
+        self.request_count = 0
         self._news = news
         self._allowed = 0
         self._given: set[RecordPosition] = set()
@@ -99,8 +99,8 @@ class _Turn:
             again = [where for where in places if where in self._given]
             if again and not self.halted.is_set():
                 self._asked.update(again)
-                self.asked += len(again)
-                number = self.asked
+                self.request_count += len(again)
+                number = self.request_count
                 self._news.set()
                 self._changed.wait_for(lambda: self._allowed >= number or self.halted.is_set())
             if self.halted.is_set():
@@ -124,12 +124,12 @@ class _Turn:
             self._allowed = asked
             self._changed.notify_all()
 
-    def asked_again(self) -> Counter[RecordPosition]:
+    def redelivery_requests(self) -> Counter[RecordPosition]:
         """How often each record was requested to be given again, including requests that still wait for ``allow``."""
         with self._changed:
             return Counter(self._asked)
 
-    def given_again(self) -> Counter[RecordPosition]:
+    def redeliveries(self) -> Counter[RecordPosition]:
         """How often each record was given again."""
         with self._changed:
             return +self._again
@@ -140,12 +140,12 @@ class _Turn:
             self.halted.set()
             self._changed.notify_all()
 
-    def given(self) -> frozenset[RecordPosition]:
+    def handed_over(self) -> frozenset[RecordPosition]:
         """All records that were given, except those that ``given_from`` forgot."""
         with self._changed:
             return frozenset(self._given)
 
-    def given_from(self, position: int) -> int:
+    def handed_over_from(self, position: int) -> int:
         """How many records at or above this offset were given; forgets those below."""
         with self._changed:
             self._given = {where for where in self._given if where[2] >= position}
@@ -292,21 +292,21 @@ class HandlerPool:
         return [known.popleft() for _ in range(len(known))]
 
     @property
-    def asked(self) -> int:
+    def request_count(self) -> int:
         """How many records were requested to be given again since ``go_on``. Lanes wait for ``allow``."""
-        return self._turn.asked
+        return self._turn.request_count
 
-    def asked_again(self) -> Counter[RecordPosition]:
+    def redelivery_requests(self) -> Counter[RecordPosition]:
         """Which records these are, and how often each was requested."""
-        return self._turn.asked_again()
+        return self._turn.redelivery_requests()
 
     def allow(self, asked: int) -> None:
         """Let lanes give records again, after the ledger records that ``asked`` records may be received twice."""
         self._turn.allow(asked)
 
-    def given_again(self) -> Counter[RecordPosition]:
+    def redeliveries(self) -> Counter[RecordPosition]:
         """How often each record was given to a handler again since ``go_on``, whatever its outcome."""
-        return self._turn.given_again()
+        return self._turn.redeliveries()
 
     def _refuse_hanging(self) -> None:
         longest_s, now = self._handling.timeout_s, time.monotonic()
@@ -321,13 +321,13 @@ class HandlerPool:
                     code="handler-timeout",
                 )
 
-    def given_from(self, position: int) -> int:
+    def handed_over_from(self, position: int) -> int:
         """How many records at or above this offset were given to a handler since ``go_on``, whatever their outcome."""
-        return self._turn.given_from(position)
+        return self._turn.handed_over_from(position)
 
-    def given(self) -> frozenset[RecordPosition]:
+    def handed_over(self) -> frozenset[RecordPosition]:
         """All records that were given to a handler since ``go_on``, whatever their outcome."""
-        return self._turn.given()
+        return self._turn.handed_over()
 
     def halt(self, within_s: float) -> int:
         """Start no more records and wait up to ``within_s`` for those under way; returns how many are unanswered."""
@@ -341,7 +341,7 @@ class HandlerPool:
             self._news.clear()
         return sum(len(lane.doing) for lane in self._lanes if lane.turn is turn)
 
-    def go_on(self) -> None:
+    def reset(self) -> None:
         """Start a new turn after ``halt``. Outcomes of records still under way are not reported any more."""
         self._turn = _Turn(self._news)
 

@@ -241,7 +241,9 @@ class GroupCoordinators:
                 dead = row.error_code == NONE and row.group_state == "Dead"
                 yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
 
-        return await self.ask(groups, lambda ids: DescribeGroupsRequest(groups=ids), read, up_to_date=up_to_date)
+        return await self.send_until_answered(
+            groups, lambda ids: DescribeGroupsRequest(groups=ids), read, up_to_date=up_to_date
+        )
 
     async def describe_consumer(
         self, groups: Sequence[str], patience_ms: int | None = None, *, up_to_date: bool = True
@@ -258,7 +260,7 @@ class GroupCoordinators:
                 absent = row.error_code == UNSUPPORTED_VERSION
                 yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer(row)
 
-        return await self.ask(
+        return await self.send_until_answered(
             groups,
             lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
             read,
@@ -277,7 +279,7 @@ class GroupCoordinators:
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
         # From version 10 on, topics are identified by id instead of name.
-        return await self.ask(
+        return await self.send_until_answered(
             groups,
             lambda ids: OffsetFetchRequest(
                 groups=[entry(group_id=group, topics=None) for group in ids],
@@ -289,7 +291,7 @@ class GroupCoordinators:
             up_to_date=up_to_date,
         )
 
-    async def ask(
+    async def send_until_answered(
         self,
         groups: Sequence[str],
         make_request: Callable[[list[str]], Any],

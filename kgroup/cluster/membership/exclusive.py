@@ -66,13 +66,13 @@ _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_
 
 @dataclass(frozen=True, slots=True)
 class MembershipContext:
-    """What ExclusiveMembership uses: a connection, and ``ask``, which runs one question with its own time limit."""
+    """What ExclusiveMembership uses: a connection, and ``run``, which runs one question with its own time limit."""
 
     client: CoordinatorClient
     coordinators: GroupCoordinators
     describe: Describe
     committed: Callable[[Sequence[str]], Awaitable[dict[str, Committed | KgroupError]]]
-    ask: Callable[..., Any]
+    run: Callable[..., Any]
     timeout_s: float
 
 
@@ -103,7 +103,7 @@ class ExclusiveMembership:
 
     def __enter__(self) -> Self:
         try:
-            self._hands.ask(self._enter)
+            self._hands.run(self._enter)
         except BaseException:
             self._leave_in_silence()
             raise
@@ -114,11 +114,11 @@ class ExclusiveMembership:
 
     def alone(self) -> None:
         """Check again that our member is the only one. Raises Refused [not-empty] or [superseded]."""
-        self._hands.ask(self._alone)
+        self._hands.run(self._alone)
 
     def committed(self) -> Committed:
         """All commits of the group. If an open transaction is about to replace a commit, its value is a Refused."""
-        found: Committed | KgroupError = self._hands.ask(self._hands.committed, [self.group])[self.group]
+        found: Committed | KgroupError = self._hands.run(self._hands.committed, [self.group])[self.group]
         if isinstance(found, KgroupError):
             raise found
         return found
@@ -130,14 +130,14 @@ class ExclusiveMembership:
         some of many partitions may be stored then. Raises Unreachable [outcome-unknown] if no response came: after
         ``leave`` the commit is in the group's history or never will be. Neither is tried again.
         """
-        if not self._seat.places.issuperset(offsets):
+        if not self._seat.partitions.issuperset(offsets):
             raise ValueError("somebody else may read a partition that is not held")
-        results: dict[TopicPartition, KgroupError | None] = self._hands.ask(self._commit, offsets)
+        results: dict[TopicPartition, KgroupError | None] = self._hands.run(self._commit, offsets)
         return results
 
     def leave(self) -> None:
         """Remove our member; a second call does nothing. Raises KgroupError if it is unknown whether it is out."""
-        self._hands.ask(self._leave)
+        self._hands.run(self._leave)
         if self.stays:
             raise self.stays
 
@@ -192,8 +192,8 @@ class ExclusiveMembership:
 
     async def _missing(self) -> KgroupError | None:
         """The error of a partition that can never be assigned to us, because it does not exist; None if all exist."""
-        layouts = await topic_layouts(self._client, {topic for topic, _ in self._seat.places})
-        for topic, number in sorted(self._seat.places):
+        layouts = await topic_layouts(self._client, {topic for topic, _ in self._seat.partitions})
+        for topic, number in sorted(self._seat.partitions):
             layout = layouts.get(topic)
             if isinstance(layout, KgroupError):
                 return type(layout)(f"{topic} {layout.message}", hint=layout.hint, code=layout.code)
@@ -278,7 +278,7 @@ class ExclusiveMembership:
             seen = await self._look()
             ours = self._only_member(seen)
             given = {(item.topic, number) for item in ours.assignment or () for number in item.partitions}
-            if self._seat.places <= given:
+            if self._seat.partitions <= given:
                 return
             # The coordinator learns of a new topic up to a second later than the other brokers (seen).
             if deadline.passed or self._leaves:

@@ -37,7 +37,7 @@ class Membership:
 
     group: str
     kind: str
-    places: frozenset[TopicPartition]
+    partitions: frozenset[TopicPartition]
     member_id: str = ""
     epoch: int = 0
 
@@ -47,7 +47,7 @@ class Membership:
 
     def join(self, session_ms: int) -> Any:
         """Join a classic group; the broker assigns a static member its member id at once."""
-        metadata = _subscription(_topics(self.places))
+        metadata = _subscription(_topics(self.partitions))
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=session_ms,
@@ -63,7 +63,7 @@ class Membership:
     def sync(self, protocol_name: str) -> Any:
         """Assign the partitions to ourselves, as the leader of a classic group."""
         given = SyncGroupRequest.SyncGroupRequestAssignment(
-            member_id=self.member_id, assignment=_assignment(self.places)
+            member_id=self.member_id, assignment=_assignment(self.partitions)
         )
         return SyncGroupRequest(
             group_id=self.group,
@@ -103,7 +103,7 @@ class Membership:
             member_epoch=epoch,
             instance_id=INSTANCE_ID,
             rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
-            subscribed_topic_names=_topics(self.places) if joins else None,
+            subscribed_topic_names=_topics(self.partitions) if joins else None,
             topic_partitions=[] if joins else None,
         )
 

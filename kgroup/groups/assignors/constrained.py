@@ -26,7 +26,7 @@ class Constrained:
     low: int = field(init=False)
     high: int = field(init=False)
     slots: int = field(init=False)
-    given: dict[str, list[TopicPartition]] = field(init=False)
+    assigned: dict[str, list[TopicPartition]] = field(init=False)
     short: list[str] = field(default_factory=list)
     even: list[str] = field(default_factory=list)
 
@@ -35,15 +35,15 @@ class Constrained:
         partitions = sum(topic.partitions for topic in self.topics)
         self.low, self.slots = divmod(partitions, members)
         self.high = self.low + (self.slots > 0)
-        self.given = {member_id: [] for member_id in self.claims.owned}
+        self.assigned = {member_id: [] for member_id in self.claims.owned}
 
     def assign(self) -> dict[str, list[TopicPartition]]:
         """Compute the partitions of each member; call it once."""
-        for member_id in self.given:
+        for member_id in self.assigned:
             self._keep(member_id)
         self.short.sort(key=utf16)
         self.even.sort(key=utf16)
-        taken = {partition for partitions in self.given.values() for partition in partitions}
+        taken = {partition for partitions in self.assigned.values() for partition in partitions}
         free = [
             partition
             for topic in sorted(self.topics, key=lambda topic: utf16(topic.name))
@@ -54,7 +54,7 @@ class Constrained:
             free.sort(key=lambda partition: self.racks.nearby.get(partition, 0))
             free = self._deal_by_rack(free)
         self._deal(free)
-        return self.given
+        return self.assigned
 
     def _keep(self, member_id: str) -> None:
         kept = [partition for partition in self.claims.owned[member_id] if partition not in self.claims.disputed]
@@ -70,14 +70,14 @@ class Constrained:
             del kept[self.low :]
             if self.slots > 0:
                 self.even.append(member_id)
-        self.given[member_id] = kept
+        self.assigned[member_id] = kept
 
     def in_transit(self) -> frozenset[TopicPartition]:
         """Partitions that another member owns than the one that gets them, and the disputed ones."""
         owner = {partition: member_id for member_id, owned in self.claims.owned.items() for partition in owned}
         return self.claims.disputed | {
             partition
-            for member_id, partitions in self.given.items()
+            for member_id, partitions in self.assigned.items()
             for partition in partitions
             if owner.get(partition, member_id) != member_id
         }
@@ -95,8 +95,8 @@ class Constrained:
             at = self._beside(partition, self.short, cursor)
             if at is not None:
                 member_id = self.short[at]
-                self.given[member_id].append(partition)
-                if len(self.given[member_id]) >= self.low:
+                self.assigned[member_id].append(partition)
+                if len(self.assigned[member_id]) >= self.low:
                     del self.short[at]
                     if self.slots > 0:
                         self.even.append(member_id)
@@ -104,7 +104,7 @@ class Constrained:
                     at += 1
                 cursor = at % len(self.short) if self.short else 0
             elif (at := self._beside(partition, self.even, 0)) is not None:
-                self.given[self.even.pop(at)].append(partition)
+                self.assigned[self.even.pop(at)].append(partition)
                 self._use_slot()
             else:
                 left.append(partition)
@@ -121,12 +121,12 @@ class Constrained:
         at = 0
         for partition in free:
             if not self.short:
-                self.given[self.even.pop(0)].append(partition)
+                self.assigned[self.even.pop(0)].append(partition)
                 continue
             at %= len(self.short)
             member_id = self.short[at]
-            self.given[member_id].append(partition)
-            if len(self.given[member_id]) == self.low:
+            self.assigned[member_id].append(partition)
+            if len(self.assigned[member_id]) == self.low:
                 del self.short[at]
                 self.even.append(member_id)
             else:

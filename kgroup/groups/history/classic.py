@@ -64,7 +64,7 @@ class GenerationTracker:
         before = self._before
         if before is None and carried is None and record.generation == 0 and not record.members:
             # Kafka 4 writes this record when it creates a group, a moment before the first member joins.
-            self._world.ownership.forget()
+            self._world.ownership.reset()
             self._before = record
             return None
         members = carried.members if carried else self.members if before else _NOBODY
@@ -183,7 +183,7 @@ class GenerationTracker:
     ) -> HistoryStep:
         world = self._world
         if Cause.RECREATED in found:
-            world.ownership.forget()
+            world.ownership.reset()
         moves = None
         assigned = {identity(m.member_id, m.instance_id): m.partitions for m in record.members}
         if record.members:

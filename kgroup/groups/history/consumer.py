@@ -186,7 +186,7 @@ class Epochs:
             causes[self._carried.cause] = []
         if before is not None and record.epoch < before.epoch:
             causes[Cause.RECREATED] = []
-            self._world.ownership.forget()
+            self._world.ownership.reset()
         if changes.joined:
             causes[Cause.JOIN] = changes.joined
         for member_id, went in changes.gone.items():

@@ -58,7 +58,7 @@ class Ownership:
         """Forget dynamic members: the group is empty, and only static members can come back."""
         self._last = {tp: owner for tp, owner in self._last.items() if owner[0] == "instance"}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget all owners: the group is new or was recreated, so that no partition had an owner before."""
         self._last.clear()
         self._known = True

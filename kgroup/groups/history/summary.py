@@ -34,7 +34,7 @@ class HistoryQuery:
     session_ms: int | None = None
     state: str | None = None
     commits: bool = False
-    chosen: Callable[[str, int], bool] = lambda topic, partition: True
+    includes: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
 
 
@@ -128,5 +128,5 @@ def history(group: str, events: Sequence[Event], reach: ScannedRange, asked: His
 
 
 def _commits(found: Track, asked: HistoryQuery) -> CommitReport:
-    made = [one for one in found.commits if asked.chosen(one.commit.topic, one.commit.partition)]
+    made = [one for one in found.commits if asked.includes(one.commit.topic, one.commit.partition)]
     return commits_of(made, found.steps, asked.since_ms, asked.until_ms, asked.mark)

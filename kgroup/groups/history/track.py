@@ -72,7 +72,7 @@ class _Follower:
         self._gone: tuple[GroupDeleted, ProtocolSwitch, int] | None = None
         self._protocol: RebalanceProtocol | None = None
         if reach.complete:
-            world.ownership.forget()
+            world.ownership.reset()
 
     def follow(self, event: Event) -> None:
         match event:
@@ -134,7 +134,7 @@ class _Follower:
             return
         (record, carried, number), self._gone = self._gone, None
         del carried
-        self._world.ownership.forget()
+        self._world.ownership.reset()
         self.steps.append(
             HistoryStep(
                 protocol=record.protocol,

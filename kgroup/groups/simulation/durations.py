@@ -34,10 +34,10 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRebalances:
-    """The median duration of ``seen`` rebalances."""
+    """The median duration of ``count`` rebalances."""
 
     median_s: float
-    seen: int
+    count: int
 
 
 def timed(protocol: str, given: Durations, known: Durations) -> Timed:

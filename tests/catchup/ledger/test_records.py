@@ -70,7 +70,7 @@ EVERY: list[Value] = [
         dead_letters={"d": TargetTopic(None, (1,))},
     ),
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
-    ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, again=7, kept=((92, 95), (97, 100))),
+    ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, redelivered=7, kept=((92, 95), (97, 100))),
     ChunkProgress(
         4,
         1,

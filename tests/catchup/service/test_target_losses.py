@@ -54,7 +54,7 @@ def delivered(*rows: ChunkProgress, buckets: int = 0) -> PlanSnapshot:
 def counted(
     chunk: int, delivered_to: int, records: int, again: int = 0, kept: tuple[tuple[int, int], ...] = ()
 ) -> ChunkProgress:
-    return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1, again=again, kept=kept)
+    return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1, redelivered=again, kept=kept)
 
 
 def loss(
@@ -80,7 +80,7 @@ def test_the_beginning_of_a_chunk_is_gone_and_the_rest_is_kept() -> None:
 
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 80),), 10)
     (_, changed) = found.values
-    assert changed == ChunkProgress(0, 70, 0, 0, 0, 0, 5, 1, again=10, kept=((80, 90),))
+    assert changed == ChunkProgress(0, 70, 0, 0, 0, 0, 5, 1, redelivered=10, kept=((80, 90),))
 
 
 def test_scattered_records_are_kept_one_by_one() -> None:
@@ -114,7 +114,7 @@ def test_a_second_loss_looks_at_what_was_kept_too() -> None:
     assert found.gone == (OffsetRange("orders", 0, 75, 86),)
     (_, changed) = found.values
     assert isinstance(changed, ChunkProgress)
-    assert (changed.again, changed.kept) == (10, ((70, 75), (86, 90)))
+    assert (changed.redelivered, changed.kept) == (10, ((70, 75), (86, 90)))
 
 
 def test_where_it_cannot_be_delivered_again() -> None:

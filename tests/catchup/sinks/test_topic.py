@@ -546,7 +546,7 @@ def test_what_the_target_has_kept_is_not_delivered_twice(
     """The target topic lost [0, 4) and [7, 8) of what was delivered; the filter of a narrowed transaction too."""
     world.produce(source, 10)
     plan = make((source, 0, 0, 10))
-    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=5, kept=((4, 7), (8, 9))))
+    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, redelivered=5, kept=((4, 7), (8, 9))))
 
     result = plan.run("topic", {"topic": target}, bounds=TransactionBounds(records=3))
 
@@ -554,7 +554,7 @@ def test_what_the_target_has_kept_is_not_delivered_twice(
     assert plan.proof(result).complete
     assert sources(seen(bootstrap, target)) == [f"{source}:0:{offset}" for offset in (0, 1, 2, 3, 7, 9)]
     done = plan.progress()[0]
-    assert (done.records, done.delivered_to, done.again, done.kept) == (10, 10, 5, ())
+    assert (done.records, done.delivered_to, done.redelivered, done.kept) == (10, 10, 5, ())
 
 
 def test_what_is_gone_from_the_source_too_is_lost_but_for_what_the_target_has(
@@ -562,7 +562,7 @@ def test_what_is_gone_from_the_source_too_is_lost_but_for_what_the_target_has(
 ) -> None:
     world.produce(source, 10)
     plan = make((source, 0, 0, 10))
-    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, again=3, kept=((3, 5),)))
+    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, redelivered=3, kept=((3, 5),)))
     world.delete_records(source, 0, 7)
 
     result = plan.run("topic", {"topic": target})

@@ -29,7 +29,7 @@ from tests.support.catchup.plans import gap_range, make_plan
     [
         ({"subscribe": "a, b,a"}, {"topics": ("a", "b")}),
         ({"Topic": "a", "includeHeaders": "TRUE"}, {"topics": ("a",), "headers": True}),
-        ({"assign": '{"a": [3, 0]}'}, {"places": (("a", 0), ("a", 3))}),
+        ({"assign": '{"a": [3, 0]}'}, {"partitions": (("a", 0), ("a", 3))}),
         ({"range": "a:0=7-12 a:1=1-2"}, {"ranges": (OffsetRange("a", 0, 7, 12), OffsetRange("a", 1, 1, 2))}),
         ({"plan": "cu-7f3a", "owed": "true", "ledgerTopic": "l"}, {"plan": "cu-7f3a", "owed": True, "ledger": "l"}),
         (
