@@ -268,10 +268,14 @@ def whoami() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+_MAY_BE_COMMITTED = (None, "outcome-unknown", "unreachable", "timed-out")
+"""Results of a row whose commit the group has, or may have; with every other the broker has refused it."""
+
+
 def our_commits(
     journal: Journal, cluster_id: str | None, groups: Collection[str], since: datetime
 ) -> dict[str, set[tuple[str, int, int]]]:
-    """The (topic, partition, offset) that kgroup has committed since then, or tried to, by group."""
+    """The (topic, partition, offset) that kgroup has committed since then, or may have, by group."""
     found: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:
@@ -279,9 +283,14 @@ def our_commits(
         except OSError:
             continue
         if head.get("cluster_id") == cluster_id and head.get("kgroup_journal") == _VERSION:
+            failed = {row[:3] for line in lines for row in _results(line) if row[3] not in _MAY_BE_COMMITTED}
             for line in lines:
                 if (group := line.get("group", "")) in groups:
-                    after = {(row[0], row[1], row[3][0]) for row in line["rows"] if row[3] is not None}
+                    after = {
+                        (row[0], row[1], row[3][0])
+                        for row in line["rows"]
+                        if row[3] is not None and (group, row[0], row[1]) not in failed
+                    }
                     found.setdefault(group, set()).update(after)
     return found
 
