@@ -282,7 +282,7 @@ def write_manifest(
     path = root / plan.id / MANIFEST
     chunks = tuple(map(as_chunk, buckets)) or plan.chunks
     with translated(path):
-        known = {} if not path.exists() else {one["file"]: one for one in json.loads(path.read_bytes())["files"]}
+        known = _listed(path) if path.exists() else {}
         rows, files = [], []
         for bucket, chunk in enumerate(chunks):
             told = progress.get(chunk.number)
@@ -296,7 +296,7 @@ def write_manifest(
             name = str(file.path.relative_to(path.parent))
             if not file.path.exists():
                 raise KgroupError(f"{file.path} is gone, and the ledger says that it was delivered", code="file")
-            receipt = Receipt.of(known[name]) if name in known else file.receipt()
+            receipt = known[name] if name in known else file.receipt()
             wanted = told.records - told.filtered
             if (receipt.records, receipt.size) != (wanted, told.size):
                 raise KgroupError(
@@ -317,6 +317,18 @@ def write_manifest(
             for receipt_path in file.receipts():
                 receipt_path.unlink(missing_ok=True)
     return path
+
+
+def _listed(manifest: Path) -> dict[str, Receipt]:
+    """The receipts that a manifest has, by file name. Raises KgroupError with code ``file`` if it is damaged."""
+    try:
+        return {one["file"]: Receipt.of(one) for one in json.loads(manifest.read_bytes())["files"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise KgroupError(
+            f"{manifest} is damaged: {error}",
+            hint="put it back as it was: only it has the checksums of the files that it lists",
+            code="file",
+        ) from error
 
 
 def make_directory(path: Path) -> None:

@@ -27,7 +27,7 @@ from kgroup.cluster.reader.batches import Batch
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.catchup.spark.test_sifted import batch, mark
-from tests.support.catchup.plans import ME, NOW_MS
+from tests.support.catchup.plans import ME, NOW_MS, make_plan
 from tests.support.catchup.replays import Replay, producer
 from tests.support.kafka_world import KafkaWorld
 
@@ -189,6 +189,19 @@ def test_a_manifest_names_what_is_missing_or_was_changed(
     path.unlink()
     with pytest.raises(KgroupError, match="is gone"):
         write_manifest(options(tmp_path), plan_of(plan), plan.progress())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"files": [{}]}', b'{"files": [{"file": "a"}]}', b"\xff"])
+def test_a_manifest_that_is_damaged_is_named(content: bytes, tmp_path: Path) -> None:
+    plan = make_plan(chunks=())
+    path = tmp_path / plan.id / MANIFEST
+    path.parent.mkdir()
+    path.write_bytes(content)
+
+    with pytest.raises(KgroupError, match=f"{MANIFEST} is damaged") as caught:
+        write_manifest(options(tmp_path), plan, {})
+
+    assert caught.value.code == "file"
 
 
 def test_a_finished_file_is_never_written_again(
