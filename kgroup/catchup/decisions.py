@@ -29,7 +29,6 @@ from kgroup.catchup.steps import (
     Replay,
     Reprocessed,
     Situation,
-    Wait,
     WriteReleased,
 )
 from kgroup.model.topic_partition import TopicPartition
@@ -46,8 +45,6 @@ def resume(now: Situation) -> Decision:
         return AlreadyDone(f"{plan.id} is done")
     if state is PlanState.CANCELLED:
         return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
-    if now.pending:
-        return _wait(now)
     if state is PlanState.CANCELLING:
         hint = f"kgroup catchup cancel {plan.id} --execute goes on with it"
         return _refuse("cancelling", f"{plan.id} is being cancelled, and only that can go on", hint)
@@ -108,8 +105,6 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = Fa
         return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
         return _refuse("closed", f"{plan.id} is done: nothing of it can be taken back", None)
-    if now.pending:
-        return _wait(now)
     if give_up:
         rows = tuple(_given_up(now))
         return Close(_note("given up", rows), rows)
@@ -257,10 +252,6 @@ def _few(rows: Iterable[str]) -> tuple[str, ...]:
 
 def _refuse(code: str, message: str, hint: str | None, details: tuple[str, ...] = ()) -> Refuse:
     return Refuse(Refused(message, details=details, hint=hint, code=code))
-
-
-def _wait(now: Situation) -> Wait:
-    return Wait(f"open transactions hide a part of what the ledger says of {now.ledgered.plan.id}")
 
 
 def _not_empty(now: Situation) -> Refuse:

@@ -18,10 +18,9 @@ class Situation:
 
     Its epoch is written, the ledger is read, and kgroup has exclusive membership of the group if that was possible. In
     a preview, ``epoch`` is 0 and nothing is written. ``evidence``, ``committed`` and ``live`` (members other than
-    kgroup's own) describe the group; they are empty and False if the plan moves no group. ``pending`` is whether open
-    transactions of other kgroup runs still hide a part of the ledger. ``set_back`` are partitions that another client
-    committed below their end since the release. ``log_starts`` are log start offsets: no offset is moved below them. A
-    missing partition is not checked.
+    kgroup's own) describe the group; they are empty and False if the plan moves no group. ``set_back`` are partitions
+    that another client committed below their end since the release. ``log_starts`` are log start offsets: no offset is
+    moved below them. A missing partition is not checked.
     """
 
     ledgered: PlanSnapshot
@@ -29,7 +28,6 @@ class Situation:
     evidence: Mapping[TopicPartition, ReleaseEvidence] = field(default_factory=dict)
     committed: Mapping[TopicPartition, Commit | None] = field(default_factory=dict)
     live: bool = False
-    pending: bool = False
     set_back: tuple[OffsetRewind, ...] = ()
     log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -120,20 +118,13 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Read the ledger again: a decision made now could be wrong."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class AlreadyDone:
     """It was done already: a repeated command exits 0."""
 
     why: str
 
 
-Decision = Release | WriteReleased | Replay | MoveBack | Close | Refuse | Wait | AlreadyDone
+Decision = Release | WriteReleased | Replay | MoveBack | Close | Refuse | AlreadyDone
 
 
 def next_state(

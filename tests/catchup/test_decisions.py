@@ -23,7 +23,6 @@ from kgroup.catchup.steps import (
     Replay,
     Reprocessed,
     Situation,
-    Wait,
     WriteReleased,
     next_state,
 )
@@ -244,15 +243,6 @@ def test_cancel(now: Situation, without: str, with_twice: str) -> None:
     assert told(cancel(now)) == without
     assert told(cancel(now, ["skip"])) == without
     assert told(cancel(now, ["twice"])) == with_twice
-
-
-@pytest.mark.parametrize("state", [PlanState.PLANNED, PlanState.RELEASING, PlanState.RELEASED, PlanState.CANCELLING])
-def test_an_open_transaction_is_waited_out(state: PlanState) -> None:
-    now = replace(situation(state, (120, 120), (E, E)), pending=True)
-
-    assert isinstance(resume(now), Wait)
-    assert isinstance(cancel(now), Wait)
-    assert isinstance(cancel(now, give_up=True), Wait)
 
 
 def test_a_release_carries_the_mark_and_expects_what_it_saw() -> None:

@@ -36,7 +36,6 @@ from kgroup.catchup.steps import (
     Release,
     Replay,
     Situation,
-    Wait,
     WriteReleased,
 )
 from kgroup.catchup.verification import ChunkResult, Verification, contradiction_note, verify
@@ -388,8 +387,6 @@ class CatchupEngine:
                 states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:
                     raise refused
-            case Wait(why=why):
-                raise Refused(why, hint="try again in a minute", code="open-transaction")
             case AlreadyDone() | Replay():
                 pass
             case _:

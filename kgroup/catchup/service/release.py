@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kgroup.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
-from kgroup.catchup.offset_moves import release_commit
 from kgroup.catchup.release_evidence import GroupCommit, ReleaseHistory
 from kgroup.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
@@ -75,23 +74,6 @@ class StateWriter:
     def rewrite(self) -> None:
         """Write the current state again, to raise Refused [superseded] if another run has taken over."""
         self.write(self.record.state)
-
-
-def first_release(plan: CatchupPlan, epoch: int) -> Release:
-    """The first release of a plan: each partition from its commit to its end."""
-    return Release(
-        tuple(OffsetMove(*item.tp, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges),
-        None,
-    )
-
-
-def release_plan(cluster: ChangingCluster, plan: CatchupPlan, states: StateWriter) -> None:
-    """Join the plan's group, release all partitions, and leave; the time does not depend on the size of the gap.
-
-    Raises as ``ChangingCluster.hold`` and ``release``.
-    """
-    with exclusive_membership(cluster, plan) as holding:
-        release(cluster, holding, first_release(plan, states.epoch), states)
 
 
 def exclusive_membership(

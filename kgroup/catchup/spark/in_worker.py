@@ -51,7 +51,7 @@ class TaskParcel:
     endpoint: ProgressEndpoint | None
 
     def __repr__(self) -> str:
-        return f"Parcel({len(self.packed)} tasks)"
+        return f"TaskParcel({len(self.packed)} tasks)"
 
 
 def replay(spec: Any, tell: Tell, stop: Stop) -> Any:

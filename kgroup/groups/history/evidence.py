@@ -29,7 +29,6 @@ class CommitEvidence:
         self._whole_from = reach.whole_from
         self._broken: list[int] = []
         self._of_all = _Commits()
-        self._plain_of_all = _Commits()
         self._by_partition: dict[TopicPartition, _Commits] = {}
         self._plain_by_partition: dict[TopicPartition, _Commits] = {}
         for event in events:
@@ -49,7 +48,6 @@ class CommitEvidence:
         self._of_all.add(commit)
         self._by_partition.setdefault(tp, _Commits()).add(commit)
         if commit.ending is TransactionEnd.PLAIN:
-            self._plain_of_all.add(commit)
             self._plain_by_partition.setdefault(tp, _Commits()).add(commit)
 
     def whole(self, after: int, before: int) -> bool:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from kgroup.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, StateRecord
+from kgroup.catchup.offset_moves import release_commit
 from kgroup.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.service.release import (
     StateWriter,
     exclusive_membership,
-    first_release,
     history_of,
     move_back,
     read_history,
     release,
-    release_plan,
 )
 from kgroup.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
@@ -125,6 +124,18 @@ def released(made: Gapped, topic: str, epoch: int = 7) -> dict[tuple[str, int], 
         for item in made.plan.ranges
     }
     return {**made.before, **moved}
+
+
+def first_release(plan: CatchupPlan, epoch: int) -> Release:
+    """Each partition from its commit to its end."""
+    moves = (OffsetMove(*item.tp, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges)
+    return Release(tuple(moves), None)
+
+
+def release_plan(cluster: ChangingCluster, plan: CatchupPlan, book: StateWriter) -> None:
+    """Join the plan's group, release all partitions, and leave."""
+    with exclusive_membership(cluster, plan) as holding:
+        release(cluster, holding, first_release(plan, book.epoch), book)
 
 
 def released_group(cluster: ChangingCluster, made: Gapped) -> StateRecord:
