@@ -7,7 +7,7 @@ and in no query plan. pyspark and pyarrow are imported only inside functions.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,8 +35,6 @@ the very last row if reading failed (``reader_error``).
 
 MARK = "_end"
 """The column that marks a row without a record; such rows must pass every filter."""
-
-BOOKS = ("_chunk", "_seen", MARK, "_lost", "_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +203,3 @@ def read_lost_offsets(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets
         for row in marks
         for one in row["_lost"] or ()
     ]
-
-
-def spread(parts: Sequence[SourceRange]) -> tuple[tuple[SourceRange, ...], ...]:
-    """One of Spark's partitions for each part."""
-    return tuple((part,) for part in parts)
