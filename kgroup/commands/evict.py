@@ -243,9 +243,6 @@ def _outcome(
     errors += (RowError.of(refusal, group=group.name),) if refusal else ()
     if not evictions and not errors:
         run.reporter.note(f"{group.name} has no member: nothing to do")
-    code = ExitCode.DONE if not errors else errors[0].exit_code
-    if executed and errors and any(eviction.removed for eviction in evictions):
-        code = ExitCode.PARTLY
 
     def screen() -> Screen:
         if not evictions and not errors:
@@ -284,7 +281,7 @@ def _outcome(
         cluster=cluster.ref,
         errors=errors,
         executed=executed,
-        decided=code,
+        done=any(eviction.removed for eviction in evictions),
     )
 
 

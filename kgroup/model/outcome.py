@@ -29,8 +29,9 @@ class Outcome:
     """The result of a command: its data, its page, its csv rows and its errors.
 
     ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data was
-    read. ``check_failed`` means that a requested condition does not hold (exit 8). ``decided`` is an exit code that
-    cannot be derived from data and errors, such as that of a plan that could not be applied. ``exported`` is what
+    read. ``check_failed`` means that a requested condition does not hold (exit 8). ``done`` is whether a part
+    of the request is done, or would be by executing the plan; None: there is data. ``decided`` is an exit code that
+    cannot be derived from those, such as that of an interrupted change. ``exported`` is what
     ``-o prometheus`` writes. ``going_on`` is for ``--follow``: each result is written at once, in json as one line.
     """
 
@@ -41,6 +42,7 @@ class Outcome:
     errors: tuple[RowError, ...] = ()
     executed: bool = False
     check_failed: bool = False
+    done: bool | None = None
     decided: ExitCode | None = None
     going_on: bool = False
     at: datetime = field(default_factory=utc_now)
@@ -48,11 +50,12 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """``decided`` if set; otherwise derived from errors, data and ``check_failed``, and nowhere else."""
+        """``decided`` if set; otherwise derived from errors, ``done`` and ``check_failed``, and nowhere else."""
         if self.decided is not None:
             return self.decided
         if self.errors:
-            return ExitCode.PARTLY if self.data else self.errors[0].exit_code
+            done = bool(self.data) if self.done is None else self.done
+            return ExitCode.PARTLY if done else self.errors[0].exit_code
         return ExitCode.CHECK_FAILED if self.check_failed else ExitCode.DONE
 
 

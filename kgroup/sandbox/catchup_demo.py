@@ -82,7 +82,7 @@ class _Play:
         except Refused as error:
             refusal = error.with_context(hint=f"{error.hint}; then again: kgroup sandbox demo")
             page = self.page(engine)
-            yield replace(page, errors=(*page.errors, RowError.of(refusal)), decided=refusal.exit_code)
+            yield replace(page, errors=(RowError.of(refusal), *page.errors), done=False)
             return
         yield self.page(engine)
         crashed, doing = self._crashed, RunOptions(execute=True)

@@ -70,13 +70,6 @@ class Planned:
         return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
 
     @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of the plan, which the execution would have too."""
-        if not self.errors:
-            return ExitCode.DONE
-        return ExitCode.PARTLY if self.possible else self.errors[0].exit_code
-
-    @property
     def possible(self) -> bool:
         """Whether it may be executed."""
         hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)

@@ -27,7 +27,7 @@ from kgroup.output.pages.catchup_plans import (
 )
 from kgroup.output.pages.catchup_start import plan_records, plan_screen
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.errors import KgroupError
 
 
 def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *, verbose: bool = False) -> Outcome:
@@ -40,7 +40,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 records=lambda: plan_records(result.gap),
                 cluster=cluster,
                 errors=result.errors,
-                decided=result.exit_code,
+                done=result.possible,
             )
         case ReleasedPlan(state=state):
             return Outcome(
@@ -50,7 +50,6 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 cluster=cluster,
                 errors=result.errors,
                 executed=True,
-                decided=ExitCode.PARTLY if result.errors else ExitCode.DONE,
             )
         case ReplayedPlan(state=state):
             return Outcome(
@@ -70,7 +69,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 cluster=cluster,
                 errors=_of(refused, state.snapshot.plan.group),
                 executed=result.executed,
-                decided=None if refused is None else refused.exit_code,
+                done=False,
             )
         case PlanList(states=states):
             return Outcome(
@@ -80,17 +79,15 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 cluster=cluster,
             )
         case PrunedPlans(states=states, errors=errors):
-            code = ExitCode.DONE
-            if errors:
-                code = ExitCode.PARTLY if len(errors) < len(states) else errors[0].exit_code
+            some = len(errors) < len(states)
             return Outcome(
                 data=states,
                 screen=lambda: prune_screen(result, typed),
                 records=lambda: list_records(states),
                 cluster=cluster,
                 errors=errors,
-                executed=result.executed and len(errors) < len(states),
-                decided=code,
+                executed=result.executed and some,
+                done=some,
             )
         case Cancellation(refusal=refused):
             return Outcome(
@@ -100,7 +97,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 cluster=cluster,
                 errors=_of(refused, result.state.snapshot.plan.group),
                 executed=result.executed,
-                decided=ExitCode.DONE if refused is None else refused.exit_code,
+                done=False,
             )
 
 
