@@ -87,7 +87,6 @@ SHIPPED = (
     "kgroup.cluster.reader.batches",
     "kgroup.cluster.reader.bounds",
     "kgroup.cluster.reader.committed",
-    "kgroup.cluster.reader.ranges",
     "kgroup.cluster.topic_admin",
     "kgroup.cluster.transactions",
     "kgroup.groups",

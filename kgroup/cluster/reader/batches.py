@@ -1,9 +1,12 @@
-"""Read ranges of offsets in batches of messages, one range after the other, at librdkafka's full speed.
+"""Read ranges of offsets in batches of messages, one range after the other, and prove that no record was missed.
 
-As in ``ranges``, a range is complete when the *position* has reached its end. After control records, aborted records
-and gaps there is always a record, or the end-of-partition event, that moves it. If the log start has passed the
-position, the read does not end: it reports the exact range that is lost, and continues after it. Importable in
-Spark's workers without kafka-python.
+A range is complete when the consumer's *position* has reached its end. The number of records proves nothing, since
+there are fewer records than offsets (compaction, aborted transactions, control records). The end of partition proves
+nothing either: it is only where the log, or its last stable offset, ended at that moment. After control records,
+aborted records and gaps there is always a record, or the end-of-partition event, that moves the position. If the log
+start has passed it, the read does not end: it reports the exact range that is lost, and continues after it. Partitions
+are assigned manually and nothing is committed, so no group is created. Importable in Spark's workers without
+kafka-python.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import gc
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
-from kgroup.cluster.reader.ranges import REQUIRED, beyond_end, held_back, partitions_of
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
 
 MOST = 2000
@@ -40,6 +44,14 @@ _TUNING = {
     # The caller may be slow: a slow handler, a rate limit.
     "max.poll.interval.ms": 86_400_000,
 }
+REQUIRED = {
+    "group.id": "kgroup-reader",  # librdkafka requires one; the broker never stores it
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",  # otherwise it silently skips deleted records
+}
+
 _KEY, _VALUE, _OFFSET = Message.key, Message.value, Message.offset
 _TIMESTAMP, _HEADERS, _ERROR = Message.timestamp, Message.headers, Message.error
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -154,6 +166,23 @@ class LostBatchRange:
     why: str
 
 
+@dataclass(slots=True)
+class _RangeAhead:
+    """A range that is fetched before it is read, and the messages that have come, events included."""
+
+    wanted: OffsetRange
+    messages: list[Any] = field(default_factory=list)
+    complete: bool = False
+
+    def add(self, message: Any) -> bool:
+        """Add the next message of the partition; returns whether the range is complete by it."""
+        if self.complete:
+            return False
+        self.messages.append(message)
+        self.complete = message.error() is None and message.offset() >= self.wanted.end - 1
+        return self.complete
+
+
 class BatchReader:
     """Reads ranges one after the other through one client. A context manager.
 
@@ -162,6 +191,8 @@ class BatchReader:
     """
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:
+        self.log_start = 0
+        """The log start that the last LostBatchRange is due to."""
         self._watch = ClientWatch(timeout_s)
         settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
         self._consumer: Any = client(Consumer, settings, self._watch)
@@ -172,6 +203,9 @@ class BatchReader:
         self._unsure = False
         self._left: list[Any] = []
         """Messages after the last range; the next range may start with them."""
+        self._ahead: dict[tuple[str | None, int | None], _RangeAhead] = {}
+        self._mixed = False
+        """Whether several partitions are fetched at the same time."""
         self._closed = False
         _COLLECTOR.enter()
 
@@ -194,6 +228,11 @@ class BatchReader:
             self._watch.progress()
             self._partitions[topic] = partitions_of(self._consumer, self._watch, topic)
         return self._partitions[topic]
+
+    def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
+        """Fetch ranges of different partitions at the same time, to be read next. What comes early stays in memory."""
+        self._consumer.assign([ClientPartition(item.topic, item.partition, item.start) for item in ranges])
+        self._ahead, self._mixed = {item.tp: _RangeAhead(item) for item in ranges}, True
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
         """All records of [start, end), in order. If nothing came for a moment, yields a batch without records.
@@ -224,14 +263,21 @@ class BatchReader:
                 break
             if self._watch.over:
                 raise self._stuck(wanted)
-        self._place = TopicPartition(topic, partition)
+        self._place = wanted.tp
+        if self._mixed:
+            self._unassign(wanted)
+
+    def _unassign(self, wanted: OffsetRange) -> None:
+        with suppress(KafkaException):  # it is not assigned any more
+            self._consumer.incremental_unassign([ClientPartition(wanted.topic, wanted.partition)])
 
     def _aim(self, wanted: OffsetRange) -> None:
         """Move to the start of the range, or later if the end-of-partition event showed that no record is before."""
-        topic, partition = wanted.topic, wanted.partition
-        if partition not in self.partitions(topic):
-            raise topic_client_error(KafkaError(KafkaError._UNKNOWN_PARTITION), topic, f"{topic}:{partition}", "Read")
-        if self._place != (topic, partition) or self._position != wanted.start:
+        check_partition(self.partitions(wanted.topic), wanted)
+        ahead = self._ahead.pop(wanted.tp, None)
+        if ahead is not None and ahead.wanted == wanted:
+            self._position, self._ended_at, self._left = wanted.start, None, ahead.messages
+        elif self._place != wanted.tp or self._position != wanted.start:
             self._go_to(wanted, wanted.start)
         elif not self._left and self._ended_at is not None:
             # librdkafka reports the end of the partition only once.
@@ -240,6 +286,7 @@ class BatchReader:
     def _go_to(self, wanted: OffsetRange, position: int) -> None:
         self._consumer.assign([ClientPartition(wanted.topic, wanted.partition, position)])
         self._position, self._ended_at, self._left, self._unsure = position, None, [], True
+        self._ahead, self._mixed = {}, False
 
     def _next(self, wanted: OffsetRange) -> tuple[list[Any], KafkaError | None]:
         """The next messages of the range, and the error after them, if any. Moves the position."""
@@ -253,7 +300,7 @@ class BatchReader:
             more = min(MOST, wanted.end - self._position) - 1
             messages = [first, *(self._consumer.consume(more, _GATHER_S) if more > 0 else ())]
         broken = None
-        if any(map(_ERROR, messages)) or self._unsure:
+        if any(map(_ERROR, messages)) or self._unsure or self._mixed:
             messages, broken = self._sorted_out(wanted, messages)
         if messages:
             last = _OFFSET(messages[-1])
@@ -267,15 +314,16 @@ class BatchReader:
 
     def _sorted_out(self, wanted: OffsetRange, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
         """The records among the messages: the first ones may be left from an earlier range, and some are events."""
-        records = []
+        records, own = [], wanted.tp
         for message in messages:
-            error, own = message.error(), (message.topic(), message.partition()) == (wanted.topic, wanted.partition)
-            if error is not None and message.topic() is None:
+            error, place = message.error(), (message.topic(), message.partition())
+            if error is not None and place[0] is None:
                 # From the group coordinator, which librdkafka searches although it is not needed, and may not be
                 # allowed to.
                 self._watch.on_error(error)
-            elif not own:
-                continue
+            elif place != own:
+                if (ahead := self._ahead.get(place)) is not None and ahead.add(message):
+                    self._unassign(ahead.wanted)
             elif error is None:
                 if message.offset() >= self._position:
                     records.append(message)
@@ -303,6 +351,7 @@ class BatchReader:
         if low > position:
             end = min(low, wanted.end)
             self._go_to(wanted, end)
+            self.log_start = low
             return LostBatchRange(position, end, f"the log start had passed them: it was {low}")
         if high < wanted.end:
             raise beyond_end(wanted, high)
@@ -321,3 +370,47 @@ class BatchReader:
             if high >= 0:
                 return beyond_end(wanted, high)
         return self._watch.fault(f"{wanted.tp} at {self._position} could not be read on to {wanted.end}")
+
+
+def check_partition(known: frozenset[int], wanted: OffsetRange) -> None:
+    """Raise NotFound if the partition is not one of the topic's; librdkafka reports that late or never."""
+    if wanted.partition not in known:
+        raise topic_client_error(KafkaError(KafkaError._UNKNOWN_PARTITION), wanted.topic, str(wanted.tp), "Read")
+
+
+def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[int]:
+    """The topic's partitions. Raises NotFound, NotAuthorized, AuthenticationFailed and Unreachable."""
+    while True:
+        try:
+            found = consumer.list_topics(topic, _ASK_S).topics[topic]
+        except KafkaException:
+            consumer.poll(0)  # runs error_cb with connection errors
+            if watch.over:
+                raise watch.fault(f"the partitions of {topic} could not be asked for") from None
+            continue
+        error = found.error
+        if error is None:
+            watch.progress()
+            return frozenset(found.partitions)
+        if not is_transient(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
+            raise topic_client_error(error, topic, topic, "Read")
+        consumer.poll(_POLL_S)
+
+
+def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
+    """The error for an open transaction that holds the last stable offset below the end of the range."""
+    return Refused(
+        f"{wanted.tp}: an open transaction hides what lies between offset {ended_at} and {wanted.end}",
+        details=(f"The last stable offset stood at {ended_at} for {stood_s:g} s.",),
+        hint=f"Wait until it ends, or look for a hanging one: {find_hanging(wanted.topic, wanted.partition)}",
+        code="open-transaction",
+    )
+
+
+def beyond_end(wanted: OffsetRange, end: int) -> Refused:
+    """The error for a log that ends below the end of the range."""
+    return Refused(
+        f"{wanted.tp} ends at {end}, and was to be read up to {wanted.end}",
+        hint="the log was cut, or the topic made anew: look at it again",
+        code="beyond-log-end",
+    )

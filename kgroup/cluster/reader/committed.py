@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
+from kgroup.cluster.reader.batches import REQUIRED
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
@@ -37,14 +38,6 @@ _TUNING = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 1000,
 }
-_REQUIRED = {
-    "group.id": "kgroup-reader",  # librdkafka requires one; the broker never stores it
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "error",
-}
-
 Item = tuple[int, bytes | None, bytes | None]
 """(offset, key, value)"""
 
@@ -67,7 +60,7 @@ class CommittedReader:
         self.topic = topic
         self.end = 0
         """The end offset of the last read, even if that read failed before it."""
-        self._config = {**_TUNING, **config, **_REQUIRED}
+        self._config = {**_TUNING, **config, **REQUIRED}
         self._watch = ClientWatch(timeout_s)
         self._on_wait = on_wait
         self._clients: dict[str, Any] = {}

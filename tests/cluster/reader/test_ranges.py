@@ -18,7 +18,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.cluster.producer import TopicWriter
-from kgroup.cluster.reader.ranges import OffsetRange, check_topic, read_ranges
+from kgroup.cluster.reader.ranges import check_topic, read_ranges
+from kgroup.model.records import OffsetRange
 from kgroup.support.errors import AuthenticationFailed, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from tests.commands.test_rights import Bob, topic
 from tests.support.command_line import QuietReporter
