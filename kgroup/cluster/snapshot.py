@@ -5,7 +5,6 @@ For any number of groups: one request for each of their coordinators, and for ea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +15,7 @@ from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, GroupDescri
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
+from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.cluster.topics import (
     ListedTopic,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagQuery
-    from kgroup.cluster.offsets_topic.generations import GenerationResults, KnownGeneration
+    from kgroup.cluster.offsets_topic.generations import GenerationResults
     from kgroup.cluster.offsets_topic.health import OffsetsTopic
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
@@ -78,23 +78,13 @@ class Snapshot:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """The hidden commits found for a group, the commits it showed then, and when (monotonic clock)."""
-
-    shown: frozenset[TopicPartition]
-    hidden: Hidden
-    at_s: float
-
-
 class Cluster(OffsetsTopicConnection):
     """An open connection to a cluster for reading."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
         super().__init__(settings)
-        self._dates: dict[str, KnownGeneration] = {}
-        self._hidden: dict[str, _Searched] = {}
+        self.cache = RefreshCache()
 
     def list_groups(self) -> GroupListing:
         """All groups of all types, without their members."""
@@ -377,17 +367,17 @@ class Cluster(OffsetsTopicConnection):
         self, committed: Mapping[str, Committed | KgroupError], want: SnapshotRequest
     ) -> dict[str, Hidden]:
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
-        now_s, found = time.monotonic(), {}
+        cached, found = self.cache.hidden, {}
         shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
         for name, partitions in shown.items():
-            known = self._hidden.get(name)
-            if known and not want.stable and known.shown == partitions and now_s - known.at_s < HIDDEN_FOR_S:
-                found[name] = known.hidden
+            known = cached.get(name)
+            if known and not want.stable and known.about == partitions and known.is_fresh(HIDDEN_FOR_S):
+                found[name] = known.value
         asked = {name: committed[name] for name in shown if name not in found}
         if asked:
             budget = Deadline.after(min(want.hidden_budget_s, self._client.deadline.left_s))
             fresh = await hidden_commits(self._client, asked, budget)
-            self._hidden |= {name: _Searched(shown[name], hidden, now_s) for name, hidden in fresh.items()}
+            cached |= {name: CachedValue(hidden, shown[name]) for name, hidden in fresh.items()}
             found |= fresh
         return found
 
@@ -428,8 +418,9 @@ class Cluster(OffsetsTopicConnection):
         from kgroup.cluster.offsets_topic.generations import latest_generations
 
         budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
-        self._dates = {group: self._dates[group] for group in groups if group in self._dates}
-        return await latest_generations(self._client, layout, groups, budget, self._dates)
+        known = {group: self.cache.generations[group] for group in groups if group in self.cache.generations}
+        self.cache.generations = known
+        return await latest_generations(self._client, layout, groups, budget, known)
 
     async def _describe(
         self, classic: Sequence[str], consumer: Sequence[str], *, up_to_date: bool = True

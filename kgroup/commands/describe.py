@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import typer
 
-from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
+from kgroup.catchup.service.pending import PendingCatchups, read_pending
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import Selection, check
@@ -26,9 +26,6 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
-
-if TYPE_CHECKING:
-    from kgroup.queries.lag_cache import LagCache
 
 _GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "1s"
@@ -161,22 +158,17 @@ def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
     with Cluster(run.settings) as cluster:
         # CSV is written in batches. Otherwise the requests that cover all groups are sent once, not per batch.
         at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
-        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time), _Kept())
+        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time))
 
 
 @contextmanager
 def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
-    # Imported here: only --watch needs a cache.
-    from kgroup.queries.lag_cache import LagCache
-
-    want, kept = _reading(run, view), _Kept(LagCache())
+    want = _reading(run, view)
     with Cluster(run.settings) as cluster:
-        yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want), kept)
+        yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want))
 
 
-def _outcomes(
-    run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot], kept: _Kept
-) -> Outcomes:
+def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot]) -> Outcomes:
     """One outcome per batch of groups; for people one per group, the largest lag first."""
     something = False
     said: set[str] = set()
@@ -184,9 +176,7 @@ def _outcomes(
         something = something or bool(snapshot.groups or snapshot.errors)
         judgement = GroupVerdicts(snapshot.groups)
         if view.judges(run.format):
-            judgement = read_verdicts(
-                cluster, snapshot.groups, view.snapshot_request(run.format).generation_budget_s, kept.memory
-            )
+            judgement = read_verdicts(cluster, snapshot.groups, view.snapshot_request(run.format).generation_budget_s)
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
@@ -196,7 +186,7 @@ def _outcomes(
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is DescribePart.STATE else [[group] for group in groups]
-        shown = _owed(run, view, cluster, groups, kept) if groups else PendingCatchups()
+        shown = _owed(run, view, cluster, groups) if groups else PendingCatchups()
         shown.note(run, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
@@ -214,18 +204,8 @@ def _outcomes(
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _owed(
-    run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group], kept: _Kept
-) -> PendingCatchups:
+def _owed(run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group]) -> PendingCatchups:
     """The pending catch-ups, if they are shown at all."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
         return PendingCatchups()
-    return kept.owed.read(run, cluster, groups, on_page=view.part is DescribePart.PAGE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What one refresh of ``--watch`` keeps for the next; ``memory`` is None without ``--watch``."""
-
-    memory: LagCache | None = None
-    owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)
+    return read_pending(run, cluster, groups, on_page=view.part is DescribePart.PAGE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgroup.catchup.service.pending import PendingCatchups, PendingCatchupsCache
+from kgroup.catchup.service.pending import PendingCatchups, read_pending
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check, check_hidden, parse_status
@@ -40,7 +40,6 @@ from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
-    from kgroup.queries.lag_cache import LagCache
 
 CHECK = "As a check (exit 8)"
 
@@ -194,10 +193,6 @@ def _check_file(run: Invocation, measuring: LagOptions) -> None:
 
 @contextmanager
 def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
-    # Imported here: only --watch needs a cache.
-    from kgroup.queries.lag_cache import LagCache
-
-    looking.memory = LagCache()
     with Cluster(run.settings) as cluster:
         looking.compare_clocks(run, cluster)
         yield lambda: [looking.measure(run, cluster)]
@@ -205,14 +200,12 @@ def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
 
 @dataclass(slots=True)
 class _Looking:
-    """What is measured, and what a refresh of ``--watch`` keeps for the next one."""
+    """What is measured, and the values of the last refresh of ``--watch``."""
 
     which: Selection
     measuring: LagOptions
     bounds: LagBounds
     looks: RefreshValues = field(default_factory=RefreshValues)
-    memory: LagCache | None = None
-    owed: PendingCatchupsCache = field(default_factory=PendingCatchupsCache)
 
     def compare_clocks(self, run: Invocation, cluster: Cluster) -> None:
         """Warn if clocks would make ages wrong, unless no age is shown."""
@@ -227,7 +220,7 @@ class _Looking:
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         snapshot = _joined(run, list(snapshots(run, cluster, self.which, want)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
-        read = read_evidence(cluster, groups, ask, utc_ms(), self.memory) if groups else {}
+        read = read_evidence(cluster, groups, ask, utc_ms()) if groups else {}
         if not groups and not snapshot.errors:
             if self.bounds.is_set:  # a typo in --topic must not make a check that always holds
                 raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
@@ -245,7 +238,7 @@ class _Looking:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
         # A released group shows no lag, but its pending records are still unread.
-        owed = self.owed.read(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
+        owed = read_pending(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
         owed.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
         found = LagRows(reports, violations, verdicts, self.looks, owed.lines_for(by_name), owed.documents_for(by_name))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
@@ -18,7 +19,6 @@ from kgroup.model.group_log import (
     GenerationWritten,
     GroupDeleted,
     ScannedRange,
-    TransactionEnd,
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.support.clock import utc_ms
@@ -79,7 +79,7 @@ class Histories:
     def read_on(self) -> None:
         """Read the records since the last read, and the current states. Raises KgroupError if that fails."""
         wish = self._wish
-        floors = {group: _floor(self._events[group], reach) for group, reach in self._reach.items()}
+        floors = {group: GroupLog(self._events[group], reach).next_offset for group, reach in self._reach.items()}
         logs = self._cluster.group_logs(dict.fromkeys(floors), wish.budget_s, max_bytes=MOST_BYTES, floors=floors)
         for why in logs.unread.values():
             raise _unread(why, forbidden=logs.forbidden)
@@ -161,12 +161,6 @@ def _last_ms(events: Sequence[Event], now_ms: int) -> int:
 def _plan_of(metadata: str) -> str | None:
     mark = CatchupCommitTag.of(metadata)
     return None if mark is None else mark.plan_id
-
-
-def _floor(events: Iterable[Event], reach: ScannedRange) -> int:
-    """The offset to read on from: that of the oldest commit in an open transaction, otherwise the scan's end."""
-    pending = (e.log_offset for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
-    return min(pending, default=reach.end)
 
 
 def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:

@@ -26,12 +26,12 @@ from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.group_log import GenerationWritten, GroupDeleted
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.lag_cache import read_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.model import migration_facts as told_facts
-    from kgroup.queries.lag_cache import LagCache
 
 _RATES_MS = (600_000, 60_000)
 _SPAN_MS = 3_600_000
@@ -70,13 +70,8 @@ class LagReading:
     unread: str | None = None
 
 
-def read_evidence(
-    cluster: Cluster, groups: Sequence[Group], ask: LagReadOptions, now_ms: int, memory: LagCache | None = None
-) -> dict[str, LagReading]:
-    """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it.
-
-    ``memory`` has the results of earlier refreshes, for a verb that refreshes.
-    """
+def read_evidence(cluster: Cluster, groups: Sequence[Group], ask: LagReadOptions, now_ms: int) -> dict[str, LagReading]:
+    """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it."""
     committed = ask.isolation is Isolation.READ_COMMITTED
     since = {group.name: now_ms - _span_of(group) for group in groups} if ask.no_log is None else {}
     wants = LagQuery(
@@ -89,11 +84,7 @@ def read_evidence(
         surroundings=ask.surroundings,
         quiet_since_ms=now_ms - _SPAN_MS,
     )
-    if memory is None:
-        facts = cluster.lag_facts(groups, wants)
-    else:
-        asked = memory.missing(wants, groups)
-        facts = memory.joined(cluster.lag_facts(groups, asked), asked, since)
+    facts = read_lag_facts(cluster, groups, wants)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     return {group.name: _of_group(group, facts, ask, wants, now_ms) for group in groups}

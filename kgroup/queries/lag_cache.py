@@ -1,13 +1,14 @@
-"""What a refresh of ``--watch`` keeps for the next one, which reads only the new part of ``__consumer_offsets``."""
+"""Reading the facts about lag again: a refresh of ``--watch`` reads only the new part of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from kgroup.cluster.lag_reading import LagFacts, LagQuery
 from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
+from kgroup.cluster.refresh_cache import CachedValue
+from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.lag.from_log import whole_since
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
@@ -19,45 +20,32 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 """At most so many events are kept, or 40 per partition if that is more; ten commits determine a partition's status."""
 
 
-@dataclass(slots=True)
-class LagCache:
-    """A cache of logs, retention and other groups, limited to the groups of the last refresh."""
-
-    _logs: dict[str, GroupLog] = field(default_factory=dict)
-    _around: LagFacts | None = None
-    _topics: frozenset[str] = frozenset()
-    _around_s: float = 0.0
-
-    def missing(self, wants: LagQuery, groups: Collection[Group]) -> LagQuery:
-        """The same request without what the cache has."""
-        floors = {name: _floor(self._logs[name]) for name in wants.since_ms if name in self._logs}
-        topics = {p.topic for group in groups for p in group.partitions if p.lag}
-        known = self._around is not None and topics <= self._topics
-        fresh = known and time.monotonic() - self._around_s < SURROUNDINGS_EVERY_S
-        if wants.surroundings and not fresh:
-            self._topics, self._around_s = frozenset(topics), time.monotonic()
-        return replace(wants, floors=floors, surroundings=wants.surroundings and not fresh)
-
-    def joined(self, facts: LagFacts, asked: LagQuery, since_ms: Mapping[str, int]) -> LagFacts:
-        """The result of the request ``asked``, completed from the cache."""
-        kept: dict[str, GroupLog] = {}
-        found = dict(facts.logs.logs)
-        for name, now in facts.logs.logs.items():
-            before = self._logs.get(name)
-            if before is None:
-                kept[name] = now
-            elif (log := merge_logs(before, now, asked.floors[name], since_ms[name])) is not None:
-                kept[name] = found[name] = log
-        self._logs = kept
-        if asked.surroundings or self._around is None:
-            self._around = facts
-        around = self._around
-        return replace(
-            facts,
-            logs=GroupLogs(found, facts.logs.unread, facts.logs.forbidden),
-            retention=around.retention,
-            others=around.others,
-        )
+def read_lag_facts(cluster: Cluster, groups: Sequence[Group], wants: LagQuery) -> LagFacts:
+    """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
+    cache = cluster.cache
+    around = cache.surroundings
+    topics = frozenset(p.topic for group in groups for p in group.partitions if p.lag)
+    if around is not None and not (topics <= around.about and around.is_fresh(SURROUNDINGS_EVERY_S)):
+        around = None
+    floors = {name: cache.logs[name].next_offset for name in wants.since_ms if name in cache.logs}
+    facts = cluster.lag_facts(groups, replace(wants, floors=floors, surroundings=wants.surroundings and around is None))
+    kept: dict[str, GroupLog] = {}
+    found = dict(facts.logs.logs)
+    for name, now in facts.logs.logs.items():
+        before = cache.logs.get(name)
+        if before is None:
+            kept[name] = now
+        elif (log := merge_logs(before, now, floors[name], wants.since_ms[name])) is not None:
+            kept[name] = found[name] = log
+    cache.logs = kept
+    if wants.surroundings and around is None:
+        around = cache.surroundings = CachedValue(facts, topics)
+    return replace(
+        facts,
+        logs=GroupLogs(found, facts.logs.unread, facts.logs.forbidden),
+        retention=around.value.retention if around else None,
+        others=around.value.others if around else None,
+    )
 
 
 def merge_logs(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
@@ -90,12 +78,6 @@ def _young(events: Collection[Event], since_ms: int) -> int:
     partitions = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
     most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(partitions))
     return since_ms if len(events) <= most else max(since_ms, sorted(event.at_ms for event in events)[-most])
-
-
-def _floor(log: GroupLog) -> int:
-    """The offset to read on from: new records may show how an open transaction ended."""
-    opened = (e.log_offset for e in log.events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
-    return min(opened, default=log.reach.end)
 
 
 def _remembered(events: Collection[Event], since_ms: int) -> Iterable[Event]:

@@ -15,7 +15,6 @@ from kgroup.support.errors import KgroupError
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
     from kgroup.queries.lag import LagReading
-    from kgroup.queries.lag_cache import LagCache
 
 MOST_GROUPS = 20
 """A verdict reads records of each group. With more groups the user first looks for the worst one."""
@@ -32,9 +31,7 @@ class GroupVerdicts:
     notes: tuple[str, ...] = ()
 
 
-def read_verdicts(
-    cluster: Cluster, groups: Sequence[Group], budget_s: float, memory: LagCache | None = None
-) -> GroupVerdicts:
+def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
     """Judge few groups; for many, only read generations. With ``budget_s`` 0 ``__consumer_offsets`` is not read."""
     if not groups:
         return GroupVerdicts(())
@@ -47,7 +44,7 @@ def read_verdicts(
     ask = LagReadOptions(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_evidence(cluster, groups, ask, utc_ms(), memory)
+            read = read_evidence(cluster, groups, ask, utc_ms())
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)

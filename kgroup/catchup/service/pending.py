@@ -5,12 +5,12 @@ The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.model import LEDGER_TOPIC
+from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.output_format import Format
 from kgroup.settings.clients import librdkafka_config
@@ -189,15 +189,9 @@ class PendingCatchups:
                 run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
 
 
-class PendingCatchupsCache:
-    """Caches the ledger between the refreshes of ``--watch``."""
-
-    def __init__(self) -> None:
-        self._read: tuple[float, LedgerReading] | None = None
-
-    def read(self, run: Invocation, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
-        """The pending catch-ups, from the ledger as last read; it is read again after ``_EVERY_S``."""
-        now_s = time.monotonic()
-        if self._read is None or now_s - self._read[0] >= _EVERY_S:
-            self._read = (now_s, read_ledger(run, cluster))
-        return PendingCatchups.read(run, self._read[1], groups, on_page=on_page)
+def read_pending(run: Invocation, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
+    """The pending catch-ups of these groups. A ledger that was read less than ``_EVERY_S`` ago is not read again."""
+    cached, topic = cluster.cache.ledger, ledger_topic(None)
+    if cached is None or not cached.is_fresh(_EVERY_S):
+        cached = cluster.cache.ledger = CachedValue(read_ledger(run, cluster), topic)
+    return PendingCatchups.read(run, cached.value, groups, on_page=on_page)

@@ -48,6 +48,12 @@ class GroupLog:
     events: tuple[Event, ...]
     reach: ScannedRange
 
+    @property
+    def next_offset(self) -> int:
+        """The offset to read on from: that of the oldest commit in an open transaction, otherwise the scan's end."""
+        opened = (e.log_offset for e in self.events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
+        return min(opened, default=self.reach.end)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLogs:

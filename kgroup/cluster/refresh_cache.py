@@ -1,0 +1,45 @@
+"""What a connection keeps of what it has read, so that a refresh of ``--watch`` reads only what is new or too old."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from kgroup.cluster.lag_reading import LagFacts
+    from kgroup.cluster.offsets_topic.generations import KnownGeneration
+    from kgroup.cluster.offsets_topic.group_log import GroupLog
+    from kgroup.cluster.topic_visibility import Hidden
+    from kgroup.model.topic_partition import TopicPartition
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class CachedValue(Generic[T, K]):
+    """A result, what it is about, and when it was read (monotonic clock)."""
+
+    value: T
+    about: K
+    read_s: float = field(default_factory=time.monotonic)
+
+    def is_fresh(self, age_s: float) -> bool:
+        """Whether it is younger than that."""
+        return time.monotonic() - self.read_s < age_s
+
+
+@dataclass(slots=True)
+class RefreshCache:
+    """The results of earlier refreshes: ``generations`` and ``logs`` of the groups of the last one.
+
+    ``hidden`` are hidden commits, about those that the broker showed. ``surroundings`` are retention and other groups,
+    about topics. ``ledger`` is the content of a catch-up ledger, about its topic.
+    """
+
+    generations: dict[str, KnownGeneration] = field(default_factory=dict)
+    logs: dict[str, GroupLog] = field(default_factory=dict)
+    hidden: dict[str, CachedValue[Hidden, frozenset[TopicPartition]]] = field(default_factory=dict)
+    surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
+    ledger: CachedValue[Any, str] | None = None
