@@ -17,13 +17,14 @@ from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.journal import ChangeWriter, Journal, whoami
 from kgroup.changes.rights import apply_rights
 from kgroup.changes.verify import (
-    CommittedOffsets,
+    commit_of,
     commits_changed_since_plan,
     find_unverified_conversions,
     read_back,
     recheck_plan,
 )
 from kgroup.cluster.commit_requests import parts_of
+from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.lost_responses import unknown_outcome
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.topics import TopicLayout
@@ -266,18 +267,20 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _ended(
-    row: ChangeRow, results: Mapping[GroupTopicPartition, KgroupError | None], back: CommittedOffsets | None
+    row: ChangeRow,
+    results: Mapping[GroupTopicPartition, KgroupError | None],
+    back: Mapping[str, CommittedOffsets | KgroupError] | None,
 ) -> ChangeRow:
     key = (row.group, *row.tp)
     if key not in results:
         return replace(row.failing(_NOT_DONE), done=False)
     if error := results[key]:
         return replace(row.failing(RowError.of(error)), done=None if error.code == UNKNOWN else False)
-    if back is None or back.error(row):
+    stands = None if back is None else commit_of(back, row)
+    if back is None or isinstance(stands, KgroupError):
         return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(
             None, unread=True
         )
-    stands = back.commit(row)
     if stands != row.new:
         now = "no commit" if stands is None else str(stands.offset)
         row = replace(row, note=f"moved on since: now {now}" if row.note is None else f"{row.note}; now {now}")

@@ -1,11 +1,12 @@
-"""Reads committed offsets: once more right before a change, and back after it."""
+"""Fetches committed offsets once more right before a change, and after it, and compares them with the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kgroup.cluster.commit_requests import CommitPart
+from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -22,63 +23,51 @@ TYPE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffsets:
-    """The current commits, and the errors for those that could not be read, by group or by group and partition."""
-
-    commits: Mapping[GroupTopicPartition, Commit]
-    errors: Mapping[str | GroupTopicPartition, KgroupError]
-
-    @classmethod
-    def of(cls, cluster: ChangingCluster, names: Sequence[str]) -> CommittedOffsets:
-        """Read these groups; one that does not exist has no commits."""
-        commits: dict[GroupTopicPartition, Commit] = {}
-        errors: dict[str | GroupTopicPartition, KgroupError] = {}
-        for group, found in (cluster.committed(names) if names else {}).items():
-            if isinstance(found, KgroupError):
-                if not isinstance(found, NotFound):
-                    errors[group] = found
-                continue
-            for tp, commit in found.items():
-                if isinstance(commit, Commit):
-                    commits[group, *tp] = commit
-                else:
-                    errors[group, *tp] = commit
-        return cls(commits, errors)
-
-    def error(self, row: ChangeRow) -> KgroupError | None:
-        """Why the row's current commit is unknown; None if it is known."""
-        return self.errors.get(row.group) or self.errors.get((row.group, *row.tp))
-
-    def commit(self, row: ChangeRow) -> Commit | None:
-        """The row's current commit; None for no commit, or if it is unknown."""
-        return self.commits.get((row.group, *row.tp))
+def fetch_offsets(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
+    """The committed offsets of these groups now; a group that does not exist has none."""
+    found = cluster.committed(names) if names else {}
+    return {group: {} if isinstance(offsets, NotFound) else offsets for group, offsets in found.items()}
 
 
-def read_back(cluster: ChangingCluster, plan: ChangePlan) -> CommittedOffsets | None:
-    """The commits after the change, without deleted groups; None if they could not be read."""
+def read_back(cluster: ChangingCluster, plan: ChangePlan) -> dict[str, CommittedOffsets | KgroupError] | None:
+    """The committed offsets after the change, without deleted groups; None if they could not be read."""
     try:
-        return CommittedOffsets.of(cluster, [name for name in plan.concerned if name not in plan.deleted])
+        return fetch_offsets(cluster, [name for name in plan.concerned if name not in plan.deleted])
     except KgroupError:
         return None
+
+
+def commit_of(fetched: Mapping[str, CommittedOffsets | KgroupError], row: ChangeRow) -> Commit | KgroupError | None:
+    """The row's commit; None: it has none; a KgroupError: unknown."""
+    offsets = fetched.get(row.group, {})
+    return offsets if isinstance(offsets, KgroupError) else offsets.get(row.tp)
 
 
 def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     """The same result, with errors for rows and groups that changed since the plan; call it under the journal lock."""
     possible = result.possible
-    now = CommittedOffsets.of(cluster, possible.concerned)
+    now = fetch_offsets(cluster, possible.concerned)
     faults: dict[int, RowError] = {}
     for row in possible.rows:
-        if error := now.error(row):
-            faults[id(row)] = RowError.of(error)
-        elif now.commit(row) != row.old:
+        commit = commit_of(now, row)
+        if isinstance(commit, KgroupError):
+            faults[id(row)] = RowError.of(commit)
+        elif commit != row.old:
             faults[id(row)] = _MOVED
     # A plan for a whole group may leave out commits that cannot be made again, so compare with what it was made from.
     seen = {(group.name, *tp): commit for group in possible.groups for tp, commit in committed(group).items()}
     seen |= {(row.group, *row.tp): row.old for row in possible.rows if row.old}
-    others = {key for key, commit in now.commits.items() if seen.get(key) != commit}
-    unread = {key if isinstance(key, str) else key[0]: error for key, error in now.errors.items()}
-    changed = {key[0] for key in others} | {row.group for row in possible.rows if id(row) in faults}
+    changed = {row.group for row in possible.rows if id(row) in faults}
+    unread: dict[str, KgroupError] = {}
+    for group, offsets in now.items():
+        if isinstance(offsets, KgroupError):
+            unread[group] = offsets
+            continue
+        for tp, commit in offsets.items():
+            if isinstance(commit, KgroupError):
+                unread[group] = commit
+            elif seen.get((group, *tp)) != commit:
+                changed.add(group)
     gone = sorted((possible.whole - possible.only_configured) & (changed | unread.keys()))
     refusals = [Refusal(name, unread.get(name) or _used_again(name)) for name in gone]
     refusals += _converted_meanwhile(cluster, possible, gone)
@@ -135,7 +124,7 @@ def find_unverified_conversions(
     plan: ChangePlan,
     results: Mapping[GroupTopicPartition, KgroupError | None],
     whole: Mapping[str, RowError | None],
-    back: CommittedOffsets | None,
+    back: Mapping[str, CommittedOffsets | KgroupError] | None,
 ) -> dict[str, KgroupError]:
     """Converted groups whose commits are missing, or could not be read back."""
     lost: dict[str, list[str]] = {}
@@ -145,9 +134,10 @@ def find_unverified_conversions(
         stored = row.new is not None and results.get((row.group, *row.tp), _NOT_TRIED) is None
         if not stored or not (ended is None or ended.code == NotFound.code):
             continue
-        if back is None or back.error(row):
+        commit = None if back is None else commit_of(back, row)
+        if back is None or isinstance(commit, KgroupError):
             unread.add(row.group)
-        elif back.commit(row) is None:
+        elif commit is None:
             lost.setdefault(row.group, []).append(row.name)
     return {
         **{name: _not_read_back(name) for name in sorted(unread)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.cluster.coordinator.groups import Committed, GroupDescription
+from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
 from kgroup.model.topic_partition import TopicPartition
@@ -21,12 +21,12 @@ class GroupParts:
 
     name: str
     described: GroupDescription
-    committed: Committed | KgroupError
+    committed: CommittedOffsets | KgroupError
     coordinator: Coordinator | None
     hidden: tuple[TopicPartition, ...] | None = ()
 
     @property
-    def commits(self) -> Committed:
+    def commits(self) -> CommittedOffsets:
         """The commits; empty if they could not be read."""
         return {} if isinstance(self.committed, KgroupError) else self.committed
 

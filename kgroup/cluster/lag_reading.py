@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, GroupListing
+from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -63,7 +63,7 @@ class OtherGroups:
     ``unseen`` describes the groups that could not be read and may read the same topics; None: there are none.
     """
 
-    committed: Mapping[str, Committed]
+    committed: Mapping[str, CommittedOffsets]
     last_ms: Mapping[str, int | None] = field(default_factory=dict)
     unseen: str | None = None
 
@@ -203,7 +203,7 @@ async def _others(
     return OtherGroups(found, signs.by_group, unseen)
 
 
-def _unseen(listing: GroupListing, answers: Mapping[str, Committed | KgroupError]) -> str | None:
+def _unseen(listing: GroupListing, answers: Mapping[str, CommittedOffsets | KgroupError]) -> str | None:
     failed = [error for error in answers.values() if isinstance(error, KgroupError)]
     if failed:
         why = "no DESCRIBE on them" if isinstance(failed[0], NotAuthorized) else failed[0].message

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
-from kgroup.cluster.coordinator.groups import SETTLING_S, Committed, GroupDescription, GroupListing
+from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
@@ -102,11 +102,11 @@ class Cluster(OffsetsTopicConnection):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
         return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
 
-    def committed(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
+    def committed(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
         """The committed offsets only. The groups need not exist. Commits about to be replaced are errors."""
         return self._ask(self._settled_commits, groups)
 
-    async def _settled_commits(self, groups: Sequence[str]) -> dict[str, Committed | KgroupError]:
+    async def _settled_commits(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
         while True:
             found = await self._coordinators.committed(groups, stable=True)
             moved, self._client.unsettled = self._client.unsettled, False
@@ -326,7 +326,7 @@ class Cluster(OffsetsTopicConnection):
             if isinstance(group, str) or group.type in DESCRIBED_TYPES
         ]
         await self._client.gather([self._coordinators.locate(names), self._coordinators.count_partitions()])
-        committed: dict[str, Committed | KgroupError]
+        committed: dict[str, CommittedOffsets | KgroupError]
         errors: list[RowError] = []
         asks_hidden = want.offsets and want.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
@@ -364,7 +364,7 @@ class Cluster(OffsetsTopicConnection):
         return await self._complete(parts, errors, notes, want)
 
     async def _hidden_of(
-        self, committed: Mapping[str, Committed | KgroupError], want: SnapshotRequest
+        self, committed: Mapping[str, CommittedOffsets | KgroupError], want: SnapshotRequest
     ) -> dict[str, Hidden]:
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
         cached, found = self.cache.hidden, {}
@@ -454,7 +454,7 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
         state.assignment_epoch,
         None if state.state is None else state.members,  # the members that were read may be incomplete
     )
-    commits: Committed = dict(state.commits)
+    commits: CommittedOffsets = dict(state.commits)
     return GroupParts(state.name, described, commits, leader)
 
 

@@ -16,7 +16,7 @@ from kgroup.cluster.acl_rules import ALL, DENY, DESCRIBE, PREFIXED, TOPIC
 from kgroup.cluster.acls import may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import Committed
+from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import topic_layouts
@@ -86,7 +86,7 @@ def _acls(name: str | None = None, permission: int = _ANY) -> DescribeAclsReques
 
 
 async def hidden_commits(
-    client: CoordinatorClient, committed: Mapping[str, Committed | KgroupError], budget: Deadline
+    client: CoordinatorClient, committed: Mapping[str, CommittedOffsets | KgroupError], budget: Deadline
 ) -> dict[str, Hidden]:
     """The commits in ``__consumer_offsets`` that the broker did not show. Reads until ``budget`` ends."""
     # Imported here: most users may see all topics, and do not need it.
@@ -104,7 +104,7 @@ async def hidden_commits(
     return hidden
 
 
-def _wanted(name: str, found: Committed | KgroupError) -> Any:
+def _wanted(name: str, found: CommittedOffsets | KgroupError) -> Any:
     from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery
 
     shown = {} if isinstance(found, KgroupError) else found

@@ -18,7 +18,7 @@ from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
-from kgroup.cluster.coordinator.groups import SETTLING_S, Committed
+from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
@@ -173,7 +173,7 @@ class ChangingCluster(Cluster):
                 again.append(tp)
         return again, known
 
-    async def _stored(self, part: CommitPart, partitions: Iterable[TopicPartition]) -> Committed | KgroupError:
+    async def _stored(self, part: CommitPart, partitions: Iterable[TopicPartition]) -> CommittedOffsets | KgroupError:
         """The committed offsets now; read again a second later if they differ from what was written.
 
         After a failover, the new coordinator may not know at once what the old one acknowledged.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
-from kgroup.cluster.coordinator.groups import Committed, GroupDescription
+from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
@@ -57,7 +57,7 @@ def layout(partitions: int) -> TopicLayout:
     return TopicLayout(dict.fromkeys(range(partitions), 1))
 
 
-def commits(topic: str, *numbers: int) -> Committed:
+def commits(topic: str, *numbers: int) -> CommittedOffsets:
     return {TopicPartition(topic, number): Commit(70, 1, "note") for number in numbers}
 
 
@@ -66,7 +66,11 @@ def ranges_of(topic: str, partitions: int) -> dict[TopicPartition, LogRange | Kg
 
 
 def build(
-    about: GroupDescription, committed: Committed | KgroupError, layouts: Layouts, ranges: Ranges, name: str = "svc"
+    about: GroupDescription,
+    committed: CommittedOffsets | KgroupError,
+    layouts: Layouts,
+    ranges: Ranges,
+    name: str = "svc",
 ) -> tuple[Group, list[RowError]]:
     parts = GroupParts(name, about, committed, Coordinator(1, "b1", 9092, None))
     group = assemble(parts, parts.partitions(layouts), ranges, 7, "m-1")
@@ -228,7 +232,7 @@ def test_offsets_that_cannot_be_read_cost_the_offsets_only() -> None:
 
 
 def test_one_offset_that_cannot_be_read_costs_its_own_row() -> None:
-    committed: Committed = {TopicPartition("orders", 0): DOWN, TopicPartition("orders", 1): Commit(70, None, "")}
+    committed: CommittedOffsets = {TopicPartition("orders", 0): DOWN, TopicPartition("orders", 1): Commit(70, None, "")}
 
     group, errors = build(described(), committed, {"orders": layout(2)}, ranges_of("orders", 2))
 
@@ -248,7 +252,7 @@ def test_a_leader_that_is_gone_costs_its_own_rows() -> None:
 
 
 def test_a_partition_whose_offset_and_log_both_failed_is_said_once() -> None:
-    committed: Committed = {TopicPartition("orders", 0): FORBIDDEN}
+    committed: CommittedOffsets = {TopicPartition("orders", 0): FORBIDDEN}
 
     group, errors = build(described(), committed, {"orders": layout(1)}, {TopicPartition("orders", 0): DOWN})
 

@@ -58,7 +58,8 @@ _TELLING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
-Committed = dict[TopicPartition, Commit | KgroupError]
+CommittedOffsets = dict[TopicPartition, Commit | KgroupError]
+"""The committed offsets of one group, with an error for each that could not be read."""
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -270,7 +271,7 @@ class GroupCoordinators:
 
     async def committed(
         self, groups: Sequence[str], *, stable: bool = False, up_to_date: bool = True
-    ) -> dict[str, Committed | KgroupError]:
+    ) -> dict[str, CommittedOffsets | KgroupError]:
         """All committed offsets of the groups (OffsetFetch v8, KIP-709), without those of open transactions.
 
         With ``stable``, a commit that an open transaction is about to replace is an error (KIP-447). A partition whose
@@ -535,8 +536,8 @@ def _consumer_member(row: Any) -> Member:
     )
 
 
-def _committed(row: Any) -> Committed:
-    found: Committed = {}
+def _committed(row: Any) -> CommittedOffsets:
+    found: CommittedOffsets = {}
     for topic in row.topics:
         name = topic.name
         for item in topic.partitions:

@@ -34,7 +34,7 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.commit_requests import commit_request, commit_rows, parts_of
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
-from kgroup.cluster.coordinator.groups import Committed, GroupCoordinators, GroupDescription
+from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
 from kgroup.cluster.membership.conversion import Describe
@@ -71,7 +71,7 @@ class MembershipContext:
     client: CoordinatorClient
     coordinators: GroupCoordinators
     describe: Describe
-    committed: Callable[[Sequence[str]], Awaitable[dict[str, Committed | KgroupError]]]
+    committed: Callable[[Sequence[str]], Awaitable[dict[str, CommittedOffsets | KgroupError]]]
     run: Callable[..., Any]
     timeout_s: float
 
@@ -116,9 +116,9 @@ class ExclusiveMembership:
         """Check again that our member is the only one. Raises Refused [not-empty] or [superseded]."""
         self._hands.run(self._alone)
 
-    def committed(self) -> Committed:
+    def committed(self) -> CommittedOffsets:
         """All commits of the group. If an open transaction is about to replace a commit, its value is a Refused."""
-        found: Committed | KgroupError = self._hands.run(self._hands.committed, [self.group])[self.group]
+        found: CommittedOffsets | KgroupError = self._hands.run(self._hands.committed, [self.group])[self.group]
         if isinstance(found, KgroupError):
             raise found
         return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import Committed
+from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import (
@@ -57,7 +57,7 @@ class LastGenerationQuery:
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
-    def named(cls, name: str, committed: Committed | KgroupError | None) -> LastGenerationQuery:
+    def named(cls, name: str, committed: CommittedOffsets | KgroupError | None) -> LastGenerationQuery:
         """The query for a group of which at most the commits are known."""
         if committed is None or isinstance(committed, KgroupError):
             return cls(name, None)
