@@ -11,8 +11,7 @@ from typing import Any
 
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.fetch import fetch_request
-from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, first_at
+from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, fetch_request, first_at
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, topic_layouts
 from kgroup.model.groups import LogRange

@@ -21,11 +21,13 @@ from kgroup.cluster.topics import (
     ListedTopic,
     LogView,
     TopicLayout,
+    TopicShape,
     list_topics,
     log_positions,
     log_ranges,
     log_views,
     topic_layouts,
+    topic_shapes,
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import hidden_notes
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.health import OffsetsTopic
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
-    from kgroup.cluster.topic_metadata import TopicShape
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import Access, BrokerFacts, OpenTransaction
@@ -120,8 +121,6 @@ class Cluster(OffsetsTopicConnection):
 
     def topic_shapes(self, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
         """What an assignor needs of topics: partitions, ids, racks of replicas."""
-        from kgroup.cluster.topic_metadata import topic_shapes
-
         return self._ask(topic_shapes, self._client, topics)
 
     def positions(

@@ -12,7 +12,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.fetch import fetch_request
+from kgroup.cluster.offsets_topic.record_batches import fetch_request
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import TopicLayout, _list_offsets, topic_layouts
 from kgroup.model.topic_partition import TopicPartition

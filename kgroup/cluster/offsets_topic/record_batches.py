@@ -1,4 +1,4 @@
-"""Parse record batches of ``__consumer_offsets`` directly, so that unwanted records cost almost nothing.
+"""Fetch record batches of ``__consumer_offsets`` and parse them directly, so that unwanted records cost almost nothing.
 
 A client's own parser makes an object of each record. Here a batch that contains no wanted group's name is only
 counted (ten times as fast). In other batches, a record's key head is compared before anything is copied. The layout is
@@ -8,16 +8,18 @@ verified: TCP and the broker have verified theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
 
 import kafka.codec as codecs
 from kafka.errors import KafkaError
+from kafka.protocol.consumer import FetchRequest
 from kafka.record.legacy_records import LegacyRecordBatch
 
 from kgroup.cluster.primitives import FAULTS, MalformedRecord
 from kgroup.model.groups import LogRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 
@@ -104,6 +106,8 @@ _ABORT, _COMMIT = 0, 1
 _PLAIN = 0
 _MOST_VARINT_BYTES = 10
 _new = tuple.__new__
+_WAIT_MS = 100
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 _CODECS: dict[int, tuple[str, Callable[[], bool], Callable[[bytes], Any]]] = {
     1: ("gzip", codecs.has_gzip, codecs.gzip_decode),
@@ -111,6 +115,36 @@ _CODECS: dict[int, tuple[str, Callable[[], bool], Callable[[bytes], Any]]] = {
     3: ("lz4", codecs.has_lz4, lambda data: codecs.lz4_decode(data)),
     4: ("zstd", codecs.has_zstd, codecs.zstd_decode),
 }
+
+
+def fetch_request(
+    positions: Mapping[TopicPartition, int], partition_max_bytes: int, *, read_committed: bool = False
+) -> Any:
+    """A Fetch from these offsets. ``read_committed`` ends it at the last stable offset and lists aborted transactions.
+
+    A broker returns at most ``partition_max_bytes`` per partition. If a partition's first batch is longer, the broker
+    returns nothing for that partition. The first partition that has data is the exception: it returns one whole batch.
+    """
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), offset in positions.items():
+        row = FetchRequest.FetchTopic.FetchPartition(
+            partition=number,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=partition_max_bytes,
+        )
+        topics.setdefault(topic, []).append(row)
+    # From version 13 on, topics are identified by id instead of name.
+    return FetchRequest(
+        max_wait_ms=_WAIT_MS,
+        min_bytes=1,
+        max_bytes=partition_max_bytes * len(positions),
+        isolation_level=_READ_COMMITTED if read_committed else _READ_UNCOMMITTED,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=rows) for topic, rows in topics.items()],
+        max_version=12,
+    )
 
 
 def batches(data: bytes) -> Iterator[RecordBatch]:

@@ -16,7 +16,6 @@ from typing import ClassVar, Final
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
@@ -24,6 +23,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
     Marker,
     RawRecord,
     batches,
+    fetch_request,
     key_head,
     records_in_range,
 )

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from kafka.record.memory_records import MemoryRecords
 
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.fetch import fetch_request
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.record_batches import (
     KeyFilter,
     Marker,
     RawRecord,
     batches,
+    fetch_request,
     key_head,
     records_in_range,
 )
