@@ -13,11 +13,10 @@ from typing import Any
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.migration.rollout import Followed, finished_line, line_of, summary, turns
-from kgroup.groups.wait_conditions import FIRST_PAUSE_S, next_pause_s
 from kgroup.model.groups import Group, Member
 from kgroup.model.reporter import Reporter
-from kgroup.queries.event_log import EventLog
-from kgroup.queries.wait import LINES_AT_ONCE, MIN_POLL_S, error_of_row
+from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
+from kgroup.queries.wait import error_of_row
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
 from kgroup.support.stdout_reader import pause
 
@@ -110,7 +109,7 @@ def follow(
     return _Follow(reporter, cluster, tuple(groups), target, limit_s, settled_s).run()
 
 
-class _Follow:
+class _Follow(PollLoop[Rollout]):
     def __init__(
         self,
         reporter: Reporter,
@@ -120,45 +119,16 @@ class _Follow:
         within_s: float,
         settled_s: float,
     ) -> None:
-        self._reporter = reporter
-        self._telling = EventLog(reporter)
-        self._cluster = cluster
-        self._within_s = within_s
+        super().__init__(reporter, cluster, within_s, pause)
         self._settled_s = settled_s
-        self._started_s = time.monotonic()
         self._followed = {name: Followed(name, target) for name in names}
-        self._since_s: dict[str, float] = {}
+        self._before = dict(self._followed)
 
-    def run(self) -> Rollout:
-        pause_s = FIRST_PAUSE_S
-        while True:
-            before, changes = dict(self._followed), self._telling.changes
-            failure = self._look()
-            now_s = time.monotonic()
-            self._say(before, now_s, failure)
-            finished = failure is None and all(followed.finished for followed in self._followed.values())
-            settling_s = max(followed.unsettled_s(now_s, self._settled_s) for followed in self._followed.values())
-            left_s = self._within_s - (now_s - self._started_s)
-            if finished and (settling_s <= 0 or left_s <= 0):
-                return self._ended(now_s)
-            if left_s <= 0:
-                if failure is not None:
-                    raise failure
-                return self._ended(now_s)
-            pause_s = next_pause_s(
-                pause_s,
-                changed=self._telling.changes != changes,
-                holding=finished,
-                left_s=min(left_s, settling_s) if finished else left_s,
-            )
-            pause(pause_s)
-
-    def _look(self) -> KgroupError | None:
-        """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
-        left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
+    def poll(self) -> KgroupError | None:
+        self._before = dict(self._followed)
         try:
-            with self._cluster.time_limit(left_s):
-                snapshot = self._cluster.describe(tuple(self._followed), _MEMBERS_ONLY)
+            with self.in_time():
+                snapshot = self.cluster.describe(tuple(self._followed), _MEMBERS_ONLY)
         except Unreachable as error:
             return error
         now_s = time.monotonic()
@@ -170,37 +140,39 @@ class _Follow:
                     raise faults[name]
                 continue
             after = self._followed[name] = followed.step(found.get(name), now_s)
-            if not after.finished:
-                self._since_s.pop(name, None)
-            else:
-                self._since_s.setdefault(name, now_s - self._started_s)
+            self.note(name, now_s, done=after.finished)
         return next(iter(faults.values()), None)
 
-    def _over(self, followed: Followed, now_s: float) -> bool:
-        left_s = self._within_s - (now_s - self._started_s)
-        return followed.finished and (left_s <= 0 or followed.unsettled_s(now_s, self._settled_s) <= 0)
+    def report(self, now_s: float, failure: KgroupError | None) -> PollState:
+        self._say(now_s, failure)
+        finished = failure is None and all(followed.finished for followed in self._followed.values())
+        settling_s = max(followed.unsettled_s(now_s, self._settled_s) for followed in self._followed.values())
+        return PollState(finished and settling_s <= 0, finished, settling_s if finished else math.inf)
 
-    def _say(self, before: dict[str, Followed], now_s: float, failure: KgroupError | None) -> None:
+    def _over(self, followed: Followed, now_s: float) -> bool:
+        settled = followed.unsettled_s(now_s, self._settled_s) <= 0
+        return followed.finished and (self.left_s(now_s) <= 0 or settled)
+
+    def _say(self, now_s: float, failure: KgroupError | None) -> None:
         """Report the events since the last poll, and the state of each group if it has changed."""
-        many = len(before) > LINES_AT_ONCE
+        many = len(self._followed) > LINES_AT_ONCE
         for name, followed in self._followed.items():
-            for word, text in turns(before[name], followed):
+            for word, text in turns(self._before[name], followed):
                 if word != _WORD or not many:
-                    self._reporter.event(word, text)
+                    self.reporter.event(word, text)
         if failure is not None:
-            self._telling.no_answer(_WORD, failure.message, now_s)
+            self.events.no_answer(_WORD, failure.message, now_s)
             return
-        self._telling.answered()
+        self.events.answered()
         over = [name for name, followed in self._followed.items() if self._over(followed, now_s)]
         if many:
-            self._telling.report(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
+            self.events.report(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
             return
         for name, followed in self._followed.items():
             line = finished_line(followed) if name in over else line_of(followed)
-            self._telling.report(_WORD, name, line, now_s)
+            self.events.report(_WORD, name, line, now_s)
 
-    def _ended(self, now_s: float) -> Rollout:
-        waited_s = now_s - self._started_s
+    def result(self, now_s: float, *, reached: bool) -> Rollout:
         groups = tuple(
             GroupRollout(
                 name=name,
@@ -211,7 +183,7 @@ class _Follow:
                 first_epoch=followed.first_epoch,
                 partitions_moved=followed.moved,
                 turned_back=followed.turned_back,
-                waited_s=self._since_s.get(name, waited_s),
+                waited_s=self.waited_s(now_s, name),
             )
             for name, followed in self._followed.items()
         )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.wait_conditions import (
-    FIRST_PAUSE_S,
-    SHORTEST_PAUSE_S,
     Condition,
     ConditionResult,
     Empty,
@@ -28,7 +27,6 @@ from kgroup.groups.wait_conditions import (
     evict_text,
     line_of,
     lines_of_members,
-    next_pause_s,
     summary,
     total_lag,
     unread,
@@ -38,7 +36,7 @@ from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.clock_check import warn_of_clocks
-from kgroup.queries.event_log import EventLog
+from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
@@ -53,11 +51,6 @@ Ages = Mapping[str, Mapping[TopicPartition, int | None]]
 EMPTY: tuple[Condition, ...] = (Empty(),)
 """The condition of ``--wait-empty``."""
 DEFAULT_WITHIN = "5m"
-
-LINES_AT_ONCE = 5
-"""Up to this number of groups get a line each; more share one line."""
-MIN_POLL_S = 5.0
-"""The least time for one poll, however little is left: without an answer the state of the groups is unknown."""
 
 _SESSIONS_EVERY_S = 5.0
 _SESSIONS_LOOK_S = 2.0
@@ -183,7 +176,7 @@ def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
     return (*lines_of_members(group, known), *((evict,) if evict else ()))
 
 
-class _Wait:
+class _Wait(PollLoop[WaitResult]):
     def __init__(
         self,
         reporter: Reporter,
@@ -193,66 +186,50 @@ class _Wait:
         within_s: float,
         hold_s: float,
     ) -> None:
-        self._reporter = reporter
-        self._telling = EventLog(reporter)
-        self._cluster = cluster
+        super().__init__(reporter, cluster, within_s, time.sleep)
         self._names = names
         self._conditions = conditions
-        self._within_s = within_s
         self._hold = Hold(hold_s)
-        self._started_s = time.monotonic()
         self._reads_lag = any(condition.reads_lag for condition in conditions)
         self._reads_ages = any(isinstance(condition, LagTimeBelow) for condition in conditions)
         self._about_members = any(condition.about_members for condition in conditions)
         self._sights: tuple[Observation, ...] = ()
         self._judged: dict[str, tuple[ConditionResult, ...]] = {}
-        self._since_s: dict[str, float] = {}
         self._watched: dict[str, ObservedMembers] = {}
         self._timeouts_ms: dict[str, int] = {}
         self._timeouts_asked_s: float | None = None
         self._ages: dict[tuple[TopicPartition, int], int] = {}
         self._noted: set[str] = set()
-
-    def run(self) -> WaitResult:
-        pause_s, needs_date = FIRST_PAUSE_S, self._hold.for_s > 0 and self._about_members
-        while True:
-            # During a hold the generation shows what happened between two polls; before a hold it is not needed.
-            dated = needs_date and self._all_hold()
-            failure = self._look(dated)
-            now_s = time.monotonic()
-            holding = failure is None and self._all_hold()
-            traces = [GroupVersion.of(sight.group) for sight in self._sights] if self._about_members else []
-            self._hold = self._hold.step(now_s, holding and (dated or not needs_date), traces)
-            changes = self._telling.changes
-            self._say(now_s, failure)
-            if failure is None and self._hold.reached(now_s):
-                return self._ended(now_s, reached=True)
-            left_s = self._within_s - (now_s - self._started_s)
-            if left_s <= 0:
-                if failure is not None:
-                    raise failure
-                return self._ended(now_s, reached=False)
-            pause_s = next_pause_s(
-                pause_s,
-                changed=self._telling.changes != changes,
-                holding=holding,
-                left_s=min(left_s, self._hold.left_s(now_s) if self._hold.since_s is not None else left_s),
-            )
-            # The hold begins with a poll that also reads generations, so poll soon.
-            time.sleep(SHORTEST_PAUSE_S if holding and self._hold.since_s is None else pause_s)
+        self._needs_date = hold_s > 0 and self._about_members
+        self._dated = False
 
     def _all_hold(self) -> bool:
         return bool(self._judged) and all(j.holds for judged in self._judged.values() for j in judged)
 
-    def _look(self, dated: bool) -> KgroupError | None:
-        """Poll all groups once; returns the error of a cluster or group that is silent. Raises authorization errors."""
-        want = SnapshotRequest(
-            offsets=self._reads_lag, logs=self._reads_lag, generation_budget_s=_GENERATION_BUDGET_S if dated else 0
+    def report(self, now_s: float, failure: KgroupError | None) -> PollState:
+        holding = failure is None and self._all_hold()
+        traces = [GroupVersion.of(sight.group) for sight in self._sights] if self._about_members else []
+        self._hold = self._hold.step(now_s, holding and (self._dated or not self._needs_date), traces)
+        self._say(now_s, failure)
+        begun = self._hold.since_s is not None
+        return PollState(
+            failure is None and self._hold.reached(now_s),
+            holding,
+            self._hold.left_s(now_s) if begun else math.inf,
+            soon=holding and not begun,  # the hold begins with a poll that also reads generations
         )
-        left_s = max(MIN_POLL_S, self._within_s - (time.monotonic() - self._started_s))
+
+    def poll(self) -> KgroupError | None:
+        # During a hold the generation shows what happened between two polls; before a hold it is not needed.
+        self._dated = self._needs_date and self._all_hold()
+        want = SnapshotRequest(
+            offsets=self._reads_lag,
+            logs=self._reads_lag,
+            generation_budget_s=_GENERATION_BUDGET_S if self._dated else 0,
+        )
         try:
-            with self._cluster.time_limit(left_s):
-                snapshot = self._cluster.describe(self._names, want)
+            with self.in_time():
+                snapshot = self.cluster.describe(self._names, want)
                 found = {group.name: group for group in snapshot.groups}
                 ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
         except Unreachable as error:
@@ -268,14 +245,11 @@ class _Wait:
         for note in snapshot.notes:  # hidden commits, and generations that a hold cannot read
             if note not in self._noted:
                 self._noted.add(note)
-                self._reporter.note(note)
+                self.reporter.note(note)
         self._sights, self._judged = sights, judged
         for sight in sights:
             self._watched[sight.name] = self._watched.get(sight.name, ObservedMembers()).step(sight.group, now_s)
-            if not all(judgement.holds for judgement in judged[sight.name]):
-                self._since_s.pop(sight.name, None)
-            else:
-                self._since_s.setdefault(sight.name, now_s - self._started_s)
+            self.note(sight.name, now_s, done=all(judgement.holds for judgement in judged[sight.name]))
         return None
 
     def _ages_of(self, groups: Sequence[Group]) -> Ages:
@@ -287,7 +261,7 @@ class _Wait:
         told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
         missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in told}
         asked = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
-        for (tp, span), answer in (self._cluster.first_timestamps_of(asked) if asked else {}).items():
+        for (tp, span), answer in (self.cluster.first_timestamps_of(asked) if asked else {}).items():
             if isinstance(answer, Unreachable | NotAuthorized):
                 where = f"{tp}"
                 raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
@@ -319,8 +293,8 @@ class _Wait:
             return
         self._timeouts_asked_s = now_s
         try:
-            with self._cluster.time_limit(_SESSIONS_LOOK_S):
-                sessions = self._cluster.session_timeouts(groups)
+            with self.cluster.time_limit(_SESSIONS_LOOK_S):
+                sessions = self.cluster.session_timeouts(groups)
         except KgroupError:
             return  # the next poll shows whether the cluster is unreachable
         self._timeouts_ms |= {member_id: timeout for (_, member_id), timeout in sessions.timeouts_ms.items()}
@@ -328,14 +302,14 @@ class _Wait:
     def _say(self, now_s: float, failure: KgroupError | None) -> None:
         """Report what changed in WAIT lines; lines with only new counts are repeated every ten seconds."""
         if failure is not None:
-            self._telling.no_answer("WAIT", failure.message, now_s)
+            self.events.no_answer("WAIT", failure.message, now_s)
             return
-        self._telling.answered()
+        self.events.answered()
         waiting = [s for s in self._sights if not all(j.holds for j in self._judged[s.name])]
         if len(waiting) > LINES_AT_ONCE:
             self._line("many", summary([sight.name for sight in waiting], len(self._sights)), now_s)
             return
-        self._telling.reset("many")
+        self.events.reset("many")
         going = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s)
         if self._hold.broken:
@@ -353,12 +327,11 @@ class _Wait:
         return f"the hold of {format_duration(self._hold.for_s)}"
 
     def _line(self, about: Hashable, line: EventLine, now_s: float) -> None:
-        self._telling.report("WAIT", about, line, now_s)
+        self.events.report("WAIT", about, line, now_s)
 
-    def _ended(self, now_s: float, *, reached: bool) -> WaitResult:
+    def result(self, now_s: float, *, reached: bool) -> WaitResult:
         going = [s for s in self._sights if not reached and any(c.waits_for_leaving(s) for c in self._conditions)]
         self._learn_timeouts(going, now_s=now_s, at_once=True)
-        waited_s = now_s - self._started_s
         groups = []
         for sight in self._sights:
             remaining: tuple[Remaining, ...] = ()
@@ -366,10 +339,10 @@ class _Wait:
                 known = self._sessions_of(sight, now_s)
                 unknown = SessionBound(Liveness.UNKNOWN)
                 remaining = tuple(Remaining(m, known.get(m.member_id, unknown)) for m in sight.group.members or ())
-            until_s = self._since_s.get(sight.name, waited_s)
+            until_s = self.waited_s(now_s, sight.name)
             groups.append(GroupWaitResult(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
         held_s = 0.0 if self._hold.since_s is None else now_s - self._hold.since_s
-        return WaitResult(tuple(groups), reached, waited_s, held_s)
+        return WaitResult(tuple(groups), reached, self.waited_s(now_s), held_s)
 
 
 def _fault(sight: Observation, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:

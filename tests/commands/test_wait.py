@@ -244,7 +244,7 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
 def test_hold_not_in_time(kgroup: CommandLine, idle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "longer than --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
     # The hold begins so long after the first look, so that a machine that stands still does not let it be reached.
-    monkeypatch.setattr("kgroup.queries.wait.SHORTEST_PAUSE_S", 1.9)
+    monkeypatch.setattr("kgroup.queries.poll_loop.SHORTEST_PAUSE_S", 1.9)
     result = kgroup("wait", idle, "--for", "empty", "--hold", "2s", "--within", "2s", exit_code=8)
     assert "NOT YET" in result.stdout
     assert "of 2s" in result.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.wait_conditions import EventLine
-from kgroup.queries.event_log import EventLog
+from kgroup.queries.poll_loop import EventLog
 from tests.support.command_line import QuietReporter
 
 
