@@ -47,8 +47,8 @@ class Loss(StrEnum):
     ANSWER = "the broker has done it, nobody hears of it"
     NOTHING = "it is only held until the test lets it go"
     REFUSED = "it is answered with NOT_COORDINATOR, and never reaches the broker"
-    LOADING = "it is answered with COORDINATOR_LOAD_IN_PROGRESS, and never reaches the broker"
-    BEHIND = "the broker has done it, and its answer becomes OFFSET_NOT_AVAILABLE; the connection stays"
+    LOADING = "its answer becomes COORDINATOR_LOAD_IN_PROGRESS; the connection stays"
+    BEHIND = "its answer becomes OFFSET_NOT_AVAILABLE; the connection stays"
 
 
 @dataclass(slots=True)
@@ -162,9 +162,6 @@ class KafkaProxy:
                     if fault.loss is Loss.REFUSED:
                         client.sendall(_not_coordinator(frame))
                         continue
-                    if fault.loss is Loss.LOADING:
-                        client.sendall(_loading(frame))
-                        continue
                     if fault.loss is Loss.REQUEST:
                         if fault.then:
                             fault.then()
@@ -192,8 +189,8 @@ class KafkaProxy:
                     if fault.then:
                         fault.then()
                     return
-                if fault and fault.loss is Loss.BEHIND:
-                    frame = _offset_not_available(request)
+                if fault and fault.loss in _INSTEAD:
+                    frame = _INSTEAD[fault.loss](request)
                 if self.delay_s:
                     threading.Event().wait(self.delay_s)
                 for at in range(0, len(frame), self.piece or len(frame)):
@@ -312,6 +309,8 @@ def _offset_not_available(request: bytes) -> bytes:
     body = struct.pack(">i", correlation_id) + (b"\0" if version >= 6 else b"") + bytes(answer.encode(version=version))
     return struct.pack(">i", len(body)) + body
 
+
+_INSTEAD = {Loss.LOADING: _loading, Loss.BEHIND: _offset_not_available}
 
 _READERS: dict[int, tuple[Any, Any]] = {
     OFFSET_FETCH: (OffsetFetchRequest, OffsetFetchResponse),

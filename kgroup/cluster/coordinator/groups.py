@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -555,7 +555,7 @@ def _with_said(failed: Mapping[str, BaseException | int], said: Mapping[str, int
     """Prefer a coordinator's earlier error code: it explains more than a timeout or a failed search for it."""
     return {
         group: said.get(group, cause)
-        if isinstance(cause, KafkaTimeoutError) or cause == COORDINATOR_NOT_AVAILABLE
+        if isinstance(cause, KafkaTimeoutError | RequestTimedOutError) or cause == COORDINATOR_NOT_AVAILABLE
         else cause
         for group, cause in failed.items()
     }
