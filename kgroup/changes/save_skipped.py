@@ -1,25 +1,16 @@
 """The records that a forward move skips: shown in the plan if they are few, and saved with ``--save-skipped``.
 
-A file gets one JSON object a line::
-
-    {"topic": "orders", "partition": 3, "offset": 17, "timestamp": "2026-11-21T02:58:51.123Z",
-     "timestamp_ms": 1795229931123, "key": "ord-5521", "value": {"base64": "AAEC/w=="},
-     "headers": [{"key": "type", "value": "refund"}]}
-
-A key or value is a string if its bytes are UTF-8; encoding it again gives the same bytes. Otherwise it is an object
-with the one field ``base64``. It is null if there is none (a tombstone). ``timestamp`` is null if the record has none,
-or one outside the calendar.
+A file gets the lines of ``model/json_lines``.
 """
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.model.blocks import Cell, Column, Table
+from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
 from kgroup.support.atomic_file import AtomicFile
@@ -27,7 +18,7 @@ from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.instants import rfc3339
-from kgroup.support.units import plural
+from kgroup.support.units import human_bytes, plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.producer import RetentionPolicy
@@ -40,8 +31,6 @@ _TOPIC = "topic:"
 _PREVIEW_S = 0.9  # once for the partitions, once for the records
 _PROGRESS_EVERY = 1000
 _KEY_WIDTH, _HEADER_WIDTH, _HEADERS_WIDTH = 30, 24, 60
-_JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for each line
-_BINARY_UNITS = ("KiB", "MiB", "GiB")
 
 
 class _Place(Protocol):
@@ -104,21 +93,6 @@ def preview(
     return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
 
 
-def line(record: ConsumerRecord) -> bytes:
-    """The record as a line of the file, with its newline."""
-    fields = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": rfc3339(record.timestamp_ms),
-        "timestamp_ms": record.timestamp_ms,
-        "key": _json_form(record.key),
-        "value": _json_form(record.value),
-        "headers": [{"key": key, "value": _json_form(value)} for key, value in record.headers],
-    }
-    return _JSON.encode(fields).encode() + b"\n"
-
-
 def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
     """(partition, offset, time, key, size of the value, headers) of each record, for display.
 
@@ -130,7 +104,7 @@ def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
             record.offset,
             rfc3339(record.timestamp_ms, "seconds"),
             None if record.key is None else _shown(record.key, _KEY_WIDTH),
-            "null" if record.value is None else _size(len(record.value)),
+            "null" if record.value is None else human_bytes(len(record.value)),
             _shown_headers(record.headers),
         )
         for record in records
@@ -205,7 +179,7 @@ class _File:
 
     def add(self, record: ConsumerRecord) -> None:
         try:
-            self._write(line(record))
+            self._write(json_line(record))
         except OSError as error:
             raise self._failure(error) from error
 
@@ -237,15 +211,6 @@ def _provenance(record: ConsumerRecord) -> Headers:
     )
 
 
-def _json_form(data: bytes | None) -> str | Mapping[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
-
-
 def _shown(data: bytes, width: int) -> str:
     try:
         text = data.decode()
@@ -265,13 +230,3 @@ def _shown_headers(headers: Headers) -> str | None:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _size(count: int) -> str:
-    """``0 B``, ``1023 B``, ``1.0 KiB``, ``612 KiB``, ``1.2 MiB``."""
-    if count < 1024:
-        return f"{count} B"
-    scaled, unit = count / 1024, 0
-    while scaled >= 1023.5 and unit + 1 < len(_BINARY_UNITS):
-        scaled, unit = scaled / 1024, unit + 1
-    return f"{scaled:.{1 if scaled < 9.95 else 0}f} {_BINARY_UNITS[unit]}"

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from kgroup.changes import save_skipped as skipped
-from kgroup.changes.save_skipped import line, preview, save_skipped, skipped_rows, skipped_table
+from kgroup.changes.save_skipped import preview, save_skipped, skipped_rows, skipped_table
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.settings.model import Setting, Settings
 from kgroup.support.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
@@ -87,69 +86,6 @@ def record(**changes: Any) -> ConsumerRecord:
         "headers": (("type", b"refund"), ("schema", b"7")),
     }
     return ConsumerRecord(**(fields | changes))
-
-
-def as_bytes(form: Any) -> bytes | None:
-    """The inverse of a key or value in the file."""
-    if form is None:
-        return None
-    return form.encode() if isinstance(form, str) else b64decode(form["base64"], validate=True)
-
-
-# The form of a line.
-
-
-def test_a_line_of_the_file() -> None:
-    given = record(value=b"\xff\x00", headers=(("type", b"refund"), ("type", None)))
-
-    assert line(given).decode() == (
-        '{"topic": "payments", "partition": 3, "offset": 8812337, "timestamp": "2026-11-21T02:58:51.123Z", '
-        '"timestamp_ms": 1795229931123, "key": "ord-5521", "value": {"base64": "/wA="}, '
-        '"headers": [{"key": "type", "value": "refund"}, {"key": "type", "value": null}]}\n'
-    )
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        b"",
-        b"plain",
-        "größe €".encode(),
-        b'{"base64": "eA=="}',
-        b"null",
-        b"two\nlines\r\n\x00\x1b[31m\x7f",
-        "\u2028\ufeff\U0001f600".encode(),
-        b"\xef\xbb\xbfbom",
-        b"\xff\xfe",
-        b"\xed\xa0\x80",  # a surrogate, which UTF-8 does not have
-        b"\xc0\x80",  # overlong
-        bytes(range(256)),
-    ],
-)
-def test_every_key_and_value_comes_back_as_it_was(data: bytes | None) -> None:
-    written = line(record(key=data, value=data, headers=(("h", data),)))
-
-    assert written.count(b"\n") == 1
-    found = json.loads(written)
-    assert as_bytes(found["key"]) == as_bytes(found["value"]) == as_bytes(found["headers"][0]["value"]) == data
-
-
-@pytest.mark.parametrize(
-    ("timestamp_ms", "text"),
-    [
-        (None, None),
-        (0, "1970-01-01T00:00:00.000Z"),
-        (999, "1970-01-01T00:00:00.999Z"),
-        (-1, None),
-        (2**63 - 1, None),
-        (1_795_229_931_123_000, None),  # microseconds: a frequent mistake
-    ],
-)
-def test_times_of_a_line(timestamp_ms: int | None, text: str | None) -> None:
-    found = json.loads(line(record(timestamp_ms=timestamp_ms)))
-
-    assert (found["timestamp"], found["timestamp_ms"]) == (text, timestamp_ms)
 
 
 # The table of the plan.

@@ -128,7 +128,7 @@ def test_a_handler_that_fails_hangs_dies_or_answers_garbage(
     script, out = tmp_path / "handler.py", tmp_path / "out"
     script.write_text(HANDLER)
     command = f"{sys.executable} {script} {ack} {out}"
-    sink = ("--to-command", command, "--ack", ack, "--value-format", "text", "--dead-letter-topic", dead)
+    sink = ("--to-command", command, "--ack", ack, "--dead-letter-topic", dead)
     how = ("--handler-timeout", "5s", "--retries", "0", *LOCAL, "--execute", "-o", "json")
 
     done = kgroup.process("catchup", "start", group, *sink, *how)

@@ -15,7 +15,7 @@ from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
-MORE = ("--value-format", "text", "--backoff", "10ms", "--master", "local[1]", "--execute", "-o", "json")
+MORE = ("--backoff", "10ms", "--master", "local[1]", "--execute", "-o", "json")
 
 
 @pytest.fixture(autouse=True)

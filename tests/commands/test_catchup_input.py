@@ -50,7 +50,7 @@ BAD = [
     (("g", "--to-files", "x", "--timestamps", "now"), "--timestamps is for --to-topic"),
     (("g", "--to-command", ""), "--to-command is empty"),
     (("g", "--to-command", "cat", "--ack", "maybe"), "--ack maybe: exit or line"),
-    (("g", "--to-command", "cat", "--value-format", "xml"), "base64, text or json"),
+    (("g", "--to-command", "cat", "--value-format", "xml"), "text, json or base64"),
     (("g", *TOPIC, "--ack", "line"), "--ack is for --to-command"),
     (("g", *TOPIC, "--format", "json"), "--format is for --to-files"),
     (("g", "--to-python", ""), "--to-python is empty"),

@@ -123,7 +123,7 @@ def test_handlers_get_records_in_the_order_that_was_asked_for(
         "python": ("--to-python", "orderly:handle"),
         "command": (
             *("--to-command", f"python3 {tmp_path / 'orderly_command.py'} {out}"),
-            *("--ack", "line", "--value-format", "text"),
+            *("--ack", "line"),
         ),
     }[sink]
     how = ("--order", order, *(("--lanes", str(lanes)) if lanes > 1 else ()), *LOCAL, "--execute")

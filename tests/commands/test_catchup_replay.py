@@ -246,7 +246,7 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
         "    if value == 'poison': print('error: bad', flush=True)\n"
         f"    else: open({str(out)!r}, 'a').write(value + chr(10)); print('ok', flush=True)\n"
     )
-    sink = ("--to-command", f"{sys.executable} {script}", "--ack", "line", "--value-format", "text")
+    sink = ("--to-command", f"{sys.executable} {script}", "--ack", "line")
     more = ("--retries", "1", "--backoff", "10ms", "--master", "local[1]", "--execute")
 
     stopped = kgroup.process("catchup", "start", group, *sink, *more, exit_code=8)

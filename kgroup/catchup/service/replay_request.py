@@ -18,7 +18,7 @@ _WORDS = {
     "partitions": ("keep", "key"),
     "format": ("parquet", "json"),
     "ack": ("exit", "line"),
-    "value-format": ("base64", "text", "json"),
+    "value-format": ("text", "json", "base64"),
 }
 
 

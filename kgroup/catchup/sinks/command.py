@@ -27,8 +27,8 @@ from itertools import accumulate
 from typing import IO
 
 from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerRefusal
-from kgroup.catchup.worker.json_lines import NotWritable, ValueFormat, line
 from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.model.json_lines import NotWritable, ValueFormat, json_line
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import contains_secret
@@ -71,14 +71,14 @@ def parse_answer(text: str) -> HandlerAnswer | None:
 def check(options: Mapping[str, str]) -> None:
     """Raise UsageError for invalid options.
 
-    Options: ``command``; ``ack`` is ``exit`` or ``line``; ``value-format`` is ``base64``, ``text`` or ``json``.
+    Options: ``command``; ``ack`` is ``exit`` or ``line``; ``value-format`` is ``text``, ``json`` or ``base64``.
     """
     if not options.get("command", "").strip():
         raise UsageError("the sink command wants a command")
     require_no_secret(options["command"])
     if options.get("ack", "exit") not in ("exit", "line"):
         raise UsageError(f"ack {options['ack']!r} is neither exit nor line")
-    if options.get("value-format", "base64") not in set(ValueFormat):
+    if options.get("value-format", "text") not in set(ValueFormat):
         raise UsageError(f"value-format {options['value-format']!r} is not one of {', '.join(ValueFormat)}")
 
 
@@ -103,7 +103,7 @@ class _Command:
     def __init__(self, spec: TaskSpec) -> None:
         self._spec = spec
         self._command = spec.options["command"]
-        self._form = ValueFormat(spec.options.get("value-format", "base64"))
+        self._form = ValueFormat(spec.options.get("value-format", "text"))
         self._timeout_s = spec.handling.timeout_s
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -116,7 +116,7 @@ class _Command:
     def _line(self, record: ConsumerRecord) -> bytes:
         maybe = record.offset < self._spec.maybe_until(record.tp)
         try:
-            return line(record, self._form, maybe_processed=maybe)
+            return json_line(record, self._form, maybe_processed=maybe)
         except NotWritable as error:
             raise HandlerRefusal(f"not {self._form}: {error}", final=True, given=False) from error
 

@@ -155,7 +155,7 @@ class ChunkFile:
 def check(options: Mapping[str, str]) -> None:
     """Raise UsageError for invalid options, or if pyarrow is missing for Parquet.
 
-    Options: ``dir``; ``format`` is ``parquet`` or ``json`` (one line per record, keys and values in base64).
+    Options: ``dir``; ``format`` is ``parquet`` or ``json`` (a line per record, see ``model/json_lines``).
     ``compression`` is for Parquet: snappy (Spark's default), zstd, lz4, gzip or none.
     """
     if not options.get("dir"):

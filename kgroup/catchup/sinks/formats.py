@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
 from kgroup.catchup.worker import arrow
-from kgroup.catchup.worker.json_lines import lines
 from kgroup.cluster.reader.batches import Batch
+from kgroup.model.json_lines import json_lines
 
 _ROW_GROUP_BYTES = 64 * 2**20
 _ROW_GROUP_RECORDS = 200_000
@@ -101,7 +101,9 @@ class _Lines:
     def __exit__(self, *_: object) -> None: ...
 
     def add(self, batch: Batch) -> int:
-        written = lines(batch)
+        times = (ms if kind else None for kind, ms in batch.timestamps())
+        rows = zip(batch.offsets(), times, batch.keys(), batch.values(), batch.headers(), strict=True)
+        written = json_lines(batch.topic, batch.partition, rows)
         self._file.write(b"".join(written))
         return len(written)
 

@@ -50,9 +50,9 @@ OPTIONS: dict[type, dict[str, Any]] = {
         ),
         "value_format": typer.Option(
             "--value-format",
-            metavar="base64|text|json",
+            metavar="text|json|base64",
             rich_help_panel=WHERE,
-            help="How keys and values stand in that JSON; base64 by default.",
+            help='text (default): strings, or {"base64"} where not UTF-8; json: the value as it is; base64: always.',
         ),
         "to_python": typer.Option(
             "--to-python",

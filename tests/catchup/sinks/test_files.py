@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import signal
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.catchup.spark.test_sifted import batch, mark
 from tests.support.catchup.plans import ME, NOW_MS, make_plan
 from tests.support.catchup.replays import Replay, producer
+from tests.support.json_bytes import as_bytes
 from tests.support.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
@@ -65,15 +65,12 @@ def test_every_shape_of_a_record_as_json(make: Make, bootstrap: str, source: str
     (path,) = finished(plan, tmp_path)
     assert path == tmp_path / plan.runner.plan_id / source / "1" / f"{0:020d}-{len(SHAPES):020d}.json"
 
-    def raw(text: str | None) -> bytes | None:
-        return None if text is None else b64decode(text)
-
     found = [
         (
-            raw(row["key"]),
-            raw(row["value"]),
-            [(one["key"], raw(one["value"])) for one in row["headers"]] or None,
-            row["timestamp"],
+            as_bytes(row["key"]),
+            as_bytes(row["value"]),
+            [(one["key"], as_bytes(one["value"])) for one in row["headers"]] or None,
+            row["timestamp_ms"],
         )
         for row in lines(path)
     ]

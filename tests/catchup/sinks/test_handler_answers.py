@@ -89,7 +89,7 @@ def test_a_handler_whose_answers_are_not_those_to_its_records_has_delivered_noth
 ) -> None:
     """Whatever was counted before that is found out; the records come again, and are said to."""
     plan, got = make((source, 0, 0, 30), (source, 0, 30, 60)), tmp_path / "got"
-    options = {"command": command.format(got=got), "ack": "line", "value-format": "text"}
+    options = {"command": command.format(got=got), "ack": "line"}
 
     with pytest.raises(KgroupError) as caught:
         plan.run("command", options, handling=QUICK)

@@ -427,10 +427,11 @@ def test_a_process_a_batch(make: Make, source: str, tmp_path: Path) -> None:
         "topic": source,
         "partition": 0,
         "offset": 0,
-        "timestamp": 1_000,
-        "key": "azA=",
-        "value": "eyJuIjogMH0=",
-        "headers": [{"key": "h", "value": "/w=="}],
+        "timestamp": "1970-01-01T00:00:01.000Z",
+        "timestamp_ms": 1_000,
+        "key": "k0",
+        "value": '{"n": 0}',
+        "headers": [{"key": "h", "value": {"base64": "/w=="}}],
         "maybe_processed": False,
     }
 
@@ -467,7 +468,7 @@ def test_lanes_have_a_process_each(make: Make, source: str, tmp_path: Path) -> N
 
     result = plan.run(
         "command",
-        {"command": command, "ack": "line", "value-format": "text"},
+        {"command": command, "ack": "line"},
         order=Order.KEY,
         handling=Handling(lanes=3),
     )
@@ -590,23 +591,23 @@ def test_large_records_pass_through_pipes_of_a_handler_that_talks_much(
     assert [int(size) > 1_200_000 for size in (tmp_path / "sizes").read_text().split()] == [True] * 3
 
 
-def test_what_is_not_text_is_dead_at_once(
+def test_what_is_not_json_is_dead_at_once(
     make: Make, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
     topic, dead = world.topic(name("bytes")), world.topic(name("dead"))
     plain = producer(bootstrap)
-    for value in (b"good", b"\xff", None, b"good"):
+    for value in (b"1", b"\xff", None, b"1"):
         plain.produce(topic, value)
         plain.flush(30)
     plan = make((topic, 0, 0, 4))
-    options = {"command": f"cat >> {tmp_path}/got", "value-format": "text"}
+    options = {"command": f"cat >> {tmp_path}/got", "value-format": "json"}
 
     result = plan.run("command", options, dead_letters=dead, handling=Handling(retries=3, backoff_s=30))
 
     assert offsets_of(tmp_path / "got") == [0, 2, 3]
     (letter,) = seen(bootstrap, dead)
     assert letter.value == b"\xff"
-    assert "not text: its value is not UTF-8" in (letter.header("kgroup.error") or "")
+    assert "not json: its value is not JSON" in (letter.header("kgroup.error") or "")
     assert plan.proof(result).complete
 
 

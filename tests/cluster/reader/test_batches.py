@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from kgroup.catchup.worker import arrow, json_lines
+from kgroup.catchup.sinks.formats import HashingFile, writer
+from kgroup.catchup.worker import arrow
 from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
+from kgroup.model.json_lines import json_line
 from kgroup.support.errors import NotFound, Refused, Unreachable
 from tests.support.catchup.replays import hurried_at_the_end, producer
 from tests.support.kafka_world import KafkaWorld
@@ -206,7 +209,10 @@ def test_batches_as_arrow_and_as_lines(
     found = [row for batch in batches for row in batch.to_pylist()]
     for item in reader.batches(log, 1, 0, len(rows)):
         assert isinstance(item, Batch)
-        assert json_lines.lines(item) == [json_lines.line(one, json_lines.ValueFormat.BASE64) for one in item.records()]
+        written = BytesIO()
+        with writer(HashingFile(written), {"format": "json"}) as lines:
+            assert lines.add(item) == len(item)
+        assert written.getvalue() == b"".join(map(json_line, item.records()))
     assert all(batch.schema.equals(arrow.schema()) for batch in batches)
     assert all(batch.validate(full=True) is None for batch in batches)
     assert [(row["key"], row["value"], row["offset"]) for row in found] == [

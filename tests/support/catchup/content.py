@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.model.topic_partition import TopicPartition
+from tests.support.json_bytes import as_bytes
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
 
@@ -231,17 +231,14 @@ def copied_whole(world: KafkaWorld, topic: str) -> Copies:
 def in_json(directory: Path) -> tuple[Found, int]:
     """What the files of a plan hold, and how many lines."""
 
-    def raw(text: str | None) -> bytes | None:
-        return None if text is None else b64decode(text)
-
     found, number = Found(), 0
     for path in _files(directory, "json"):
         with path.open("rb") as lines:
             for line in lines:
                 row = json.loads(line)
-                headers = [(one["key"], raw(one["value"])) for one in row["headers"]]
+                headers = [(one["key"], as_bytes(one["value"])) for one in row["headers"]]
                 where = (row["topic"], row["partition"], row["offset"])
-                found[where] = digest(raw(row["key"]), raw(row["value"]), headers, row["timestamp"])
+                found[where] = digest(as_bytes(row["key"]), as_bytes(row["value"]), headers, row["timestamp_ms"])
                 number += 1
     return found, number
 

@@ -1,0 +1,13 @@
+"""Reads the keys, values and header values of ``model/json_lines``."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+
+def as_bytes(form: Any) -> bytes | None:
+    """The bytes that a key or a value in a line stands for."""
+    if form is None:
+        return None
+    return form.encode() if isinstance(form, str) else b64decode(form["base64"], validate=True)
