@@ -2,11 +2,10 @@
 
     python -m tests.benchmarks.catchup_whole
 
-``catchup start GROUP --to-topic TOPIC --execute`` as a process of its own, with Spark's start (class data archive in
-the cache, as after the first replay on a machine), the ledger, the release and the proof; records of 1 KiB over as many
-partitions as there are cores. Prints wall times, from how many records on ours is faster, the largest memory of
-driver, JVM and workers, and what twice the gap costs. To hold: faster from 2M records on, twice the time for twice
-the gap, and memory that does not grow.
+``catchup start GROUP --to-topic TOPIC --execute`` as a process of its own, with Spark's start, the ledger, the release
+and the proof; records of 1 KiB over as many partitions as there are cores. Prints wall times, from how many records on
+ours is faster, the largest memory of driver, JVM and workers, and what twice the gap costs. To hold: faster from 2M
+records on, twice the time for twice the gap, and memory that does not grow.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from kgroup.catchup.spark import archive
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.replaying import CORES, Times, broker, ends, fill, say_times
@@ -67,9 +65,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, nargs="*", default=NUMBERS)
     parser.add_argument("--runs", type=int, default=3)
     chosen = parser.parse_args()
-    ready = check(SparkSettings(), timeout_s=30)
-    if not archive.path(ready).exists():
-        print("(no class data archive yet: the first replay is slower)", file=sys.stderr)
+    check(SparkSettings(), timeout_s=30)
     with (
         broker({"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}) as bootstrap,
         KafkaWorld(bootstrap) as world,

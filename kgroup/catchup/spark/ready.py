@@ -21,11 +21,10 @@ _LONGEST_CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DriverSetup:
-    """What a driver starts with: Java, Spark's home, and its jars sorted by name."""
+    """What a driver starts with: Java and Spark's home."""
 
     java: Java
     home: Path
-    jars: tuple[Path, ...]
 
 
 def check(settings: SparkSettings, *, timeout_s: float, variables: Mapping[str, str] | None = None) -> DriverSetup:
@@ -43,7 +42,7 @@ def check(settings: SparkSettings, *, timeout_s: float, variables: Mapping[str, 
             f"Spark needs Java {OLDEST} or newer", code="no-java", details=error.details, hint=error.hint
         ) from error
     _check_master(settings.master, timeout_s, variables)
-    return DriverSetup(java, home, tuple(sorted((home / "jars").glob("*.jar"))))
+    return DriverSetup(java, home)
 
 
 def spark_home(environment: Mapping[str, str]) -> Path:

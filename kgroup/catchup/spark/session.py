@@ -6,12 +6,12 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from kgroup.catchup.spark import archive, worker_package
+from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings, conf_words, configuration
@@ -38,7 +38,7 @@ START_TIMEOUT_S = 90.0
 
 _END_S = 20.0
 _LOOK_EVERY_S = 0.1
-QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Java options for a driver that only hands out tasks."""
 
 _HEAVY = ("-XX:+UseSerialGC",)
@@ -49,7 +49,7 @@ class DriverSession:
 
     Only one at a time in a process. ``say`` gets each line of Spark's log (``-v``) on another thread; the last lines
     are kept for messages. The secrets in ``hidden`` are redacted in all of them. It may be entered before the group is
-    released, and used after. With ``jvm_options`` Java gets these instead of ours, and no archive.
+    released, and used after.
     """
 
     def __init__(
@@ -60,13 +60,11 @@ class DriverSession:
         say: Callable[[str], None] | None = None,
         hidden: Collection[str] = (),
         timeout_s: float = START_TIMEOUT_S,
-        jvm_options: tuple[str, ...] | None = None,
     ) -> None:
         self.settings = settings
         self.ready = ready
         self._hidden = hidden
         self._say = say
-        self._jvm_options = jvm_options
         self._deadline = Deadline.after(timeout_s)
         self._jvm: Jvm | None = None
         self._gateway: Any = None
@@ -75,7 +73,6 @@ class DriverSession:
         self._failure: BaseException | None = None
         self._given_up = False
         self._started = threading.Event()
-        self._archive = archive.path(ready)
         self._package: worker_package.WorkerPackage | None = None
         self._path_before: list[str] = []
         self._thread = threading.Thread(target=self._start, name="spark start", daemon=True)
@@ -149,12 +146,11 @@ class DriverSession:
             self._jvm.process.kill()
 
     def close(self, *, wait_s: float = _END_S) -> None:
-        """Stop Spark within ``wait_s``; if there is no archive yet, start making one in the background."""
+        """Stop Spark within ``wait_s``."""
         self._given_up = True
         if not self._started.is_set() and self._jvm is not None:
             self._jvm.process.kill()
         self._thread.join(_END_S)
-        worked = self._context is not None and self.is_alive and self._jvm_options is None
         if self._context is not None:
             stopping = threading.Thread(target=self._stop_context, name="spark stop", daemon=True)
             stopping.start()
@@ -167,8 +163,6 @@ class DriverSession:
             self._jvm.end(wait_s)
         if self._package is not None:
             self._package.remove()
-        if worked:
-            archive.make_in_background(self.ready)
 
     def _start(self) -> None:
         try:
@@ -203,45 +197,16 @@ class DriverSession:
         return context
 
     def _launched(self) -> tuple[dict[str, str], int, str]:
-        """Start the JVM; returns Spark's configuration, and the gateway's port and secret.
-
-        A direct start, as for the archive, saves 0.4 s: it needs no shell and no JVM to build the command line.
-        """
-        settings, ready, made = self.settings, self.ready, self._archive
-        of_jvm = jvm_environment(ready, local=settings.is_local, environment=environment())
-        flags = self._jvm_options or (_HEAVY if settings.heavy else QUICK)
-        usable = self._jvm_options is None and made.exists()
-        recorded = archive.recorded(made) if usable else None
-        if recorded and archive.may_start_directly(ready, [name for name, _ in settings.conf], environment()):
-            conf = configuration(settings)
-            java = [str(ready.java.executable), *recorded.options, *flags, *archive.options(made)]
-            words = [
-                "-cp",
-                recorded.class_path,
-                "org.apache.spark.deploy.SparkSubmit",
-                *conf_words(conf),
-                "pyspark-shell",
-            ]
-            try:
-                return conf, *self._connected([*java, *words], {**of_jvm, **recorded.environment})
-            except KgroupError:
-                if self._given_up or self._deadline.passed:
-                    raise
-                archive.remove(made)
-                usable = False
-        conf = configuration(settings, (*flags, *(archive.options(made) if usable else ())))
-        return conf, *self._connected(submit_command(ready, conf_words(conf), of_jvm), of_jvm)
-
-    def _connected(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-        """Start the JVM, and return its gateway's port and secret."""
-        if self._jvm is not None:
-            self._jvm.end(wait_s=0)
-        self._jvm = Jvm(command, environment, self._say, self._hidden)
+        """Start the JVM; returns Spark's configuration, and the gateway's port and secret."""
+        of_jvm = jvm_environment(self.ready, local=self.settings.is_local, environment=environment())
+        conf = configuration(self.settings, _HEAVY if self.settings.heavy else _QUICK)
+        command = submit_command(self.ready, conf_words(conf), of_jvm)
+        self._jvm = Jvm(command, of_jvm, self._say, self._hidden)
         if self._given_up:
             self._jvm.process.kill()
         import pyspark  # noqa: F401  # takes 0.2 s, in parallel with Java's start
 
-        return self._jvm.gateway(lambda: self._given_up or self._deadline.passed)
+        return conf, *self._jvm.gateway(lambda: self._given_up or self._deadline.passed)
 
     def _explained(self, error: BaseException) -> BaseException:
         """An error that the user can act on. For any error of Spark's start, it has the last lines of its log."""
