@@ -8,6 +8,7 @@ import sys
 from kgroup.changes.execution import Change
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.offset_files import GroupOffsets
+from kgroup.model.envelope import envelope
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
@@ -32,13 +33,7 @@ def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
         )
         for name, rows in plan.by_group().items()
     ]
-    document = {
-        "kind": "kgroup.export/v1",
-        "cluster": {"id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers},
-        "executed": False,
-        "data": [group.document() for group in groups],
-        "errors": [],
-    }
+    document = envelope("export", cluster, [group.document() for group in groups])
     text = json.dumps(document, indent=2) + "\n"
     if how.backup != _STDOUT:
         with AtomicFile(how.backup, "--backup") as file:

@@ -59,12 +59,14 @@ from kgroup.catchup.verification import contradiction_note
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.change_result import Refusal
+from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
 from kgroup.model.reporter import ProgressPart
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
+from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.support.signals import Terminated
@@ -388,7 +390,7 @@ def _proved(
         for row in came.stopped
     )
     if report is not None:
-        _write_report(report, state, came)
+        _write_report(report, engine.cluster.ref, state, came, errors)
     return ReplayedPlan(state, came.took_s, since.unread is None, errors)
 
 
@@ -411,9 +413,12 @@ def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: Targ
         run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
 
 
-def _write_report(path: Path, state: VerifiedPlan, came: ReplayResult) -> None:
+def _write_report(
+    path: Path, cluster: ClusterRef, state: VerifiedPlan, came: ReplayResult, errors: tuple[RowError, ...]
+) -> None:
     document: dict[str, Any] = plan_document(state.snapshot, state.verification)
     document["took_ms"] = round(came.took_s * 1000)
     document["disputed"] = list(state.verification.contradictions)
+    whole = envelope("catchup report", cluster, [document], executed=True, errors=errors)
     with AtomicFile(path, "--report") as file:
-        file.write(json.dumps({"kind": "kgroup.catchup.report/v1", "data": [document]}, indent=2).encode() + b"\n")
+        file.write(json.dumps(whole, indent=2).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The versioned envelope of JSON and YAML output: the same shape for success, partial success and failure."""
+"""Envelopes of what a command returned, written as JSON and YAML."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any
 
+from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
@@ -19,34 +20,21 @@ from kgroup.support.instants import rfc3339
 _INDENTED_SUBJECTS = 20
 
 
-def kind_of(verb: str) -> str:
-    """``catchup start`` -> ``kgroup.catchup.start/v1``; a command line without a verb is ``kgroup/v1``."""
-    return ".".join(("kgroup", *verb.split())) + "/v1"
-
-
 def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
     """One envelope for everything that the command returned."""
-    cluster = next((outcome.cluster for outcome in outcomes if outcome.cluster), None)
-    return {
-        "kind": kind_of(verb),
-        "cluster": _cluster(cluster),
-        "executed": any(outcome.executed for outcome in outcomes),
-        "data": [subject.document() for outcome in outcomes for subject in outcome.data],
-        "errors": [_row_error(error) for outcome in outcomes for error in outcome.errors],
-        **remarks.document(),
-    }
+    made = envelope(
+        verb,
+        next((outcome.cluster for outcome in outcomes if outcome.cluster), None),
+        [subject.document() for outcome in outcomes for subject in outcome.data],
+        executed=any(outcome.executed for outcome in outcomes),
+        errors=[error for outcome in outcomes for error in outcome.errors],
+    )
+    return {**made, **remarks.document()}
 
 
 def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
     """The envelope of a command that failed before it returned an outcome."""
-    return {
-        "kind": kind_of(verb),
-        "cluster": _cluster(error.cluster),
-        "executed": False,
-        "data": [],
-        "errors": [_row_error(RowError.of(error))],
-        **remarks.document(),
-    }
+    return {**envelope(verb, error.cluster, errors=[RowError.of(error)]), **remarks.document()}
 
 
 def of_watched(
@@ -61,9 +49,9 @@ def of_watched(
 
     ``cluster`` is used if the refresh names no cluster: it failed, or no group was selected.
     """
-    envelope = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
-    envelope["cluster"] = envelope["cluster"] or _cluster(cluster)
-    return {"kind": envelope.pop("kind"), "at": rfc3339(at), **envelope}
+    made = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
+    made["cluster"] = made["cluster"] or envelope(verb, cluster)["cluster"]
+    return {"kind": made.pop("kind"), "at": rfc3339(at), **made}
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
@@ -117,25 +105,3 @@ def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
     if any(not found[0].isprintable() for found in re.finditer(_NOT_ASCII, text)):
         text = yaml.dump(document, Dumper=Dumper, sort_keys=False)
     stream.write(text)
-
-
-def _cluster(cluster: ClusterRef | None) -> dict[str, Any] | None:
-    if cluster is None:
-        return None
-    return {
-        "id": cluster.cluster_id,
-        "context": cluster.context,
-        "bootstrap_servers": cluster.bootstrap_servers,
-    }
-
-
-def _row_error(error: RowError) -> dict[str, Any]:
-    return {
-        "code": error.code,
-        "message": error.message,
-        "group": error.group,
-        "topic": error.topic,
-        "partition": error.partition,
-        "hint": error.hint,
-        "details": list(error.details),
-    }
