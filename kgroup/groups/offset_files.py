@@ -8,8 +8,6 @@ first form. kgroup reads both forms with a header too, in case a later release a
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,17 +89,6 @@ class GroupOffsets:
             ],
             "hidden_commits": partitions_document(self.hidden_commits),
         }
-
-
-def kcg_csv(rows: Iterable[tuple[str, str, int, int]], *, with_group: bool) -> str:
-    """(group, topic, partition, offset) as CSV without a header, as kafka-consumer-groups.sh reads it."""
-    lines = []
-    for row in rows:
-        # csv quotes a carriage return only if it is part of the row's end.
-        line = io.StringIO()
-        csv.writer(line).writerow(row if with_group else row[1:])
-        lines.append(line.getvalue()[:-2] + "\n")
-    return "".join(lines)
 
 
 def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:

@@ -10,18 +10,6 @@ from kgroup.support.java_home import Java
 QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """Options for Kafka's tools, and the first ones for a broker."""
 
-SHIPPED_TOOL_FLAGS = (
-    "-Xmx256M",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-XX:MaxInlineLevel=15",
-    "-Djava.awt.headless=true",
-)
-"""What kafka-run-class.sh gives to a tool (Kafka 4.3), for benchmarks against the tools as shipped."""
-
 BROKER_FLAGS = (*QUICK_FLAGS, "-Xms64m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
 
 BROKER_CLASS = "kafka.Kafka"

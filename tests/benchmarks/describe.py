@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgroup.sandbox import Sandbox
-from kgroup.sandbox.tools import CONSUMER_GROUPS, tool_command
 from tests.benchmarks.measure import measure, say
 from tests.support.command_line import QuietReporter
+from tests.support.kafka_tools import CONSUMER_GROUPS, tool_command
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
 from tests.support.command_line import CommandLine
 from tests.support.java import ConnectWorker, JavaClients, connect_worker
+from tests.support.kafka_tools import CONSUMER_GROUPS, run_tool
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
 

@@ -18,13 +18,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kgroup.sandbox import Sandbox
-from kgroup.sandbox.tools import run_tool
 from kgroup.support.clock import utc_ms
 from tests.commands.test_coordinator_moves import topic_on
 from tests.commands.test_doctor import TRANSACTIONS, rules_of, severities
 from tests.conftest import BROKER_PROPERTIES, MORTAL
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.hanging import hang_offsets
+from tests.support.kafka_tools import run_tool
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.waiting import wait_for

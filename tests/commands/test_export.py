@@ -13,11 +13,10 @@ import yaml
 
 from kgroup.groups.offset_files import FileRow, parse_offsets
 from kgroup.queries.offset_file import read_offsets
-from kgroup.sandbox.tools import CONSUMER_GROUPS
 from kgroup.support.errors import UsageError
 from tests.commands.test_describe_groups import ODD
 from tests.support.command_line import CommandLine
-from tests.support.kafka_tools import KafkaTools
+from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Member, Members
 from tests.support.waiting import wait_for

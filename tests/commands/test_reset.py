@@ -18,9 +18,8 @@ import pytest
 import yaml
 
 from kgroup.groups.offset_files import parse_offsets
-from kgroup.sandbox.tools import CONSUMER_GROUPS
 from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_tools import KafkaTools
+from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.waiting import wait_for

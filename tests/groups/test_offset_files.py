@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 from contextlib import suppress
@@ -11,7 +9,7 @@ from contextlib import suppress
 import pytest
 import yaml
 
-from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, kcg_csv, parse_offsets
+from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, parse_offsets
 from kgroup.model.groups import Commit
 from kgroup.support.errors import UsageError
 from tests.support.places import DATA
@@ -258,19 +256,8 @@ def test_the_same_partition_twice_in_a_document() -> None:
     assert found == "f:data[1].offsets[0]: t:0 of group 'g' stands on data[0].offsets[0] already"
 
 
-def test_what_is_written_for_kafkas_tool_reads_back() -> None:
-    rows = [(name, "t", number, number) for number, name in enumerate(NAMES)]
-    text = kcg_csv(rows, with_group=True)
-    assert [(r.group, r.topic, r.partition, r.offset) for r in parse_offsets(text, "f")] == rows
-    assert [tuple(line) for line in csv.reader(io.StringIO(text, newline=""))] == [
-        (group, topic, str(partition), str(offset)) for group, topic, partition, offset in rows
-    ]
-    assert kcg_csv([("g", "t", 0, 5)], with_group=False) == "t,0,5\n"
-    assert kcg_csv([], with_group=True) == ""
-
-
 def test_a_hundred_thousand_rows() -> None:
-    text = kcg_csv(((f"g{n % 1000}", "orders", n, n) for n in range(100_000)), with_group=True)
+    text = "".join(f"g{n % 1000},orders,{n},{n}\n" for n in range(100_000))
     assert len(parse_offsets(text, "f")) == 100_000
 
 

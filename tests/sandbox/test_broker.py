@@ -16,9 +16,9 @@ import pytest
 
 from kgroup.cluster import demo_clients
 from kgroup.sandbox import ProcessState, Sandbox, ports, ready
-from kgroup.sandbox.tools import CONSUMER_GROUPS, run_tool
 from kgroup.settings.paths import cache_dir
 from kgroup.support.errors import Refused, SandboxError
+from tests.support.kafka_tools import CONSUMER_GROUPS, run_tool
 from tests.support.sandbox_reporters import Recorder
 from tests.support.waiting import wait_for
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +11,24 @@ from subprocess import CompletedProcess
 
 from kgroup.model.reporter import NullReporter
 from kgroup.sandbox.cluster import distribution
+from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.jvm import QUICK_FLAGS
 from tests.support.places import DATA
+
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+"""kafka-consumer-groups.sh"""
+
+SHIPPED_TOOL_FLAGS = (
+    "-Xmx256M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+"""What kafka-run-class.sh gives to a tool (Kafka 4.3), for benchmarks against the tools as shipped."""
 
 SOURCE = str(DATA / "KafkaTools.java")
 
@@ -48,3 +65,25 @@ class KafkaTools:
         code, *said = self._process.stdout.readline().rstrip("\n").split(" ")
         stdout, stderr = (base64.b64decode(text).decode(errors="replace") for text in said)
         return CompletedProcess(arguments, int(code), stdout, stderr)
+
+
+def tool_command(
+    main_class: str, arguments: Sequence[str], kafka: Distribution | None = None, *, as_shipped: bool = False
+) -> list[str]:
+    """The command line of a tool, for a quick start or as Kafka's script starts it; its log goes to stderr.
+
+    ``kafka`` None is the downloaded one, downloaded now if necessary.
+    """
+    kafka = kafka or distribution(None, NullReporter())
+    flags = SHIPPED_TOOL_FLAGS if as_shipped else QUICK_FLAGS
+    return kafka.command(main_class, *arguments, flags=flags, quiet=True, archived=not as_shipped)
+
+
+def run_tool(
+    main_class: str, arguments: Sequence[str], *, kafka: Distribution | None = None, timeout_s: float = 120.0
+) -> CompletedProcess[str]:
+    """Run a tool to its end in a JVM of its own. The caller checks ``returncode``, stdout and stderr."""
+    command = tool_command(main_class, arguments, kafka)
+    # A copy: another thread may change the environment meanwhile, and exec would fail (EFAULT, seen).
+    environ = dict(os.environ)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=environ)

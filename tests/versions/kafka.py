@@ -14,10 +14,10 @@ from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
 from kgroup.sandbox.distribution import Distribution, fetched
 from kgroup.sandbox.manifest import Manifest, parse_manifest
-from kgroup.sandbox.tools import run_tool
 from kgroup.support.java_home import find_java
 from tests.conftest import BROKER_PROPERTIES
 from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.kafka_tools import run_tool
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.versions.zookeeper import broker_with_zookeeper
