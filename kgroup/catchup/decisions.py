@@ -33,6 +33,7 @@ from kgroup.catchup.steps import (
 )
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import Refused
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 3
@@ -46,7 +47,7 @@ def resume(now: Situation) -> Decision:
     if state is PlanState.CANCELLED:
         return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
     if state is PlanState.CANCELLING:
-        hint = f"kgroup catchup cancel {plan.id} --execute goes on with it"
+        hint = Hint("{} goes on with it", ("catchup", "cancel", plan.id, "--execute"))
         return _refuse("cancelling", f"{plan.id} is being cancelled, and only that can go on", hint)
     if state is PlanState.RELEASED:
         return Replay(tuple(chunk.number for chunk in unfinished(plan, now.ledgered.progress)))
@@ -67,7 +68,7 @@ def _first_release(now: Situation) -> Decision:
         return _refuse(
             "moved-since",
             f"{plan.group}'s offsets were moved since {plan.id} was made: {plural(len(moved), 'partition')}",
-            f"nothing was released: kgroup catchup cancel {plan.id} --execute, then start again",
+            Hint("nothing was released: {}, then start again", ("catchup", "cancel", plan.id, "--execute")),
             _few(rows),
         )
     return Release(release_moves(now, plan.ranges), now.ledgered.state.log_position)
@@ -93,7 +94,7 @@ def _resume_releasing(now: Situation) -> Decision:
     return _refuse(
         "went-on",
         f"{plan.group} went on by itself on {plural(len(on), 'partition')} while {plan.id} released the others",
-        f"kgroup catchup cancel {plan.id} --execute, while it is Empty, moves back those that were released",
+        Hint("{}, while it is Empty, moves back those that were released", ("catchup", "cancel", plan.id, "--execute")),
         rows,
     )
 
@@ -185,7 +186,7 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     if not twice and handed_over:
         if lowest:
             return _twice(now, f"some of {plan.id} is delivered already", again)
-        hint = f"kgroup catchup resume {plan.id} --execute proves it and closes the plan"
+        hint = Hint("{} proves it and closes the plan", ("catchup", "resume", plan.id, "--execute"))
         return _refuse("delivered", f"all of {plan.id} is delivered: there is nothing to move back", hint)
     objection = None if twice else _not_where_released(now, again)
     return objection or MoveBack(moves, again)
@@ -280,8 +281,11 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
         "moved-since",
         f"{plan.group}'s commits were deleted, or have expired, before {plan.id} released "
         f"{plural(len(rows), 'partition')}: whether the group handles the gap is not known",
-        f"kgroup catchup cancel {plan.id} --give-up --execute closes the plan, and names what is left to nobody; or "
-        "put the commits back with kgroup reset, then go on",
+        Hint(
+            "{} closes the plan, and names what is left to nobody; or put the commits back with kgroup reset, then go "
+            "on",
+            ("catchup", "cancel", plan.id, "--give-up", "--execute"),
+        ),
         _few(rows),
     )
 
@@ -292,6 +296,9 @@ def _twice(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
     return _refuse(
         "twice",
         f"{why}: moved back, {plan.group} would handle records twice",
-        f"--accept twice moves it back all the same; kgroup catchup resume {plan.id} --execute delivers the rest",
+        Hint(
+            "--accept twice moves it back all the same; {} delivers the rest",
+            ("catchup", "resume", plan.id, "--execute"),
+        ),
         rows,
     )

@@ -11,7 +11,7 @@ import pytest
 
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
-from kgroup.catchup.service.lookup import open_engine, with_connection
+from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.show import show_plan
 from kgroup.catchup.service.start_plan import Intent, plan_of, plan_start
 from kgroup.catchup.service.start_release import show_may_start
@@ -450,28 +450,6 @@ def test_hints_are_for_the_same_cluster_and_the_same_ledger(
     typed = " ".join(more)
     assert f"kgroup catchup resume {plan} {typed} --execute --to-topic TOPIC\n" in no_sink.stderr
     assert f"kgroup catchup list {said}" in unknown.stderr
-
-
-_WHOLE = "kgroup catchup resume g --ledger-topic l --execute -b x"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("kgroup catchup resume cu-2 --execute goes on", "kgroup catchup resume cu-2 --execute -b x goes on"),
-        ("go on:  kgroup catchup resume 'my group'; or", "go on:  kgroup catchup resume 'my group' -b x; or"),
-        ("kgroup catchup list shows it", "kgroup catchup list -b x shows it"),
-        ("kgroup catchup cancel g --give-up --execute ends", "kgroup catchup cancel g --give-up --execute -b x ends"),
-        ("kgroup catchup list; kgroup catchup start g", "kgroup catchup list -b x; kgroup catchup start g -b x"),
-        (f"{_WHOLE} goes on", f"{_WHOLE} goes on"),
-        ("kgroup history g", "kgroup history g"),
-    ],
-)
-def test_commands_within_a_sentence(text: str, expected: str) -> None:
-    run = Invocation(Connection(bootstrap_server="x"), Presentation(), QuietReporter())
-
-    assert with_connection(run, text) == expected
-    assert with_connection(run, expected) == expected
 
 
 def test_the_box_says_where_the_group_begins(

@@ -25,6 +25,7 @@ from kgroup.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState,
 from kgroup.cluster.reader.committed import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
+from kgroup.support.hint import Hint
 
 _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
@@ -192,7 +193,7 @@ class Ledger:
             ) from lost
         raise Refused(
             f"another plan {whose} was made at the same moment, so this one was not",
-            hint="kgroup catchup list shows it; nothing was changed",
+            hint=Hint("{} shows it; nothing was changed", ("catchup", "list")),
             code="fenced",
         ) from lost
 
@@ -373,7 +374,7 @@ def _finished(found: PlanSnapshot) -> PlanSnapshot:
     if found.state.state.is_open:
         raise Refused(
             f"{found.plan.id} is not finished: it is {found.state.state}",
-            hint=f"go on with it:  kgroup catchup resume {found.plan.id}",
+            hint=Hint("go on with it:  {}", ("catchup", "resume", found.plan.id)),
             code="plan-open",
         )
     return found

@@ -13,6 +13,7 @@ from kgroup.catchup.ledger.view import LedgerView
 from kgroup.catchup.model import ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.hint import Hint
 
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
@@ -169,7 +170,7 @@ class Runner:
             raise Unreachable(
                 f"no answer came to writing to the ledger of {self.plan_id}, and it was not written",
                 details=unknown.details,
-                hint=f"try again; or go on later:  kgroup catchup resume {self.plan_id}",
+                hint=Hint("try again; or go on later:  {}", ("catchup", "resume", self.plan_id)),
                 code="not-written",
             ) from unknown
 
@@ -215,7 +216,9 @@ class Runner:
             details=()
             if by is None
             else (f"It is {by.who}, runner epoch {by.number}; this one was {self.epoch.number}.",),
-            hint=f"kgroup catchup show {self.plan_id} says who, and how it stands: this one may have moved offsets",
+            hint=Hint(
+                "{} says who, and how it stands: this one may have moved offsets", ("catchup", "show", self.plan_id)
+            ),
             code="superseded",
         )
         return self._over

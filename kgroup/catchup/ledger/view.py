@@ -12,6 +12,7 @@ from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, PlanSnaps
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.hint import Hint
 
 Item = tuple[int, bytes | None, bytes | None]
 """(offset, key, value); a value of None is a tombstone."""
@@ -119,7 +120,9 @@ def no_plan(plan_id: str) -> NotFound:
     """The error for a plan that is not in the ledger; the caller raises it."""
     return NotFound(
         f"the ledger has no plan {plan_id}",
-        hint="kgroup catchup list shows all; it may have been pruned, or be in another ledger (--ledger-topic)",
+        hint=Hint(
+            "{} shows all; it may have been pruned, or be in another ledger (--ledger-topic)", ("catchup", "list")
+        ),
         code="no-plan",
     )
 
@@ -148,7 +151,7 @@ def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
     return Refused(
         f"open plan {other.id}{whose} has {len(shared)} of these ranges, or parts of them",
         details=tuple(map(str, shared[:3])) + ((f"and {len(shared) - 3} more",) if len(shared) > 3 else ()),
-        hint=f"go on with it:  kgroup catchup resume {other.id}",
+        hint=Hint("go on with it:  {}", ("catchup", "resume", other.id)),
         code="plan-overlaps",
     )
 

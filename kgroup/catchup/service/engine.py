@@ -46,6 +46,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 
 HISTORY_BUDGET_S = 10.0
@@ -294,7 +295,7 @@ class CatchupEngine:
             if known is not None and item.topic_id is not None and known != item.topic_id:
                 raise Refused(
                     f"{item.topic} was deleted and made anew since {plan.id} was made: its offsets mean nothing now",
-                    hint=f"what is not delivered is gone: kgroup catchup cancel {plan.id} --give-up --execute ends it",
+                    hint=Hint("what is not delivered is gone: {} ends it", _give_up(plan)),
                     code="topic-recreated",
                 )
 
@@ -307,7 +308,7 @@ class CatchupEngine:
             if isinstance(layout, NotFound):
                 raise NotFound(
                     f"{topic} was deleted: what {plan.id} has not delivered of it is gone",
-                    hint=f"kgroup catchup cancel {plan.id} --give-up --execute ends it",
+                    hint=Hint("{} ends it", _give_up(plan)),
                     code="unknown-topic",
                 )
         self.require_same_topics(plan)
@@ -392,3 +393,7 @@ class CatchupEngine:
             case _:
                 raise AssertionError(f"{decision} without holding the group")
         return decision
+
+
+def _give_up(plan: CatchupPlan) -> tuple[str, ...]:
+    return "catchup", "cancel", plan.id, "--give-up", "--execute"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -22,16 +21,11 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, NotFound, UsageError
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 E = TypeVar("E", bound=KgroupError)
 
 _NEAR = 3
-_COMMAND = re.compile(
-    r"kgroup catchup (?:list|(?:start|show|stop|resume|cancel) (?:'[^']*'|(?!-)[^\s';:,]+))"
-    r"(?: --(?:execute|give-up|release-only|accept twice|to-topic TOPIC))*"
-)
-"""A command line within a sentence; it ends before the next word that is not one of its options."""
 _SOON_S = 2.0
 
 
@@ -60,18 +54,10 @@ def open_engine(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
 
 def with_connection_flags(run: Invocation, error: E) -> E:
     """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
-    return error if error.hint is None else error.with_context(hint=with_connection(run, error.hint))
-
-
-def with_connection(run: Invocation, text: str) -> str:
-    """The text, with the connection and ledger options added to its ``kgroup catchup`` commands."""
-    more = run.command(*ledger_options(run)).removeprefix("kgroup")
-
-    def whole(found: re.Match[str]) -> str:
-        has_some = text.startswith(" -", found.end())  # the command was built with the options
-        return found[0] if has_some else found[0] + more
-
-    return _COMMAND.sub(whole, text)
+    if not isinstance(error.hint, Hint):
+        return error
+    ledger = ledger_options(run)
+    return error.with_context(hint=error.hint.shown(lambda *words: run.command(*words, *ledger)))
 
 
 def ledger_options(run: Invocation) -> tuple[str, ...]:
@@ -133,10 +119,14 @@ def _unknown(
 ) -> NotFound:
     if of_group:
         ids = ", ".join(f"{found.plan.id} is {found.state.state}" for found in of_group[-_NEAR:])
-        return NotFound(f"{text} has no open plan", details=(f"{ids}.",), hint="kgroup catchup list", code="no-plan")
-    hint = f"kgroup catchup list; a new one: kgroup catchup start {quote(text)}"
+        return NotFound(
+            f"{text} has no open plan", details=(f"{ids}.",), hint=Hint("{}", ("catchup", "list")), code="no-plan"
+        )
+    hint = Hint("{}; a new one: {}", ("catchup", "list"), ("catchup", "start", text))
     if is_plan_id(text):
-        hint = "kgroup catchup list; if the ledger was lost, kgroup describe shows what the plan released of its group"
+        hint = Hint(
+            "{}; if the ledger was lost, kgroup describe shows what the plan released of its group", ("catchup", "list")
+        )
     names = [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
     near = get_close_matches(text, names, n=_NEAR)
     return NotFound(

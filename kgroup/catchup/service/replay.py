@@ -23,6 +23,7 @@ from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
     from kgroup.catchup.spark.job import TaskEnvelope, Through
@@ -127,15 +128,15 @@ _KEPT = (DEAD_LETTERS, WHERE)
 def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = None) -> Delivery:
     """The delivery of a plan: the ledger's, or as specified now if no record is delivered yet.
 
-    ``typed`` is the command line that a hint extends. Raises Refused [no-sink] if no sink was ever given, [sink-set] if
-    it differs from the ledger's after records were delivered.
+    ``typed`` is the hint for a plan without a sink: this command line with one. Raises Refused [no-sink] if no sink was
+    ever given, [sink-set] if it differs from the ledger's after records were delivered.
     """
     plan, known = found.plan, found.delivery
     if known is None:
         if wanted.sink is None:
             raise Refused(
                 f"nobody has said where the records of {plan.id} go",
-                hint=f"{typed or f'kgroup catchup resume {plan.id}'} --to-topic TOPIC",
+                hint=typed or Hint("{}", ("catchup", "resume", plan.id, "--to-topic", "TOPIC")),
                 code="no-sink",
             )
         return new_delivery(plan, wanted)
@@ -153,7 +154,7 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
         raise Refused(
             f"{plan.id} goes to {known.sink} ({shown}) in order {known.order}: it is set, as it decides what is "
             "delivered already",
-            hint=f"go on with it as it is: kgroup catchup resume {plan.id}",
+            hint=Hint("go on with it as it is: {}", ("catchup", "resume", plan.id)),
             code="sink-set",
         )
     dead = (wanted.options or {}).get(DEAD_LETTERS)

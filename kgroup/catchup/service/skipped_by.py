@@ -27,6 +27,7 @@ from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 5
@@ -65,7 +66,7 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     if intent.group is None and len(groups) > 1:
         raise UsageError(
             f"{entry.id} skipped records for {plural(len(groups), 'group')}: {', '.join(groups[:_NAMED])}",
-            hint=f"say whose: kgroup catchup start {groups[0]} --skipped-by {entry.id}",
+            hint=Hint("say whose: {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
         )
     group = intent.group or next(iter(groups), None)
     found = skipped_offsets(entry, group, intent.wish.topics, back, maybe_back)

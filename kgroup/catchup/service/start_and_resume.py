@@ -36,6 +36,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, NotFound, Refused
+from kgroup.support.hint import Hint
 from kgroup.support.quoting import execute_command, join
 from kgroup.support.signals import Terminated, defer_signals
 
@@ -118,7 +119,7 @@ def resume_catchup(
             engine.require_sources(found.plan)
     except (Refused, NotFound) as error:
         return refused_status(run, engine, found, error)
-    delivery = delivery_of(found, wanted, join(run.typed))
+    delivery = delivery_of(found, wanted, join((*run.typed, "--to-topic", "TOPIC")))
     latest = delivery.buckets > 0
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
     effective = effective.with_kept(delivery)
@@ -176,7 +177,7 @@ def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, 
         if delivery_of(runner.snapshot, wanted) != judged:
             raise Refused(
                 f"somebody said anew where the records of {runner.plan_id} go, while this run began",
-                hint=f"kgroup catchup show {runner.plan_id}",
+                hint=Hint("{}", ("catchup", "show", runner.plan_id)),
                 code="sink-set",
             )
     except Refused:

@@ -9,6 +9,7 @@ from kgroup.catchup.worker.failure import Failure
 from kgroup.model.acl_hint import with_principal
 from kgroup.support import errors
 from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.hint import Hint
 
 _GIVEN_UP = re.compile(
     r"Task (?P<task>\d+) in stage \S+ failed (?P<times>\d+) times?, most recent failure: "
@@ -31,7 +32,9 @@ def task_error(failure: Failure, what: str) -> KgroupError:
         details = tuple((failure.trace or "").splitlines())
         return KgroupError(f"{what} failed: {failure.message}", details=details)
     kind = getattr(errors, failure.kind, KgroupError)
-    hint = None if failure.hint is None else with_principal(failure.hint)
+    hint = failure.hint
+    if hint is not None and not isinstance(hint, Hint):
+        hint = with_principal(hint)
     error: KgroupError = kind(failure.message, details=failure.details, hint=hint, code=failure.code)
     return error
 

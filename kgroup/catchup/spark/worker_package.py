@@ -105,6 +105,7 @@ SHIPPED = (
     "kgroup.support.cluster_ref",
     "kgroup.support.durations",
     "kgroup.support.errors",
+    "kgroup.support.hint",
     "kgroup.support.instants",
     "kgroup.support.quoting",
     "kgroup.support.redact",

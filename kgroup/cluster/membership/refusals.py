@@ -8,6 +8,7 @@ from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.model.groups import Member
 from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
@@ -36,7 +37,7 @@ def superseded(group: str) -> Refused:
     return Refused(
         f"{group} is not held by this run any more: another run took it over, or this one stood still for too long",
         code="superseded",
-        hint=f"what is known of it, and who works on it: kgroup catchup list {quote(group)}",
+        hint=Hint("what is known of it, and who works on it: {}", ("catchup", "list", group)),
     )
 
 
@@ -45,5 +46,5 @@ def unknown_outcome(group: str, reason: KgroupError) -> Unreachable:
     return Unreachable(
         f"it is unknown whether offsets of {group} were moved: {reason.message}",
         code="outcome-unknown",
-        hint=f"kgroup catchup resume {quote(group)} --execute finds it in the group's history, and goes on",
+        hint=Hint("{} finds it in the group's history, and goes on", ("catchup", "resume", group, "--execute")),
     )
