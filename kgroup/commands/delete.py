@@ -23,8 +23,7 @@ from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Tex
 from kgroup.model.clocks import CLOCK_SKEW
 from kgroup.model.groups import Group, partitions_document
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording
-from kgroup.output.pages.change_outcome import outcome, with_rows
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording, outcome, with_rows
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import Refused

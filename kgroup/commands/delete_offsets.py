@@ -23,8 +23,7 @@ from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.change import Wording
-from kgroup.output.pages.change_outcome import outcome
+from kgroup.output.pages.change import Wording, outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from kgroup.support.units import plural

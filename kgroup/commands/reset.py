@@ -39,8 +39,7 @@ from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.pages.change import Wording
-from kgroup.output.pages.change_outcome import outcome
+from kgroup.output.pages.change import Wording, outcome
 from kgroup.output.pages.reset import repeatable_command, subject, target_time
 from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.offset_file import read_offsets

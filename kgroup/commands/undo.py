@@ -25,8 +25,7 @@ from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.change import Wording
-from kgroup.output.pages.change_outcome import outcome, with_rows
+from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
 from kgroup.queries.log_bounds import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation

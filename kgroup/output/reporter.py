@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING
 from kgroup.model.blocks import Style
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.colour import painter
-from kgroup.output.terminal.text import visible
 from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError
+from kgroup.support.quoting import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -1,9 +1,14 @@
-"""Quotes words for a shell, for commands that the user may paste."""
+"""Text that is safe to show, and words quoted for a shell, for commands that the user may paste."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+
+
+def visible(text: str) -> str:
+    """The text with every unprintable character written as an escape."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def quote(word: str) -> str:

@@ -9,10 +9,9 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.draw import title_lines
 from kgroup.output.terminal.layout import draw_table
-from kgroup.output.terminal.text import visible
 from kgroup.support.clock import utc_now
 from kgroup.support.instants import rfc3339
-from kgroup.support.quoting import join
+from kgroup.support.quoting import join, visible
 
 _WIDTH = 100
 

@@ -1,9 +1,9 @@
-"""The page of a change to offsets: the plan or its result, the refusals, and the next command."""
+"""The outcome of a change to offsets and its page: the plan or its result, the refusals, the next command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, Refusal, Result
@@ -22,11 +22,15 @@ from kgroup.model.blocks import (
     Title,
 )
 from kgroup.model.groups import Group
+from kgroup.model.outcome import Document, Outcome
+from kgroup.model.reporter import Reporter
+from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_count, plural
 
 ROWS_ON_A_PAGE = 20
 _NAMED_MEMBERS = 4
+_NAMED_GROUPS = 4
 _REFUSALS = 5
 
 _COLUMNS = (
@@ -67,6 +71,43 @@ class Wording:
     told: frozenset[str] = frozenset()
     undo: Callable[[str], str] | None = None
     restore: Callable[[str], str] | None = None
+
+
+def outcome(
+    result: Result,
+    wording: Wording,
+    cluster: ClusterRef,
+    reporter: Reporter,
+    command: Callable[..., str],
+    *,
+    nothing: str | None,
+    table: Callable[[], Sequence[Block]] | None = None,
+) -> Outcome:
+    """The outcome of a change; ``nothing`` is noted if there is nothing to do, ``table`` replaces the usual table.
+
+    ``command`` makes a command line from words, with the connection options as the user typed them.
+    """
+    if nothing and not result.plan.size and not result.errors:
+        reporter.note(nothing)
+    wording = replace(
+        wording,
+        undo=lambda change: command("undo", change, "--execute"),
+        restore=lambda backup: command(*_restore(result, backup)),
+    )
+    return Outcome(
+        data=result.documents,
+        screen=lambda: screen(result, wording, table() if table else None),
+        records=lambda: records(result),
+        cluster=cluster,
+        errors=result.errors,
+        executed=result.executed,
+        decided=result.exit_code,
+    )
+
+
+def with_rows(outcome: Outcome, data: tuple[Document, ...], records: Callable[[], Records]) -> Outcome:
+    """The same outcome with other data and rows, for a verb whose subjects are not partitions."""
+    return replace(outcome, data=data, records=records)
 
 
 def screen(result: Result, wording: Wording, table: Sequence[Block] | None = None) -> Screen:
@@ -277,3 +318,13 @@ def _may_pass(result: Result) -> bool:
     """Whether all errors are groups that are not empty yet, or errors that ``--accept`` overrides."""
     ours = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _PASSED]
     return not ours
+
+
+def _restore(result: Result, backup: str) -> tuple[str, ...]:
+    """The command that restores the backup; without a journal, kgroup's own commits look like another client's."""
+    names = result.plan.concerned
+    # Groups that have to be created again must be named.
+    groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
+    create = ("--create",) if result.plan.deleted else ()
+    accept = ("--accept", "active-committer")
+    return ("reset", *groups, *create, "--from-file", backup, *accept, "--execute")

@@ -14,7 +14,7 @@ from kgroup.model.blocks import BlankLine, Block, LabelledLine, Screen, Table, T
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.colour import Paint, painter, terminal_width
 from kgroup.output.terminal.layout import draw_table
-from kgroup.output.terminal.text import visible
+from kgroup.support.quoting import visible
 
 _PIPE_TITLE_WIDTH = 80
 _VERDICT_WIDTH = 5

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.cells import cell_len
 
 from kgroup.model.blocks import Cell, Column, Style, Styled, Table
-from kgroup.output.terminal.text import visible
+from kgroup.support.quoting import visible
 
 GAP = "  "
 _FOLDED = 40

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from kgroup.model.reporter import ProgressPart
-from kgroup.output.terminal.text import visible
+from kgroup.support.quoting import visible
 from kgroup.support.units import human_count, percent
 
 PARTS_SHOWN = 8
