@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from kgroup.cluster.wire import NO_ANSWER, Wire, connected
+from kgroup.cluster.wire import NO_ANSWER, connected
 from kgroup.support.errors import SandboxError
 
 _LOOK_EVERY_S = 0.02
@@ -53,14 +53,15 @@ def _knows(host: str, port: int, brokers: int) -> bool:
 
 def _groups_are_served(host: str, port: int) -> bool:
     try:
-        with connected(host, port) as connection:
-            return all(_is_served(connection, group) for group in _PROBE_GROUPS)
+        return all(_is_served(host, port, group) for group in _PROBE_GROUPS)
     except NO_ANSWER:
         return False
 
 
-def _is_served(connection: Wire, group: str) -> bool:
-    error, coordinator = connection.coordinator(group)
+def _is_served(host: str, port: int, group: str) -> bool:
+    # A connection has one time limit: on a busy machine it would not be enough for all groups.
+    with connected(host, port) as broker:
+        error, coordinator = broker.coordinator(group)
     if error:
         return False
     with connected(coordinator.host, coordinator.port) as at_coordinator:
