@@ -68,19 +68,6 @@ def states(book: Book, before: StateRecord = PLANNED) -> StateWriter:
     return StateWriter(book, before, lambda: 42)
 
 
-def first_release(plan: CatchupPlan, epoch: int) -> Release:
-    """The first release of a plan: each partition from its commit to its end."""
-    return Release(
-        tuple(OffsetMove(*item.tp, item.before, (release_commit(plan, item, epoch),)) for item in plan.ranges), None
-    )
-
-
-def release_plan(cluster: ChangingCluster, plan: CatchupPlan, states: StateWriter) -> None:
-    """Join the plan's group, release all partitions, and leave."""
-    with exclusive_membership(cluster, plan) as holding:
-        release(cluster, holding, first_release(plan, states.epoch), states)
-
-
 def gap(topic: str, partition: int, end: int, before: Commit | None, start: int | None = None) -> GapRange:
     start = before.offset if before is not None else start or 0
     return GapRange(topic, partition, start, end, before, 0, None, None, None, None, None, None)
