@@ -111,6 +111,11 @@ TO_CONSUMER: dict[str, tuple[str, str, list[str]]] = {
             f"-7 {SPRING}partition.assignment.strategy",
         ],
     ),
+    "spring-profiles": (
+        "x.yml",
+        "spring.kafka.consumer.group-id: g\n---\nspring.kafka.bootstrap-servers: a:1\n",
+        [f"{SPRING}group.protocol=consumer"],
+    ),
     "channels-of-quarkus": (
         "x.properties",
         "mp.messaging.incoming.a.session.timeout.ms=1\nmp.messaging.incoming.b.group.id=x\nmp.messaging.outgoing.c.acks=1\n",

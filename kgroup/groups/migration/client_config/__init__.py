@@ -54,8 +54,12 @@ def plan_config(
     and line, if the file is not the configuration of a client.
     """
     flavours, guess = _flavours(file)
-    if file.kind == "properties" and flavours == ("librdkafka",):
-        _refuse_continued_lines(file)
+    joined = next((entry for entry in file.entries if entry.last_line > entry.line), None)
+    if joined is not None and flavours == ("librdkafka",):
+        raise ConfigError(
+            f"{file.name}:{joined.line}: a backslash ends the line: Java joins it with the next one, librdkafka not",
+            hint="Write each setting on one line.",
+        )
     scopes, scope_notes = find_scopes(file)
     if target == "consumer":
         decisions = [to_consumer(scope, assignor) for scope in scopes]
@@ -94,15 +98,6 @@ def _flavours(file: ConfigFile) -> tuple[tuple[Flavour, ...], str | None]:
     guess: tuple[Flavour, ...] = ("librdkafka", "java") if file.kind == "yaml" else ("java", "librdkafka")
     name = "Java's client" if guess[0] == "java" else "librdkafka"
     return guess, f"no setting shows whether the file is for Java's client or librdkafka: {name} is assumed"
-
-
-def _refuse_continued_lines(file: ConfigFile) -> None:
-    for entry in file.entries:
-        if entry.last_line > entry.line:
-            raise ConfigError(
-                f"{file.name}:{entry.line}: a backslash ends the line: Java joins it with the next one, librdkafka not",
-                hint="Write each setting on one line.",
-            )
 
 
 def _general_notes(decisions: Sequence[ScopeChanges], target: str, guess: str | None) -> Iterator[str]:

@@ -21,6 +21,7 @@ from kgroup.groups.migration.client_config.names import (
 from kgroup.support.errors import ConfigError
 
 _SPRING = re.compile(r"spring\.kafka\.(?!producer\.|streams\.|admin\.)")
+_SPRING_CONSUMER = "spring.kafka.consumer."
 _SPRING_PREFIXES = ("spring.kafka.properties.", "spring.kafka.consumer.properties.")
 """Before Kafka's own keys, for all clients of Spring Boot and for its consumers; the second wins."""
 _SPRING_HEARTBEAT = re.compile(r"spring\.kafka\.consumer\.heartbeat[-_]?interval", re.I)
@@ -108,7 +109,7 @@ def find_scopes(file: ConfigFile) -> tuple[list[Scope], list[str]]:
 
 
 def _places(file: ConfigFile) -> tuple[_Places, list[list[ConfigEntry]]]:
-    """The settings of clients by place, and those of Spring Boot's consumers by document."""
+    """The settings of clients by place, and those of Spring Boot in each document that configures its consumers."""
     places: _Places = {}
     spring: dict[int, list[ConfigEntry]] = {}
     for entry in file.entries:
@@ -117,7 +118,12 @@ def _places(file: ConfigFile) -> tuple[_Places, list[list[ConfigEntry]]]:
             spring.setdefault(entry.document, []).append(entry)
         elif key and not (key in (SESSION, HEARTBEAT) and _NOT_OF_CONSUMERS.search(prefix)):
             places.setdefault((entry.document, prefix), []).append((key, entry))
-    return places, list(spring.values())
+    sure = [
+        entries
+        for entries in spring.values()
+        if any(entry.key.startswith(_SPRING_CONSUMER) or split_key(entry.key)[1] in DISTINCTIVE for entry in entries)
+    ]
+    return places, sure or list(spring.values())[:1]
 
 
 def _owners(file: ConfigFile, places: _Places) -> dict[tuple[int, str], str]:
@@ -169,5 +175,5 @@ def _spring_scope(entries: list[ConfigEntry]) -> Scope:
     split = [(*split_key(entry.key), entry) for entry in entries]
     common, own = ([(key, e) for prefix, key, e in split if key and prefix == base] for base in _SPRING_PREFIXES)
     heartbeats = [(HEARTBEAT, entry) for entry in entries if _SPRING_HEARTBEAT.fullmatch(entry.key)]
-    of_consumers = [entry for entry in entries if entry.key.startswith("spring.kafka.consumer.")]
+    of_consumers = [entry for entry in entries if entry.key.startswith(_SPRING_CONSUMER)]
     return Scope(_SPRING_PREFIXES[1], (*common, *heartbeats, *own), (of_consumers or entries)[-1])
