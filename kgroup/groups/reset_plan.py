@@ -151,7 +151,7 @@ def topics_of(
 
 
 def scenarios_of_file(
-    rows: Sequence[FileRow], groups: Groups, names: Sequence[str], tp: str
+    rows: Sequence[FileRow], groups: Groups, names: Sequence[str], cluster: str
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
     """The target offsets of each of ``names`` in a file, and an error for each group missing in file or cluster.
 
@@ -180,7 +180,7 @@ def scenarios_of_file(
                 errors.append(RowError.of(error, group=name))
     elif groups.all_groups:
         for name in by_group.keys() - set(names):
-            error = NotFound(f"no group {name} on {tp}", hint="name it, with --create, to make it")
+            error = NotFound(f"no group {name} on {cluster}", hint="name it, with --create, to make it")
             errors.append(RowError.of(error, group=name))
     return scenarios, errors
 

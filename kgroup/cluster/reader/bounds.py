@@ -38,12 +38,15 @@ def bounds(
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         if wanted
     ]
-    found = [{tp.tp: _answer(admin, watch, tp, future) for tp, future in answers.items()} for answers in asked]
+    found = [
+        {TopicPartition(tp.topic, tp.partition): _answer(admin, watch, tp, future) for tp, future in answers.items()}
+        for answers in asked
+    ]
     return {tp: (found[0][tp], found[1][tp]) for tp in found[0]} if found else {}
 
 
 def _answer(admin: Any, watch: ClientWatch, tp: TopicPartition, asked: Future[Any]) -> int:
-    where = f"{tp}"
+    where = f"{tp.topic}:{tp.partition}"
     watch.progress()
     while True:
         try:
