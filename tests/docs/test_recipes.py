@@ -397,7 +397,7 @@ def test_consumer_protocol(runbook: Runbook, bootstrap: str, world: KafkaWorld, 
     assert runbook.changes(group) == [(topic, partition, _RECORDS, _RECORDS) for partition in range(4)]
     assert (
         overlay / "app.properties"
-    ).read_text() == "group.protocol=consumer\ngroup.remote.assignor=uniform\nclient.rack=a\n"
+    ).read_text() == "client.rack=a\ngroup.protocol=consumer\ngroup.remote.assignor=uniform\n"
     assert [line.split()[0] for line in runbook.deployments.requests] == ["scale", "apply", "scale"]
     assert world.groups()[group] == ("consumer", "stable")
     produce(bootstrap, topic)
