@@ -76,8 +76,10 @@ class ChangingCluster(Cluster):
         # Imported here: only a catch-up needs it.
         from kgroup.cluster.membership.exclusive import ExclusiveMembership, MembershipContext
 
+        # The coordinator of a group is up to date as soon as a member has joined: that is written to its log.
+        describe = partial(self._describe, up_to_date=False)
         hands = MembershipContext(
-            self._client, self._coordinators, self._describe, self._settled_commits, self._ask, self._timeout_s
+            self._client, self._coordinators, describe, self._settled_commits, self._ask, self._timeout_s
         )
         return ExclusiveMembership(hands, group, kind, partitions)
 
