@@ -41,7 +41,10 @@ def reading_since(groups: Iterable[Group], now_ms: int) -> dict[str, int]:
 async def recent_activity(
     client: CoordinatorClient, layout: TopicLayout | KgroupError, since_ms: Mapping[str, int], budget: Deadline
 ) -> Activities:
-    """The activity of each group since its time, as far as it is read before ``budget`` ends; one shared scan."""
+    """The activity of each group since its time, as far as it is read before ``budget`` ends; one shared scan.
+
+    No group has one if the topic cannot be read at all.
+    """
     visitors = {group: _SinceEmpty(since) for group, since in since_ms.items()}
     scans = await scan_groups(client, layout, visitors, budget)
     found = {group: visitors[group].activity(scan) for scan in scans for group in scan.groups}
@@ -50,7 +53,8 @@ async def recent_activity(
         return Activities(found, None)
     of = "" if len(found) == 1 else f" to {len(unknown)} of {plural(len(found), 'group')}"
     reason = why_incomplete(scans, unknown, "more partition")
-    return Activities(found, f"cannot tell whether somebody goes on committing{of}: {reason}")
+    known = {} if isinstance(layout, KgroupError) else found
+    return Activities(known, f"cannot tell whether somebody goes on committing{of}: {reason}")
 
 
 class _SinceEmpty(Visitor):

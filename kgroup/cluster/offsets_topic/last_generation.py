@@ -74,7 +74,8 @@ async def read_pasts(
 ) -> tuple[dict[str, GroupPast], str | None]:
     """(the past of each group as far as it was read before ``budget`` ended, why it is incomplete).
 
-    ``to_start`` reads on to the log start after all known commits are found: the broker may hide others.
+    No group has a past if the topic cannot be read at all. ``to_start`` reads on to the log start after all known
+    commits are found: the broker may hide others.
     """
     visitors = {group.name: _Past(group, to_start=to_start) for group in groups}
     scans = await scan_groups(client, layout, visitors, budget)
@@ -87,7 +88,8 @@ async def read_pasts(
         return found, None
     of = "" if len(found) == 1 else f" of {len(unknown)} of {plural(len(found), 'group')}"
     reason = why_incomplete(scans, unknown, "more reason")
-    return found, f"last members and times of commits{of} are not fully known: {reason}"
+    known = {} if isinstance(layout, KgroupError) else found
+    return known, f"last members and times of commits{of} are not fully known: {reason}"
 
 
 class _Past(Visitor):

@@ -23,7 +23,7 @@ class HistoryQuery:
     """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
-    adds offsets over time for the partitions that ``chosen(topic, partition)`` accepts. ``mark`` returns the text of
+    adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. ``mark`` returns the text of
     kgroup's own mark in a commit's metadata, None if it has none. ``state`` is the group's state from the coordinator,
     None if the coordinator does not know the group: no record shows a rebalance that is under way.
     """
