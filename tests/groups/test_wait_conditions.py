@@ -141,16 +141,16 @@ def test_condition(condition: str, found: Group | None, holds: bool, seen: str) 
     ("unread_ms", "holds", "seen", "known"),
     [
         ({}, True, "nothing unread", True),
-        ({("orders", 0): NOW_MS - 29_999}, True, "oldest unread record 30s, orders:0", True),
-        ({("orders", 0): NOW_MS - 30_000}, False, "oldest unread record 30s, orders:0", True),
+        ({TopicPartition("orders", 0): NOW_MS - 29_999}, True, "oldest unread record 30s, orders:0", True),
+        ({TopicPartition("orders", 0): NOW_MS - 30_000}, False, "oldest unread record 30s, orders:0", True),
         (
-            {("orders", 0): NOW_MS - 1000, ("orders", 1): NOW_MS - 90_000},
+            {TopicPartition("orders", 0): NOW_MS - 1000, TopicPartition("orders", 1): NOW_MS - 90_000},
             False,
             "oldest unread record 1m30s, orders:1",
             True,
         ),
-        ({("orders", 0): NOW_MS + 5000}, True, "oldest unread record 0s, orders:0", True),
-        ({("orders", 0): None}, False, "age of the oldest unread record of orders:0 unknown", False),
+        ({TopicPartition("orders", 0): NOW_MS + 5000}, True, "oldest unread record 0s, orders:0", True),
+        ({TopicPartition("orders", 0): None}, False, "age of the oldest unread record of orders:0 unknown", False),
     ],
 )
 def test_lag_time(unread_ms: dict[TopicPartition, int | None], holds: bool, seen: str, known: bool) -> None:

@@ -154,7 +154,7 @@ def test_commits_before_the_span_are_only_what_it_is_compared_with() -> None:
 def test_only_chosen_partitions() -> None:
     log = Log().generation(5, A, B).commits((0, 2), 0, 100, every=10)
 
-    found = log.history(commits=True, chosen=lambda topic, partition: partition == 2).commits
+    found = log.history(commits=True, includes=lambda topic, partition: partition == 2).commits
 
     assert found is not None
     assert [course.partition for course in found.courses] == [2]
