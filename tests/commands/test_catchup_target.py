@@ -248,7 +248,9 @@ def keyed(gap: Sabotage, name: Name) -> Keyed:
 def test_what_a_compacted_target_loses_is_delivered_elsewhere_with_what_is_left(keyed: Keyed) -> None:
     """It cannot have an older record of a key behind a newer one; the commands that are printed leave nothing out."""
     result, first = keyed.start(
-        lambda partition: keyed.world.delete_records(keyed.target, partition, 150), "-o", "json"
+        # So slowly that the loss, which is looked for every 5 s, is found before all is delivered.
+        lambda partition: keyed.world.delete_records(keyed.target, partition, 150),
+        *("--rate", "60/s", "-o", "json"),
     )
 
     assert gone(result) == {(first, 0, 150)}
