@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import LIST_OFFSETS, OFFSET_FETCH, Fault, Loss, ProxiedBroker
+from tests.support.kafka_proxy import DESCRIBE_GROUPS, LIST_OFFSETS, OFFSET_FETCH, Fault, Loss, ProxiedBroker
 
 Name = Callable[[str], str]
 BEHIND = "coordinator-behind"
@@ -35,6 +35,17 @@ def test_it_is_asked_until_it_has_caught_up(proxied: ProxiedBroker, group: str) 
     assert found["totals"]["lag"] == 3
     # Twice while it is behind, then up to date, and once more: it notices that some milliseconds later.
     assert proxied.proxy.forwarded[OFFSET_FETCH] == 2 * usual + 3
+
+
+def test_it_has_its_time_however_late_it_was_elected(proxied: ProxiedBroker, group: str) -> None:
+    """A broker counts as dead after 9 s by default, which is longer than a coordinator may be behind."""
+    loading = [Fault(DESCRIBE_GROUPS, Loss.LOADING) for _ in range(55)]  # one in 0.1 s
+    for fault in loading:
+        proxied.proxy.expect(fault)
+    for _ in range(3):
+        proxied.proxy.expect(Fault(LIST_OFFSETS, Loss.BEHIND, having=b"__consumer_offsets", after=loading[-1]))
+    (found,) = CommandLine()("list", group, "--timeout", "60s", "-o", "json").data
+    assert found["group"] == group
 
 
 @pytest.mark.parametrize("verb", ["describe", "lag", "export", "list"])

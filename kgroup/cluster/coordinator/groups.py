@@ -132,12 +132,13 @@ class GroupCoordinators:
         groups have moved: all brokers are asked again, and once more when the move has settled.
         """
         sees_all = await self.can_describe_cluster()
-        catch_up = self._catch_up()
+        catch_up: Deadline | None = None
         while True:
             (absent, behind), (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
             if absent:
                 failures.append(partial(_no_coordinator, absent))
-            wait = failures or (behind and not catch_up.passed)
+            catch_up = (catch_up or self._catch_up()) if behind else None
+            wait = failures or (catch_up is not None and not catch_up.passed)
             if self._client.deadline.passed or not (wait or self._client.unsettled):
                 break
             self._client.unsettled = bool(wait)
@@ -150,7 +151,10 @@ class GroupCoordinators:
         )
 
     def _catch_up(self) -> Deadline:
-        """When to stop asking coordinators that are not up to date."""
+        """When to stop asking coordinators of which one was just found not up to date.
+
+        It may have been elected only after most of the deadline: brokers count as dead after 9 s by default.
+        """
         return Deadline.after(min(_CATCH_UP_S, self._client.deadline.left_s / 2))
 
     async def _not_loaded(self) -> tuple[int, int]:
@@ -313,7 +317,7 @@ class GroupCoordinators:
         results: dict[str, T | KgroupError] = {}
         said: dict[str, int] = {}
         pending, behind = list(groups), set[str]()
-        catch_up = self._catch_up()
+        catch_up: Deadline | None = None
         while pending:
             nodes: dict[str, int] = {}
             was_behind = behind
@@ -327,7 +331,8 @@ class GroupCoordinators:
                 found, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
             # A coordinator applies its new high watermark some milliseconds after it shows it (seen): once more.
             unsure = (behind | was_behind) & found.keys()
-            if catch_up.passed:
+            catch_up = (catch_up or self._catch_up()) if unsure else None
+            if catch_up is not None and catch_up.passed:
                 found |= {group: behind_group() for group in unsure & behind}
                 unsure = set()
             results |= {group: result for group, result in found.items() if group not in unsure}
