@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -175,9 +175,9 @@ def in_time(ask: Asker, line: str, *, anew: bool = True) -> None:
 
 @pytest.mark.parametrize("server", [nobody, silent_server, black_hole, unknown_name])
 def test_a_cluster_that_does_not_answer_costs_nothing(
-    ask: Asker, server: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+    ask: Asker, server: Callable[[], AbstractContextManager[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with server() as address:  # type: ignore[attr-defined]
+    with server() as address:
         in_time(ask, f"kgroup -b {address} describe ")
         in_time(ask, f"kgroup -b {address} describe --topic ", anew=False)
 
