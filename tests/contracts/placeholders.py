@@ -30,7 +30,9 @@ _BY_FORM = [
     (re.compile(r"\b\d+(\.\d+)?/s\b"), "<rate>"),
     (re.compile(r"\b\d+(ms|s|m)(?= ago)"), "<duration>"),
     (re.compile(r"\b\d+(d\d+h|h\d+m|m\d+s)\b"), "<duration>"),
-    (re.compile(r"(?<=oldest unread record at least )\d+d\b"), "<duration>"),  # in the hour after midnight
+    # a record's age, in the hour after midnight, is whole days
+    (re.compile(r"(?<=oldest unread record )(at least )?\d+d\b"), r"\1<duration>"),
+    (re.compile(r"\b\d+d(?= old\b)"), "<duration>"),
     (re.compile(r"127\.0\.0\.1:\d{3,}"), "<address>"),
 ]
 
