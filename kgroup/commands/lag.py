@@ -16,8 +16,7 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check, check_hidden, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import RowLevel, SortBy, ordered, rows_of
-from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, ordered, rows_of
 from kgroup.groups.selection import Selection, names_of, names_only
 from kgroup.groups.selection import check as check_selection
 from kgroup.model.groups import Group

@@ -11,7 +11,7 @@ from kgroup.groups.doctor.finding import Answer, Severity
 from kgroup.groups.doctor.rule import Rule, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
 from kgroup.groups.doctor.words import member_labels, name, text, unread_partitions
-from kgroup.groups.lag.words import rate_words
+from kgroup.groups.lag.rates import rate_words
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
 from kgroup.model.topic_partition import TopicPartition

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
-from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.lag.words import status_words
+from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
 from kgroup.support.units import percent

@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogPoint, PartitionEvidence, Source
-from kgroup.groups.lag.headroom import Headroom, Unread, headroom
-from kgroup.groups.lag.log_ends import LogEnds
-from kgroup.groups.lag.rates import UNKNOWN_OUTLOOK, Rates, incoming_rate, keeps_up, outlook, rates_of
+from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogEnds, LogPoint, PartitionEvidence, Source
+from kgroup.groups.lag.rates import (
+    UNKNOWN_OUTLOOK,
+    Headroom,
+    Rates,
+    Unread,
+    headroom,
+    incoming_rate,
+    keeps_up,
+    outlook,
+    rates_of,
+)
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_partitions
 from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
 from kgroup.model.groups import Group, LogRange, Partition

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.groups.lag.evidence import LogEnds, Retention
 from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_count
 
 _LEAST_MS = 1000
 _SPAN_MS = 600_000
@@ -146,3 +148,102 @@ def slowest(outlooks: Sequence[Outlook]) -> Outlook:
         if any(each.pace is pace for each in outlooks):
             return Outlook(pace)
     return max(outlooks, key=lambda each: each.seconds or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The unread part of a log.
+
+    ``offsets`` is the number of unread offsets, ``log_offsets`` that of the whole log. ``first_ms`` is the timestamp
+    of the first unread record, ``incoming`` the arriving offsets per second; None if unknown.
+    """
+
+    offsets: int
+    log_offsets: int
+    first_ms: int | None
+    incoming: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """The time until retention may delete the first unread record; 0: at any moment, None: unknown.
+
+    It is the earliest moment: a broker deletes whole segments, and checks every five minutes. ``by`` is ``time`` or
+    ``size``. ``endless`` is whether retention never deletes records here. ``compacted`` is whether compaction may
+    replace unread records by newer ones with the same key.
+    """
+
+    left_ms: int | None
+    by: str | None = None
+    endless: bool = False
+    compacted: bool = False
+
+
+def headroom(retention: Retention, unread: Unread, now_ms: int) -> Headroom:
+    """The retention left of a partition with unread records.
+
+    Example: ``retention.ms`` 12 h and a first unread record 38 m old leave 11 h 22 m. By size it is the estimated time
+    until the unread records alone reach ``retention.bytes`` at the present rate, with records of equal size.
+    """
+    if not retention.deletes:
+        return Headroom(None, endless=True, compacted=retention.compacted)
+    candidates = []
+    by_time = by_size = None
+    if retention.time_ms is not None and unread.first_ms is not None:
+        by_time = max(0, unread.first_ms + retention.time_ms - now_ms)
+        candidates.append((by_time, "time"))
+    if retention.limit_bytes is not None:
+        by_size = _until_full_ms(retention, unread)
+        if by_size is not None:
+            candidates.append((by_size, "size"))
+    if not candidates:
+        endless = retention.time_ms is None and retention.limit_bytes is None
+        return Headroom(None, endless=endless, compacted=retention.compacted)
+    left_ms, by = min(candidates)
+    return Headroom(left_ms, by, compacted=retention.compacted)
+
+
+def _until_full_ms(retention: Retention, unread: Unread) -> int | None:
+    if retention.size_bytes is None or retention.limit_bytes is None or unread.log_offsets <= 0:
+        return None
+    each = retention.size_bytes / unread.log_offsets
+    free = retention.limit_bytes - each * unread.offsets
+    if free <= 0:
+        return 0
+    grows = each * (unread.incoming or 0)
+    return round(free * 1000 / grows) if grows > 0 else None
+
+
+_SLOW = 10
+
+
+def rate_words(rate: float) -> str:
+    """``4.00k/s``, ``17/s``, ``0.4/s``, ``0``; below 0.1 per second in records per minute or hour."""
+    if rate <= 0:
+        return "0"
+    if rate >= _SLOW:
+        return f"{human_count(round(rate))}/s"
+    if rate >= 0.1:
+        return f"{rate:.1f}".removesuffix(".0") + "/s"
+    return f"{rate * 60:.1f}/min" if rate * 60 >= 0.1 else f"{rate * 3600:.2g}/h"
+
+
+def trend_words(rates: Rates) -> str | None:
+    """``+1.72k/s`` if the lag grows, ``-300/s`` if it shrinks, or ``flat``; None if a rate is unknown."""
+    growth = rates.growth
+    if growth is None:
+        return None
+    if rates.is_even:
+        return "flat"
+    return f"{'+' if growth > 0 else '-'}{rate_words(abs(growth))}"
+
+
+def outlook_words(outlook: Outlook) -> str | None:
+    """The time until the group has caught up: ``12m``, ``never``, ``0s`` if it keeps up; None if unknown."""
+    match outlook.pace:
+        case LagTrend.NEVER:
+            return "never"
+        case LagTrend.UNKNOWN:
+            return None
+        case _:
+            return format_duration(round(outlook.seconds or 0))

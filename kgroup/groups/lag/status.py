@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.groups.lag.evidence import LogEnds
 from kgroup.model.groups import LoggedCommit
+from kgroup.support.durations import format_duration
 
 
 class LagStatus(StrEnum):
@@ -219,3 +220,13 @@ def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> Status
         return StatusResult(None, why="where the log ended at its commits is not known")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))
     return StatusResult(LagStatus.OK if shrinks else LagStatus.WARN)
+
+
+def status_words(judged: StatusResult, now_ms: int) -> str | None:
+    """``OK``, ``STOP 38m``, ``STALL over 22m``; None if the status is unknown."""
+    if judged.status is None:
+        return None
+    if judged.since_ms is None:
+        return str(judged.status)
+    age = format_duration(max(0, now_ms - judged.since_ms) // 1000)
+    return f"{judged.status} {'over ' if judged.at_least else ''}{age}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.groups.lag.report import PartitionLag
-from kgroup.groups.lag.status import LagStatus, StatusResult
-from kgroup.groups.lag.words import status_words
+from kgroup.groups.lag.status import LagStatus, StatusResult, status_words
 from kgroup.model.blocks import Cell, Style, Styled
 from kgroup.support.durations import format_duration
 

@@ -18,13 +18,10 @@ from kgroup.groups.lag.evidence import (
     PartitionEvidence,
     Retention,
 )
-from kgroup.groups.lag.headroom import Headroom, Unread, headroom
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import RowLevel, SortBy, ordered, rows_of
-from kgroup.groups.lag.rates import LagTrend, Rates
-from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.lag.words import outlook_words, rate_words, status_words, trend_words
+from kgroup.groups.lag.rates import Headroom, LagTrend, Rates, Unread, headroom, outlook_words, rate_words, trend_words
+from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, ordered, rows_of
+from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError

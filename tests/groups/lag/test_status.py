@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.lag.evidence import LogPoint
-from kgroup.groups.lag.log_ends import LogEnds
+from kgroup.groups.lag.evidence import LogEnds, LogPoint
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
 from kgroup.groups.lag.status import (
     CommitReading,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kgroup.groups.lag.checks import LagBounds, check
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.order import RowLevel, SortBy, rows_of
-from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
 from kgroup.groups.verdict.group import verdict
 from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome

@@ -1,0 +1,295 @@
+"""A line of a verdict: a fixed word, a text and its severity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kgroup.groups.lag.evidence import BlockingTransaction, Churn, Isolation, LagEvidence, Retention, Source
+from kgroup.groups.lag.rates import LagTrend, rate_words
+from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.verdict.plain import amount
+from kgroup.model.groups import Group
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_bytes, human_count, plural
+
+LineSeverity = Literal["bad", "warn"]
+"""``bad``: records are lost or not read now. ``warn``: they may be lost or not be read soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...). ``style`` None: nothing unusual."""
+
+    word: str
+    text: str
+    style: LineSeverity | None = None
+
+
+def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
+    """The LAG line of a measured group, with the age of the oldest unread record and the phantom offsets."""
+    text = amount(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
+    if not report.total.lag:
+        return text + _phantom(report)
+    against = " below the last stable offset" if report.isolation is Isolation.READ_COMMITTED else ""
+    return f"{text}{against}; {_age(report, evidence)}{_phantom(report)}"
+
+
+def _age(report: GroupLag, evidence: LagEvidence) -> str:
+    oldest = report.total.oldest
+    if oldest is None or oldest.behind_ms is None:
+        return f"age unknown: {evidence.why_unknown(Source.TIME)}"
+    where = "" if oldest is report.total.largest else f" on {oldest.where}"
+    least = "at least " if report.total.behind_ms is None else ""
+    return f"oldest unread record {least}{format_duration(oldest.behind_ms // 1000)}{where}"
+
+
+def _phantom(report: GroupLag) -> str:
+    phantom = sum(p.phantom for p in report.partitions)
+    return f"; {human_count(phantom)} more offsets hold no record" if phantom else ""
+
+
+CRASH_LOOP_GENERATIONS = 5
+_LONG_MS = 60_000
+
+
+def stuck_of(report: GroupLag) -> list[PartitionLag]:
+    """Partitions that are not read at all, the longest first; those with an unknown time come before all others."""
+    found = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
+    return sorted(found, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
+
+
+def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
+    """The stuck partition and since when; ``unknown: ...`` if no status is known, None if no partition is stuck."""
+    stuck = stuck_of(report)
+    lagging = [p for p in report.partitions if p.lag]
+    unknown = [p for p in lagging if p.status is None]
+    if not stuck:
+        if not unknown:
+            return None
+        why = unknown[0].status_result.why or evidence.why_unknown(Source.COMMITS)
+        of = "" if len(unknown) == len(lagging) else f" on {len(unknown)} of {len(lagging)} lagging partitions"
+        return f"unknown{of}: {why}"
+    beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
+    if len(stuck) == len(report.partitions) > 1:
+        how = _how(stuck[0], report.now_ms, report.total.rates.incoming)
+        return f"all {len(stuck)}: {how}{_churned(evidence.churn)}"
+    first = stuck[0]
+    more = f"; {_more(stuck[1:], report.now_ms)}" if len(stuck) > 1 else ""
+    how = _how(first, report.now_ms, first.rates.incoming)
+    return f"{first.where} at {first.first}: {how}{more}{beside}"
+
+
+def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
+    """Whether members keep joining without a commit: at least five generations since the last commit."""
+    if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
+        return False
+    lagging = [p for p in report.partitions if p.lag]
+    return bool(lagging) and all(p.status is LagStatus.STOP for p in lagging)
+
+
+def _how(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
+    judged = row.status_result
+    age = "" if judged.since_ms is None else format_duration(max(0, now_ms - judged.since_ms) // 1000)
+    age = f"over {age}" if judged.at_least and age else age
+    arriving = f" while {rate_words(incoming)} arrive" if incoming else ""
+    if row.status is LagStatus.STALL:
+        since = f" in {age}" if age else ""
+        return f"{plural(judged.repeats or 0, 'commit')} of the same offset{since}{arriving}"
+    return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
+
+
+def _churned(churn: Churn | None) -> str:
+    if churn is None or not churn.generations:
+        return ""
+    longest = format_duration(churn.longest_ms / 1000)
+    return f"; {plural(churn.generations, 'generation')} since, longest {longest}"
+
+
+def _more(rows: Sequence[PartitionLag], now_ms: int) -> str:
+    named = ", ".join(row.where for row in rows[:2])
+    rest = f" and {len(rows) - 2} more" if len(rows) > 2 else ""
+    return f"also {named}{rest}"
+
+
+def back_line(report: GroupLag) -> str | None:
+    """The BACK line of rewound partitions: ``orders:3 went back by 1204 offsets 4m ago``; None if there are none."""
+    rows = [p for p in report.partitions if p.status is LagStatus.REWIND]
+    if not rows:
+        return None
+    row = max(rows, key=lambda p: p.status_result.back or 0)
+    ago = format_duration(max(0, report.now_ms - (row.status_result.since_ms or report.now_ms)) // 1000)
+    more = f"; {len(rows) - 1} more went back" if len(rows) > 1 else ""
+    return f"{row.where} went back by {human_count(row.status_result.back or 0)} offsets {ago} ago{more}"
+
+
+def held_back(report: GroupLag) -> PartitionLag | None:
+    """The partition where an open transaction blocks the most records; None if there is none, or it was not read.
+
+    Every transaction blocks its records for a moment. So a transaction younger than a minute does not count. One with
+    an unknown start counts only if the lag is measured against the last stable offset.
+    """
+    rows = [p for p in report.partitions if p.held_back and _hangs(p, report)]
+    return max(rows, key=lambda p: (p.open_transaction is not None, p.held_back or 0)) if rows else None
+
+
+def _hangs(row: PartitionLag, report: GroupLag) -> bool:
+    transaction = row.open_transaction
+    if transaction is None or transaction.since_ms is None:
+        return report.isolation is Isolation.READ_COMMITTED
+    return report.now_ms - transaction.since_ms >= _LONG_MS
+
+
+def transaction_line(report: GroupLag) -> str | None:
+    """The TXN line: the offsets that read_committed consumers cannot read yet, and why; None if there are none."""
+    row = held_back(report)
+    if row is None:
+        return None
+    others = sum(bool(p.held_back) and _hangs(p, report) for p in report.partitions) - 1
+    more = f"; {plural(others, 'other partition')} held back too" if others else ""
+    whose = transaction_words(row.open_transaction, report.now_ms)
+    return f"{human_count(row.held_back or 0)} offsets of {row.where} lie behind {whose}{more}"
+
+
+def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> str:
+    """A transaction in words: ``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
+    if transaction is None:
+        return "an open transaction, of whom is not known"
+    who = f"producer {transaction.producer_id}"
+    if transaction.transactional_id:
+        who += f" ({transaction.transactional_id})"
+    ago = ""
+    if transaction.since_ms is not None:
+        over = "over " if transaction.at_least else ""
+        ago = f" {over}{format_duration(max(0, now_ms - transaction.since_ms) // 1000)} ago"
+    return f"an open transaction of {who}, begun{ago} at {transaction.start_offset}"
+
+
+def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
+    """``in 4000/s, out 2300/s: growing, never caught up at this rate``, and of how many partitions if not of all."""
+    arriving = _known(report, lambda p: p.rates.incoming)
+    read = _known(report, lambda p: p.rates.outgoing)
+    if arriving is None and read is None:
+        if report.total.missing is not None and all(p.lag is None for p in report.partitions):
+            return f"unknown: {report.partitions[0].why}"
+        return f"unknown: {evidence.unknown.get(Source.COMMITS) or evidence.why_unknown(Source.TIME)}"
+    parts = [f"in {arriving or 'unknown'}", f"out {read or 'unknown'}"]
+    if read is None:
+        parts[1] += f" ({_why(report, evidence)})"
+    goes = _going(report)
+    return ", ".join(parts) + (f": {goes}" if goes else "")
+
+
+def is_draining(report: GroupLag) -> bool:
+    """Whether every partition keeps up or drains, and at least one drains."""
+    return report.total.outlook.pace is LagTrend.DRAINING
+
+
+def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> str | None:
+    found = [value for p in report.partitions if (value := rate(p)) is not None]
+    if not found:
+        return None
+    of = f" on {len(found)} of {len(report.partitions)} partitions" if len(found) < len(report.partitions) else ""
+    return rate_words(sum(found)) + of
+
+
+def _why(report: GroupLag, evidence: LagEvidence) -> str:
+    if Source.COMMITS in evidence.unknown:
+        return evidence.unknown[Source.COMMITS]
+    return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
+
+
+def _going(report: GroupLag) -> str | None:
+    total = report.total
+    growth = total.rates.growth
+    match total.outlook.pace:
+        case LagTrend.KEEPS_UP:
+            return "keeps up" if total.lag or total.missing else "nothing unread"
+        case LagTrend.DRAINING:
+            return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} at this rate"
+        case LagTrend.UNKNOWN:
+            return None
+        case LagTrend.NEVER:
+            if growth is not None and growth < 0 and not total.rates.is_even:
+                never = [p for p in report.partitions if p.outlook.pace is LagTrend.NEVER]
+                more = f" and {len(never) - 1} more" if len(never) > 1 else ""
+                return f"shrinking, but {never[0].where}{more} never caught up at this rate"
+            how = "never" if growth is None else "flat, never" if total.rates.is_even else "growing, never"
+            return f"{how} caught up at this rate"
+
+
+_SOON_MS = 900_000
+_CLOSE_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """The retention left of the partition whose unread records are deleted first.
+
+    ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
+    ``too_late`` is whether records will be deleted before the partition has caught up at the present rates.
+    """
+
+    text: str
+    style: LineSeverity | None
+    left_ms: int | None
+    too_late: bool = False
+
+
+def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
+    """The retention left of the unread records; None if nothing is unread."""
+    lagging = [p for p in report.partitions if p.lag]
+    if not lagging:
+        return None
+    dated = [(p.headroom.left_ms, p) for p in lagging if p.headroom is not None and p.headroom.left_ms is not None]
+    if not dated:
+        return _undated(lagging, evidence)
+    left_ms, first = min(dated, key=lambda pair: pair[0])
+    retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
+    assert retention is not None
+    unknown = sum(p.headroom is None or (p.headroom.left_ms is None and not p.headroom.endless) for p in lagging)
+    beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""
+    where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
+    what = _what(retention, first)
+    if left_ms == 0:
+        return Safety(f"{what} may take {where} at any moment{beside}", "bad", 0, too_late=True)
+    about = "about " if first.headroom is not None and first.headroom.by == "size" else ""
+    text = f"{what} takes {where} in {about}{format_duration(left_ms / 1000)}"
+    late = _too_late(dated)
+    if late is not None:
+        left, row = late
+        never = row.outlook.pace is LagTrend.NEVER
+        when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
+        place = "" if row is first else f"; {row.where} has {format_duration(left / 1000)} left"
+        text += f"{place}, {when} at this rate"
+    style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
+    return Safety(text + beside, style, left_ms, too_late=late is not None)
+
+
+def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
+    """The first partition that drains too slowly. RATE and STUCK report those that never catch up."""
+    draining = [(left, p) for left, p in dated if p.outlook.pace is LagTrend.DRAINING]
+    late = [(left, p) for left, p in draining if (p.outlook.seconds or 0) * 1000 > left]
+    return min(late, key=lambda pair: pair[0]) if late else None
+
+
+def _undated(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
+    known = [p for p in lagging if p.headroom is not None]
+    if not known:
+        return Safety(f"unknown: {evidence.why_unknown(Source.RETENTION)}", None, None)
+    compacted = [p for p in known if p.headroom is not None and p.headroom.compacted]
+    if compacted:
+        topic = compacted[0].partition.topic
+        return Safety(f"{topic} is compacted: an unread record goes where its key has a newer one", None, None)
+    if all(p.headroom is not None and p.headroom.endless for p in known):
+        return Safety("nothing takes unread records: retention is without limit", None, None)
+    return Safety(f"unknown: age of the first unread record: {evidence.why_unknown(Source.TIME)}", None, None)
+
+
+def _what(retention: Retention, first: PartitionLag) -> str:
+    if first.headroom is not None and first.headroom.by == "size" and retention.limit_bytes is not None:
+        return f"retention.bytes ({human_bytes(retention.limit_bytes)})"
+    return f"retention ({format_duration((retention.time_ms or 0) / 1000)})"
