@@ -13,7 +13,7 @@ import typer
 from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.history.delta import FollowCursor
+from kgroup.groups.history.follow import FollowCursor
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import TopicChoice, parse_ago, parse_moment, parse_topics
 from kgroup.groups.selection import Groups, Selection, check, check_expected, names_of, names_only, unknown_groups

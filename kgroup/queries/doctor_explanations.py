@@ -5,8 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cache
 
-from kgroup.groups.doctor.explanation import Explanation
-from kgroup.groups.doctor.rules import BY_ID, ORDER
+from kgroup.groups.doctor.rules import BY_ID, ORDER, Explanation
 from kgroup.queries.data_files import read_tables
 from kgroup.support.errors import NotFound
 

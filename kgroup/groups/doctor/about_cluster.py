@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
 from kgroup.groups.doctor.words import kafka
 from kgroup.groups.wait_conditions import some_of

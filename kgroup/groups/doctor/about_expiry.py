@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, text, utc
 from kgroup.groups.wait_conditions import some_of

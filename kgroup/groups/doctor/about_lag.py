@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
 from kgroup.groups.doctor.words import member_labels, name, text, unread_partitions
 from kgroup.groups.lag.rates import rate_words

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, kafka, member_labels, name
 from kgroup.groups.migration.check import How, ReadinessResult

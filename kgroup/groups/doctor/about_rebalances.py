@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import ceil
 
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.doctor.words import name, text, utc
 from kgroup.groups.wait_conditions import some_of

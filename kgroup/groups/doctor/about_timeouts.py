@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.groups.doctor.finding import Answer, Severity
-from kgroup.groups.doctor.rule import Rule, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, kafka, member_labels, name, text, utc
 from kgroup.groups.wait_conditions import NAMED, some_of

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Severity, ranked
-from kgroup.groups.doctor.rule import Rule
+from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity, ranked
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from kgroup.model.hidden_commits import hidden_words

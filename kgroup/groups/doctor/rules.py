@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from kgroup.groups.doctor import (
     about_cluster,
@@ -14,8 +16,7 @@ from kgroup.groups.doctor import (
     about_timeouts,
     about_transactions,
 )
-from kgroup.groups.doctor.finding import Answer
-from kgroup.groups.doctor.rule import Rule
+from kgroup.groups.doctor.finding import Answer, Rule
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 
 OfGroup = Callable[[GroupSnapshot], Answer]
@@ -69,3 +70,31 @@ OF_COMMITS: tuple[Rule, ...] = (
 
 BY_ID = {rule.id: rule for rule in RULES}
 ORDER = tuple(rule.id for rule in RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a rule checks, why it matters, how to see the problem and how to fix it; ``Rule`` has the rest."""
+
+    rule: str
+    what: str
+    why: str
+    see: tuple[str, ...]
+    mend: tuple[str, ...]
+
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON form, with the rule's meaning, source and thresholds."""
+        rule = BY_ID[self.rule]
+        return {
+            "rule": self.rule,
+            "scope": rule.scope,
+            "meaning": rule.meaning,
+            "what": self.what,
+            "why": self.why,
+            "see": list(self.see),
+            "mend": list(self.mend),
+            "thresholds": [
+                {"name": t.name, "value": t.value, "unit": t.unit or None, "reason": t.reason} for t in rule.thresholds
+            ],
+            "source": rule.source,
+        }

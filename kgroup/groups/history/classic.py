@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, reasons
+from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
-from kgroup.groups.history.ownership import identity
 from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, RebalanceProtocol
 
 _NOBODY: Mapping[str, str | None] = {}

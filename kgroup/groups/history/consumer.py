@@ -8,12 +8,11 @@ follows at once or later: a 7 for each member that it changes, then a 6. Each st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from kgroup.groups.history.consumer_state import Changes, ObservedMember, Open
-from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, reasons
+from kgroup.groups.history.context import Moves, ProtocolSwitch, TimelineContext, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
-from kgroup.groups.history.ownership import identity
 from kgroup.model.group_log import (
     LEFT_TEMPORARILY,
     EpochWritten,
@@ -380,3 +379,45 @@ class Epochs:
         if at_ms - self._changes.at_ms > BATCH_MS and not self._changes.any and self._frozen is None:
             self._forget_gone()
         self._changes.at_ms = at_ms
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has changed since the last epoch."""
+
+    at_ms: int = 0
+    joined: list[str] = field(default_factory=list)
+    gone: dict[str, Departure] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
+    subscribed: list[str] = field(default_factory=list)
+    pattern: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether anything has changed that can cause an epoch."""
+        return bool(self.joined or self.gone or self.replaced or self.subscribed or self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedMember:
+    """A member at one moment."""
+
+    member_id: str
+    details: MemberDetails
+    partitions: Partitions | None
+    away: bool
+
+
+@dataclass(slots=True)
+class Open:
+    """The current epoch as far as it was read; ``waiting`` are members that have not reached it yet."""
+
+    record: EpochWritten
+    kind: StepKind
+    causes: dict[Cause, list[str]]
+    inferred: set[Cause]
+    moves: Moves | None = None
+    target: bool = False
+    waiting: set[str] = field(default_factory=set)
+    settled_ms: int | None = None
+    returned: tuple[str, ...] = ()

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from kgroup.groups.history.classic import GenerationTracker
 from kgroup.groups.history.consumer import BATCH_MS, Epochs
-from kgroup.groups.history.context import ProtocolSwitch, TimelineContext
+from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, names_of
 from kgroup.groups.history.evidence import CommitEvidence
 from kgroup.groups.history.model import HistoryStep, Present, StepKind
-from kgroup.groups.history.names import names_of
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.doctor.diagnose import summary, unchecked_summary, worst_first
-from kgroup.groups.doctor.explanation import Explanation
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
-from kgroup.groups.doctor.rules import BY_ID, RULES
+from kgroup.groups.doctor.rules import BY_ID, RULES, Explanation
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.blocks import (
     BlankLine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.delta import HistoryDelta
+from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.model import Cause, HistoryStep, Reason, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title

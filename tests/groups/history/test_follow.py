@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgroup.groups.history.delta import FollowCursor, HistoryDelta
+from kgroup.groups.history.follow import FollowCursor, HistoryDelta
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.history import news_lines
