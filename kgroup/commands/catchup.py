@@ -18,7 +18,7 @@ from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Exec
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup import outcome
+from kgroup.output.pages.catchup import list_outcome, outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
@@ -99,8 +99,7 @@ def list_(
     Exit codes: 0 2 3 4
     """
     with open_engine(run, books.ledger_topic) as engine:
-        found = show_plans(run, engine, groups or ())
-        return outcome(found, engine.cluster.ref, run.typed, verbose=verbose)
+        return list_outcome(show_plans(run, engine, groups or ()), engine.cluster.ref, verbose=verbose)
 
 
 def show(

@@ -127,13 +127,6 @@ class PlanStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanList:
-    """Plans of the ledger, in the order in which they are shown."""
-
-    states: tuple[VerifiedPlan, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PrunedPlans:
     """Finished plans that are pruned, or would be; ``errors`` are of those that cannot be."""
 
@@ -200,4 +193,4 @@ class Cancellation:
         }
 
 
-CatchupResult: TypeAlias = Planned | ReleasedPlan | PlanStatus | PlanList | PrunedPlans | ReplayedPlan | Cancellation
+CatchupResult: TypeAlias = Planned | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation

@@ -9,7 +9,7 @@ from kgroup.catchup.model import PlanSnapshot
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, ledger_options, list_plans
-from kgroup.catchup.service.results import PlanList, PlanStatus
+from kgroup.catchup.service.results import PlanStatus
 from kgroup.catchup.unrecorded_releases import range_words
 from kgroup.catchup.verification import verify
 from kgroup.settings.invocation import Invocation
@@ -116,19 +116,19 @@ def follow_replay(run: Invocation, engine: CatchupEngine, text: str) -> str:
         found = engine.ledger.read(found.plan.id, found.offset)
 
 
-def show_plans(run: Invocation, engine: CatchupEngine, groups: Sequence[str]) -> PlanList:
-    """All plans, or those of some groups."""
+def show_plans(run: Invocation, engine: CatchupEngine, groups: Sequence[str]) -> tuple[VerifiedPlan, ...]:
+    """All plans, or those of some groups, in the order in which they are shown."""
     at_ms = utc_ms()
-    states = [
+    states = (
         VerifiedPlan(found, verify(found), at_ms)
         for found in list_plans(run, engine).plans
         if not groups or found.plan.group in groups
-    ]
-    states.sort(key=list_order)
-    if not states:
+    )
+    shown = tuple(sorted(states, key=list_order))
+    if not shown:
         of = f" of {', '.join(groups)}" if groups else ""
         run.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
-    return PlanList(tuple(states))
+    return shown
 
 
 def show_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanStatus:

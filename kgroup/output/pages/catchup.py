@@ -1,33 +1,54 @@
-"""The outcome of every catch-up verb: its page, its rows and its exit code."""
+"""The outcome of every catch-up verb: its page, its rows and its exit code; the list of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
+from kgroup.catchup.documents import next_deadline_ms
+from kgroup.catchup.plan_state import VerifiedPlan, sink_name
 from kgroup.catchup.service.results import (
     Cancellation,
     CatchupResult,
-    PlanList,
     Planned,
     PlanStatus,
     PrunedPlans,
     ReleasedPlan,
     ReplayedPlan,
 )
+from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup_cancel import ended_records, ended_screen
-from kgroup.output.pages.catchup_plans import (
-    list_records,
-    list_screen,
-    prune_screen,
+from kgroup.output.pages.catchup_plan import (
+    cancellation_records,
+    cancellation_screen,
     released_screen,
     show_screen,
     verification_screen,
 )
 from kgroup.output.pages.catchup_start import plan_records, plan_screen
+from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
+from kgroup.support.instants import rfc3339
+from kgroup.support.quoting import execute_command
+from kgroup.support.units import plural
+
+_LIST = (
+    Column("PLAN"),
+    Column("GROUP", fold=True),
+    Column("STATE"),
+    Column("OWED", right=True),
+    Column("OF", right=True),
+    Column("RETENTION", right=True),
+    Column("TO", fold=True),
+    Column("BY", drop=2, fold=True),
+    Column("MADE (Z)", drop=1),
+)
+LIST_HEADER = (
+    "plan_id", "group", "state", "owed_offsets", "offsets", "retention_deadline", "sink", "who", "created"
+)  # fmt: skip
 
 
 def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *, verbose: bool = False) -> Outcome:
@@ -71,13 +92,6 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
                 executed=result.executed,
                 done=False,
             )
-        case PlanList(states=states):
-            return Outcome(
-                data=states,
-                screen=lambda: list_screen(states, verbose=verbose),
-                records=lambda: list_records(states),
-                cluster=cluster,
-            )
         case PrunedPlans(states=states, errors=errors):
             some = len(errors) < len(states)
             return Outcome(
@@ -92,8 +106,8 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
         case Cancellation(refusal=refused):
             return Outcome(
                 data=(result,),
-                screen=lambda: ended_screen(result, typed),
-                records=lambda: ended_records(result),
+                screen=lambda: cancellation_screen(result, typed),
+                records=lambda: cancellation_records(result),
                 cluster=cluster,
                 errors=_of(refused, result.state.snapshot.plan.group),
                 executed=result.executed,
@@ -101,5 +115,77 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
             )
 
 
+def list_outcome(states: tuple[VerifiedPlan, ...], cluster: ClusterRef, *, verbose: bool) -> Outcome:
+    """The outcome of ``catchup list``: the plans in the given order."""
+    return Outcome(
+        data=states,
+        screen=lambda: list_screen(states, verbose=verbose),
+        records=lambda: list_records(states),
+        cluster=cluster,
+    )
+
+
 def _of(refused: KgroupError | None, group: str | None) -> tuple[RowError, ...]:
     return () if refused is None else (RowError.of(refused, group=group),)
+
+
+def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
+    """One row per plan in the given order; at most 20 unless ``verbose``."""
+    if not states:
+        return Screen(())
+    shown = states if verbose else states[:ROWS_ON_A_PAGE]
+    blocks: list[Block] = [
+        Title(plural(len(states), "catch-up"), in_terminal_only=True),
+        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION", "TO"})),
+    ]
+    if more := len(states) - len(shown):
+        blocks.append(Text((f"{more} more: --verbose",)))
+    return Screen(tuple(blocks))
+
+
+def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
+    plan, delivery = state.snapshot.plan, state.snapshot.delivery
+    deadline = next_deadline_ms(state.snapshot) if state.owed else None
+    made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
+    return (
+        plan.id,
+        plan.group,
+        state.word,
+        state.owed,
+        state.offsets,
+        None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
+        None if delivery is None else sink_name(delivery.sink, delivery.options),
+        plan.who,
+        f"{made:%m-%d %H:%M}",
+    )
+
+
+def prune_screen(pruned: PrunedPlans, typed: Sequence[str]) -> Screen:
+    """The finished plans that are pruned, or would be."""
+    if not pruned.states:
+        return Screen(())
+    word, count = ("DONE", len(pruned.states) - len(pruned.errors)) if pruned.executed else ("PLAN", len(pruned.states))
+    lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {execute_command(typed)}")
+    title = Title(f"{word}  forget {plural(count, 'finished plan')}")
+    return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
+
+
+def list_records(states: Sequence[VerifiedPlan]) -> Records:
+    """The same rows for CSV."""
+    return Records(
+        LIST_HEADER,
+        [
+            (
+                state.snapshot.plan.id,
+                state.snapshot.plan.group,
+                state.snapshot.state.state.value,
+                state.owed,
+                state.offsets,
+                rfc3339(next_deadline_ms(state.snapshot)),
+                None if state.snapshot.delivery is None else state.snapshot.delivery.sink,
+                state.snapshot.plan.who,
+                rfc3339(state.snapshot.plan.created_ms),
+            )
+            for state in states
+        ],
+    )

@@ -1,37 +1,23 @@
-"""The pages of plans in the ledger: what was released, what is pending, the progress of a replay, its verification."""
+"""The pages of one plan of the ledger: its release, its progress, the verification of its replay, its cancellation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from kgroup.catchup.documents import next_deadline_ms
-from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text, sink_name
+from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
 from kgroup.catchup.release_evidence import OffsetRewind
-from kgroup.catchup.service.results import PlanStatus, PrunedPlans
+from kgroup.catchup.service.results import Cancellation, PlanStatus
+from kgroup.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.catchup.verification import PartitionVerification, Verification
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
+from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, percent, plural
 
-ROWS_ON_A_PAGE = 20
-_LIST = (
-    Column("PLAN"),
-    Column("GROUP", fold=True),
-    Column("STATE"),
-    Column("OWED", right=True),
-    Column("OF", right=True),
-    Column("RETENTION", right=True),
-    Column("TO", fold=True),
-    Column("BY", drop=2, fold=True),
-    Column("MADE (Z)", drop=1),
-)
-LIST_HEADER = (
-    "plan_id", "group", "state", "owed_offsets", "offsets", "retention_deadline", "sink", "who", "created"
-)  # fmt: skip
 _PARTITIONS = (
     Column("PARTITION", fold=True),
     Column("START", right=True),
@@ -50,6 +36,12 @@ _PROVED = (
     Column("LOST", right=True),
     Column("TOOK", right=True),
 )
+_MOVES = (
+    Column("PARTITION", fold=True),
+    Column("NOW", right=True),
+    Column("BACK TO", right=True),
+)
+MOVES_HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
 _LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", right=True), Column("WHY", fold=True))
 
 
@@ -75,68 +67,6 @@ def owed(state: VerifiedPlan) -> Iterator[Block]:
     deadline = next_deadline_ms(state.snapshot)
     if deadline is not None:
         yield LabelledLine("UNTIL", f"{rfc3339(deadline, 'seconds')}; then retention takes the first of them")
-
-
-def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
-    """One row per plan in the given order; at most 20 unless ``verbose``."""
-    if not states:
-        return Screen(())
-    shown = states if verbose else states[:ROWS_ON_A_PAGE]
-    blocks: list[Block] = [
-        Title(plural(len(states), "catch-up"), in_terminal_only=True),
-        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION", "TO"})),
-    ]
-    if more := len(states) - len(shown):
-        blocks.append(Text((f"{more} more: --verbose",)))
-    return Screen(tuple(blocks))
-
-
-def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
-    plan, delivery = state.snapshot.plan, state.snapshot.delivery
-    deadline = next_deadline_ms(state.snapshot) if state.owed else None
-    made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
-    return (
-        plan.id,
-        plan.group,
-        state.word,
-        state.owed,
-        state.offsets,
-        None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
-        None if delivery is None else sink_name(delivery.sink, delivery.options),
-        plan.who,
-        f"{made:%m-%d %H:%M}",
-    )
-
-
-def prune_screen(pruned: PrunedPlans, typed: Sequence[str]) -> Screen:
-    """The finished plans that are pruned, or would be."""
-    if not pruned.states:
-        return Screen(())
-    word, count = ("DONE", len(pruned.states) - len(pruned.errors)) if pruned.executed else ("PLAN", len(pruned.states))
-    lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {execute_command(typed)}")
-    title = Title(f"{word}  forget {plural(count, 'finished plan')}")
-    return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
-
-
-def list_records(states: Sequence[VerifiedPlan]) -> Records:
-    """The same rows for CSV."""
-    return Records(
-        LIST_HEADER,
-        [
-            (
-                state.snapshot.plan.id,
-                state.snapshot.plan.group,
-                state.snapshot.state.state.value,
-                state.owed,
-                state.offsets,
-                rfc3339(next_deadline_ms(state.snapshot)),
-                None if state.snapshot.delivery is None else state.snapshot.delivery.sink,
-                state.snapshot.plan.who,
-                rfc3339(state.snapshot.plan.created_ms),
-            )
-            for state in states
-        ],
-    )
 
 
 def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
@@ -276,3 +206,51 @@ def _came_back(row: OffsetRewind) -> str:
 def _lost_table(proof: Verification) -> Table:
     rows = [(f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why) for row in proof.lost]
     return Table(_LOST, rows)
+
+
+def cancellation_screen(cancellation: Cancellation, typed: Sequence[str]) -> Screen:
+    """The page of ``catchup cancel``, before or after execution."""
+    plan = cancellation.state.snapshot.plan
+    word = "DONE" if cancellation.executed else "PLAN"
+    blocks: list[Block] = [Title(f"{word}  cancel {plan.id}, {cancellation.state.word}: {cancellation.state.name}")]
+    blocks += _cancelled(cancellation)
+    if cancellation.refusal is not None:
+        error = cancellation.refusal
+        blocks.append(LabelledLine("REFUSED", f"{error.message} [{error.code}]", "bad"))
+        blocks.append(Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ())))))
+    if cancellation.executed:
+        return Screen((*blocks, Text(("Done.",))))
+    if cancellation.refusal is not None or isinstance(cancellation.decision, AlreadyDone):
+        return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
+    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {execute_command(typed)}"))))
+
+
+def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
+    decision, plan = cancellation.decision, cancellation.state.snapshot.plan
+    match decision:
+        case MoveBack():
+            rows: list[tuple[Cell, ...]] = [
+                (f"{topic}:{partition}", before, after) for topic, partition, before, after in cancellation.moves
+            ]
+            yield Table(_MOVES, rows[:ROWS_ON_A_PAGE])
+            if len(rows) > ROWS_ON_A_PAGE:
+                yield Text((f"{len(rows) - ROWS_ON_A_PAGE} more: -o json has all",))
+            yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
+            for row in decision.reprocessed[:ROWS_ON_A_PAGE]:
+                what = f"{row.tp} [{row.start}, {row.end}): {row.why}"
+                yield LabelledLine("TWICE", what, "warn")
+        case Close(note=note, given_up=given_up):
+            yield Text((f"{note[0].upper()}{note[1:]}.",))
+            for lost in given_up[:ROWS_ON_A_PAGE]:
+                what = f"{lost.tp} [{lost.start}, {lost.end})"
+                yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
+        case AlreadyDone(why=why):
+            yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital
+        case _:
+            pass
+
+
+def cancellation_records(cancellation: Cancellation) -> Records:
+    """The moves as rows for CSV."""
+    plan = cancellation.state.snapshot.plan
+    return Records(MOVES_HEADER, [(plan.id, plan.group, *move) for move in cancellation.moves])
