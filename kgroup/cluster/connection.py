@@ -36,8 +36,7 @@ class ClusterConnection:
 
     def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Ask one question with the whole time limit, whatever time the questions before it needed."""
-        self._client.deadline = Deadline.after(self._timeout_s)
-        return self._client.run(question, *arguments)
+        return self._client.run(question, *arguments, deadline=Deadline.after(self._timeout_s))
 
     @property
     def ref(self) -> ClusterRef:

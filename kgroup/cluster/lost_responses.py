@@ -13,7 +13,6 @@ from kgroup.cluster.broker_errors import (
     UNKNOWN_SERVER_ERROR,
     change_error,
 )
-from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.support.errors import KgroupError, Unreachable
 
@@ -48,12 +47,13 @@ class NoResponse:
 
 
 async def to_coordinator(
-    client: CoordinatorClient, coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
+    coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
 ) -> Any:
     """The coordinator's response, NoResponse if there was none, or a KgroupError for which a retry is useless.
 
     ``patience_ms`` is how long to wait for the response; None: a third of the remaining time, at least 1 s.
     """
+    client = coordinators.client
     try:
         await coordinators.locate([group])
     except KgroupError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
-from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets, GroupDescription, GroupListing
+from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
@@ -108,12 +108,7 @@ class Cluster(OffsetsTopicConnection):
         return self._ask(self._settled_commits, groups)
 
     async def _settled_commits(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
-        while True:
-            found = await self._coordinators.committed(groups, stable=True)
-            moved, self._client.unsettled = self._client.unsettled, False
-            if not moved or self._client.deadline.passed:
-                return found
-            await self._client.sleep(SETTLING_S)
+        return await self._coordinators.read_settled(lambda: self._coordinators.committed(groups, stable=True))
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         """The leaders and ids of topics, or the error of each."""
@@ -152,7 +147,7 @@ class Cluster(OffsetsTopicConnection):
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with their number of members, and the errors of groups that could not be read."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
-        described = self._ask(self._describe, names["classic"], names["consumer"])
+        described = self._ask(self._coordinators.describe, names["classic"], names["consumer"])
         errors = tuple(
             RowError.of(answer, group=name)
             for name, answer in sorted(described.items())
@@ -197,8 +192,8 @@ class Cluster(OffsetsTopicConnection):
         from kgroup.cluster.lag_reading import read_lag_facts
 
         # A log budget longer than the usual time limit extends the deadline.
-        self._client.deadline = Deadline.after(max(self._timeout_s, wants.log_budget_s))
-        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, wants)
+        deadline = Deadline.after(max(self._timeout_s, wants.log_budget_s))
+        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, wants, deadline=deadline)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
@@ -309,13 +304,7 @@ class Cluster(OffsetsTopicConnection):
         return self._ask(first_timestamps, self._client, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
-        """Read again if a coordinator moved during the read: the result may lack an acknowledged commit (seen)."""
-        while True:
-            snapshot = await self._snapshot(groups, want)
-            moved, self._client.unsettled = self._client.unsettled, False
-            if not moved or self._client.deadline.passed:
-                return snapshot
-            await self._client.sleep(SETTLING_S)
+        return await self._coordinators.read_settled(lambda: self._snapshot(groups, want))
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
@@ -330,7 +319,7 @@ class Cluster(OffsetsTopicConnection):
         asks_hidden = want.offsets and want.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
             [
-                self._describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
+                self._coordinators.describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
                 self._coordinators.committed(names if want.offsets else (), stable=want.stable),
                 may_hide_topics(self._client) if asks_hidden else _no(),
             ]
@@ -339,7 +328,9 @@ class Cluster(OffsetsTopicConnection):
         if behind and not want.stable:
             older, commits = await self._client.gather(
                 [
-                    self._describe(*(_of_type(kind, behind, listed) for kind in DESCRIBED_TYPES), up_to_date=False),
+                    self._coordinators.describe(
+                        *(_of_type(kind, behind, listed) for kind in DESCRIBED_TYPES), up_to_date=False
+                    ),
                     self._coordinators.committed(behind if want.offsets else (), up_to_date=False),
                 ]
             )
@@ -420,23 +411,6 @@ class Cluster(OffsetsTopicConnection):
         known = {group: self.cache.generations[group] for group in groups if group in self.cache.generations}
         self.cache.generations = known
         return await latest_generations(self._client, layout, groups, budget, known)
-
-    async def _describe(
-        self, classic: Sequence[str], consumer: Sequence[str], *, up_to_date: bool = True
-    ) -> dict[str, GroupDescription | KgroupError]:
-        """Each group's description for its type. For a group requested as both types, the one that exists."""
-        as_classic, as_consumer = await self._client.gather(
-            [
-                self._coordinators.describe_classic(classic, up_to_date=up_to_date),
-                self._coordinators.describe_consumer(consumer, up_to_date=up_to_date),
-            ]
-        )
-        result = dict(as_classic)
-        for name, answer in as_consumer.items():
-            # Ignore "Dead" from API 15 (DescribeGroups): it also answers that for a live consumer group.
-            if name not in result or not isinstance(answer, NotFound):
-                result[name] = answer
-        return result
 
 
 async def _no() -> bool:

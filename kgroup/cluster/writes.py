@@ -18,7 +18,7 @@ from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
-from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets
+from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets, GroupCoordinators
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
 from kgroup.cluster.snapshot import Cluster
@@ -76,18 +76,14 @@ class ChangingCluster(Cluster):
         # Imported here: only a catch-up needs it.
         from kgroup.cluster.membership.exclusive import ExclusiveMembership, MembershipContext
 
-        # The coordinator of a group is up to date as soon as a member has joined: that is written to its log.
-        describe = partial(self._describe, up_to_date=False)
-        hands = MembershipContext(
-            self._client, self._coordinators, describe, self._settled_commits, self._ask, self._timeout_s
-        )
+        hands = MembershipContext(self._coordinators, self._settled_commits, self._ask, self._timeout_s)
         return ExclusiveMembership(hands, group, kind, partitions)
 
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undo need it.
         from kgroup.cluster.membership.conversion import Conversion
 
-        return Conversion(self._client, self._coordinators, self._describe, self._timeout_s)
+        return Conversion(self._coordinators, self._timeout_s)
 
     async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
         return await self._client.gather(one(subject) for subject in subjects)
@@ -180,21 +176,26 @@ class ChangingCluster(Cluster):
 
         After a failover, the new coordinator may not know at once what the old one acknowledged.
         """
-        if self._client.deadline.left_s < 2 * SETTLING_S:  # reading back gets a time limit of its own
-            self._client.deadline = Deadline.after(self._timeout_s)
+        coordinators = self._to_read_back()
         for second in (False, True):
             if second:
-                await self._client.sleep(SETTLING_S)
+                await coordinators.client.sleep(SETTLING_S)
             try:
-                found = (await self._coordinators.committed([part.group]))[part.group]
+                found = (await coordinators.committed([part.group]))[part.group]
             except KgroupError as error:
                 return error
             if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in partitions):
                 break
         return found
 
+    def _to_read_back(self) -> GroupCoordinators:
+        """The coordinators, with a time limit of its own for reading back if little of the question's is left."""
+        if self._client.deadline.left_s >= 2 * SETTLING_S:
+            return self._coordinators
+        return self._coordinators.within(Deadline.after(self._timeout_s))
+
     async def _to_coordinator(self, group: str, request: Any) -> Any:
-        return await to_coordinator(self._client, self._coordinators, group, request)
+        return await to_coordinator(self._coordinators, group, request)
 
     async def _delete(self, subject: tuple[str, Offsets]) -> Result:
         group, old = subject
@@ -229,7 +230,7 @@ class ChangingCluster(Cluster):
         if isinstance(found, KgroupError):
             return unknown_outcome(reason)
         stands = {tp: commit for tp, commit in found.items() if isinstance(commit, Commit)}
-        described = None if stands else (await self._describe([group], [group])).get(group)
+        described = None if stands else (await self._to_read_back().describe([group], [group])).get(group)
         if isinstance(described, NotFound):
             return None
         if isinstance(described, KgroupError) or len(stands) < len(found):

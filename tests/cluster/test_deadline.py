@@ -33,18 +33,22 @@ def cluster(bootstrap: str) -> Iterator[Cluster]:
         yield cluster
 
 
+async def nothing() -> None:
+    """A question that leaves its deadline behind."""
+
+
 def test_a_question_has_its_time_even_where_the_one_before_used_it_up(
     cluster: Cluster, world: KafkaWorld, name: Name
 ) -> None:
     topic, group = world.topic(name("orders")), name("svc")
     world.commit(group, {(topic, 0): 1})
     for _ in range(2):
-        cluster._client.deadline = Deadline.after(0)
+        cluster._client.run(nothing, deadline=Deadline.after(0))
         assert group in {listed.name for listed in cluster.list_groups().groups}
-        cluster._client.deadline = Deadline.after(0)
+        cluster._client.run(nothing, deadline=Deadline.after(0))
         snapshot = cluster.describe([group], SnapshotRequest())
         assert ([found.name for found in snapshot.groups], snapshot.errors) == ([group], ())
-        cluster._client.deadline = Deadline.after(0)
+        cluster._client.run(nothing, deadline=Deadline.after(0))
         assert cluster.check_topics([topic]) == ()
 
 
@@ -72,22 +76,21 @@ def test_impatience_with_one_request_leaves_the_connection_to_the_others(
         )
         return given_up, answered
 
-    client.deadline = Deadline.after(30)  # of connecting, which making the topic may have used up
-    given_up, answered = client.run(ask)
+    began_s = time.monotonic()
+    given_up, answered = client.run(ask, deadline=Deadline.after(AMPLE_S))
     assert isinstance(given_up, KafkaTimeoutError)
     assert answered.topics[0].partitions[0].offset == 3
-    assert not client.unsettled, "nothing failed, so nothing need be read again"
+    assert not client.has_moved(began_s), "nothing failed, so nothing need be read again"
 
 
 def test_a_signal_that_another_thread_was_given_ends_a_question(cluster: Cluster) -> None:
     """The kernel may give it to any thread, and Python's handlers run in the main one alone, which waits."""
     client = cluster._client
-    client.deadline = Deadline.after(AMPLE_S)
     loop = client._net._io_thread.ident
 
     def interrupted() -> None:
         threading.Timer(0.3, signal.pthread_kill, [loop, signal.SIGINT]).start()
-        client.run(client.sleep, AMPLE_S)
+        client.run(client.sleep, AMPLE_S, deadline=Deadline.after(AMPLE_S))
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):  # around the timer too: what is not caught would end the whole run

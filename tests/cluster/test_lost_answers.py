@@ -52,7 +52,12 @@ class Answering(ChangingCluster):
     def __init__(self, answers: list[Any]) -> None:
         self._answers = answers
         self._client: Any = SimpleNamespace(deadline=Deadline.after(0.05), sleep=lambda _: asyncio.sleep(0.01))
-        self._coordinators: Any = SimpleNamespace(invalidate=lambda _: None, committed=self._committed)
+        self._coordinators: Any = SimpleNamespace(
+            invalidate=lambda _: None,
+            committed=self._committed,
+            client=self._client,
+            within=lambda _: self._coordinators,
+        )
         self._timeout_s = 0.05
 
     async def _committed(self, groups: list[str]) -> dict[str, dict[TopicPartition, Commit]]:

@@ -6,10 +6,13 @@ and has no deadline.
 
 from __future__ import annotations
 
+import copy
 import logging
+import math
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -76,8 +79,16 @@ class Broker:
         return f"{self.id} ({self.host}:{self.port})"
 
 
+@dataclass(slots=True)
+class _Observed:
+    """What the views of one connection share: the brokers, and when one of them failed, or a coordinator moved."""
+
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    moved_at: float = -math.inf
+
+
 class CoordinatorClient:
-    """An open connection. Every call ends at ``deadline``, which the owner renews for each question.
+    """An open connection. A call ends at the deadline of the question that ``run`` runs, or of its view (``within``).
 
     Errors of single requests are return values. The event loop has its own thread: on the caller's thread it would
     treat ctrl-C as a task's failure and continue.
@@ -91,10 +102,9 @@ class CoordinatorClient:
         """
         self.settings = settings
         log_in_as(settings.user, settings.tool_flags)
-        self.deadline = deadline
+        self._deadline = deadline
+        self._observed = _Observed()
         self._closing = False
-        self.unsettled = False
-        """Whether a broker failed or a coordinator moved since this was last set to False."""
         # kafka-python logs each failed attempt; we report the one that matters. --debug FILE still has all.
         logging.getLogger("kafka").propagate = False
         if not logging.getLogger("kafka").handlers:
@@ -112,11 +122,11 @@ class CoordinatorClient:
         self._manager = KafkaConnectionManager(self._net, **arguments)
         self._net.start()
         try:
-            self.run(self._bootstrap)
+            self.run(self._bootstrap, deadline=deadline)
         except BaseException:
             self.close()
             raise
-        self.brokers = self._known_brokers()
+        self._observed.brokers = self._known_brokers()
         self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
 
     def close(self) -> None:
@@ -128,8 +138,33 @@ class CoordinatorClient:
         if thread is None or not thread.is_alive():  # a live thread still uses it; then it ends with the process
             self._net.close()
 
-    def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run a coroutine function on the connection's event loop until it returns."""
+    @property
+    def deadline(self) -> Deadline:
+        """When the calls of this view end."""
+        return self._deadline
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers by id, from the metadata."""
+        return self._observed.brokers
+
+    def within(self, deadline: Deadline) -> CoordinatorClient:
+        """A view of the same connection, whose calls end at ``deadline``; those of other callers are not affected."""
+        view = copy.copy(self)
+        view._deadline = deadline
+        return view
+
+    def note_move(self) -> None:
+        """A broker failed, or a coordinator did not answer for its groups."""
+        self._observed.moved_at = time.monotonic()
+
+    def has_moved(self, since_s: float) -> bool:
+        """Whether ``note_move`` was called at or after this moment of the monotonic clock."""
+        return self._observed.moved_at >= since_s
+
+    def run(self, function: Callable[..., Awaitable[T]], *arguments: Any, deadline: Deadline) -> T:
+        """Run a question, a coroutine function, on the connection's event loop until it returns."""
+        self._deadline = deadline
         ended = threading.Event()
         future = self._manager.call_soon(function, *arguments)
         future.add_both(lambda _: ended.set())
@@ -170,7 +205,7 @@ class CoordinatorClient:
         except kafka.errors.KafkaTimeoutError as error:
             return error
         except kafka.errors.KafkaError as error:
-            self.unsettled = True
+            self.note_move()
             return error
 
     async def send_any(self, request: Any) -> Any:
@@ -194,7 +229,7 @@ class CoordinatorClient:
             await self._refresh_metadata(None, self.deadline)
         except kafka.errors.KafkaError:
             return
-        self.brokers = self._known_brokers()
+        self._observed.brokers = self._known_brokers()
 
     async def send_all(self, requests: Sequence[tuple[int, Any]], patience_ms: int | None = None) -> list[Any]:
         """Send many requests at the same time; their responses (or errors) in order."""
@@ -299,7 +334,8 @@ class CoordinatorClient:
             finally:
                 connection.close()
             if self._manager.cluster.brokers():
-                self.unsettled = bool(failures)
+                if failures:
+                    self.note_move()
                 return
             failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers: not started yet?"))
         raise _weightiest(failures)

@@ -6,7 +6,9 @@ only its own groups. Coordinators that are loading or moving are asked again unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import copy
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -34,7 +36,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_gr
 from kgroup.cluster.topics import behind_request, partitions_behind, topic_layouts
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotAuthorized, Unreachable
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
 
 SETTLING_S = 1.0
@@ -103,15 +105,36 @@ class GroupCoordinators:
     """The group coordinator's read APIs over one connection; caches which broker coordinates which group."""
 
     def __init__(self, client: CoordinatorClient) -> None:
-        self._client = client
+        self.client = client
         self._node_of: dict[str, int] = {}
         self._refused: dict[str, int] = {}
         self._operations: frozenset[int] | None = None
         self._partitions: int | None = None
 
+    def within(self, deadline: Deadline) -> GroupCoordinators:
+        """The same coordinators, as ``CoordinatorClient.within``."""
+        view = copy.copy(self)
+        view.client = self.client.within(deadline)
+        return view
+
+    async def read_settled(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read again until no coordinator has moved during the reading or just before it, or until the deadline.
+
+        The result may otherwise lack an acknowledged commit (seen).
+        """
+        while True:
+            began_s = time.monotonic()
+            found = await read()
+            if self.client.deadline.passed or not self._has_moved(began_s):
+                return found
+            await self.client.sleep(SETTLING_S)
+
+    def _has_moved(self, began_s: float) -> bool:
+        return self.client.has_moved(began_s - SETTLING_S)
+
     def coordinator(self, group: str) -> Coordinator | None:
         """The broker that coordinates the group, as far as known; None if unknown."""
-        broker = self._client.brokers.get(self._node_of.get(group, -1))
+        broker = self.client.brokers.get(self._node_of.get(group, -1))
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     def node(self, group: str) -> int | KgroupError | None:
@@ -123,7 +146,7 @@ class GroupCoordinators:
     def invalidate(self, group: str) -> None:
         """Find the group's coordinator again at the next request: the known one did not answer for it."""
         self._node_of.pop(group, None)
-        self._client.unsettled = True
+        self.client.note_move()
 
     async def list_groups(self) -> GroupListing:
         """All groups of all types (ListGroups, KIP-518, KIP-848).
@@ -134,16 +157,18 @@ class GroupCoordinators:
         sees_all = await self.can_describe_cluster()
         catch_up: Deadline | None = None
         while True:
-            (absent, behind), (groups, failures) = await self._client.gather([self._not_loaded(), self._list_once()])
+            began_s = time.monotonic()
+            (absent, behind), (groups, failures) = await self.client.gather([self._not_loaded(), self._list_once()])
             if absent:
                 failures.append(partial(_no_coordinator, absent))
             catch_up = (catch_up or self._catch_up()) if behind else None
             wait = failures or (catch_up is not None and not catch_up.passed)
-            if self._client.deadline.passed or not (wait or self._client.unsettled):
+            if self.client.deadline.passed or not (wait or self._has_moved(began_s)):
                 break
-            self._client.unsettled = bool(wait)
-            await self._client.sleep(RETRY_PAUSE_S if wait else SETTLING_S)
-            await self._client.refresh_brokers()
+            if wait:
+                self.client.note_move()
+            await self.client.sleep(RETRY_PAUSE_S if wait else SETTLING_S)
+            await self.client.refresh_brokers()
         if behind:
             failures.append(partial(_all_behind, behind))
         return GroupListing(
@@ -155,7 +180,7 @@ class GroupCoordinators:
 
         It may have been elected only after most of the deadline: brokers count as dead after 9 s by default.
         """
-        return Deadline.after(min(_CATCH_UP_S, self._client.deadline.left_s / 2))
+        return Deadline.after(min(_CATCH_UP_S, self.client.deadline.left_s / 2))
 
     async def _not_loaded(self) -> tuple[int, int]:
         """How many partitions of ``__consumer_offsets`` have no coordinator, and how many one that is not up to date.
@@ -183,16 +208,16 @@ class GroupCoordinators:
 
     async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
         """(groups by name, causes of missing ones) from one round of requests."""
-        nodes = list(self._client.brokers)
-        answers = await self._client.send_all(
+        nodes = list(self.client.brokers)
+        answers = await self.client.send_all(
             [(node, ListGroupsRequest(states_filter=[], types_filter=[])) for node in nodes]
         )
         groups: dict[str, ListedGroup] = {}
         failures: list[Callable[[], KgroupError]] = []
         for node, answer in zip(nodes, answers, strict=True):
-            broker = self._client.brokers[node]
+            broker = self.client.brokers[node]
             if isinstance(answer, BaseException):
-                failures.append(partial(self._client.failure, answer, node))
+                failures.append(partial(self.client.failure, answer, node))
                 continue
             if answer.error_code in RETRIABLE_COORDINATOR_ERRORS:
                 failures.append(partial(_still_loading, broker))
@@ -217,7 +242,7 @@ class GroupCoordinators:
 
     async def _cluster_operations(self) -> frozenset[int]:
         if self._operations is None:
-            answer = await self._client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+            answer = await self.client.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
             self._operations = frozenset(answer.authorized_operations)
         return self._operations
 
@@ -226,7 +251,7 @@ class GroupCoordinators:
         unknown = [group for group in groups if group not in self._node_of and group not in self._refused]
         for ids in _chunks(unknown):
             request = FindCoordinatorRequest(key_type=CoordinatorType.GROUP.value, coordinator_keys=ids, min_version=4)
-            answer = await self._client.send_any(request)
+            answer = await self.client.send_any(request)
             for row in answer.coordinators:
                 if row.error_code == NONE:
                     self._node_of[row.key] = row.node_id
@@ -257,7 +282,7 @@ class GroupCoordinators:
 
         With ``patience_ms`` it asks once, and waits no longer than that. ``up_to_date``: see ``ask``.
         """
-        if not self._client.supports(_CONSUMER_GROUP_DESCRIBE):
+        if not self.client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
 
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
@@ -272,6 +297,23 @@ class GroupCoordinators:
             patience_ms,
             up_to_date=up_to_date and patience_ms is None,
         )
+
+    async def describe(
+        self, classic: Sequence[str], consumer: Sequence[str], *, up_to_date: bool = True
+    ) -> dict[str, GroupDescription | KgroupError]:
+        """Each group's description for its type. For a group requested as both types, the one that exists."""
+        as_classic, as_consumer = await self.client.gather(
+            [
+                self.describe_classic(classic, up_to_date=up_to_date),
+                self.describe_consumer(consumer, up_to_date=up_to_date),
+            ]
+        )
+        result = dict(as_classic)
+        for name, answer in as_consumer.items():
+            # Ignore "Dead" from API 15 (DescribeGroups): it also answers that for a live consumer group.
+            if name not in result or not isinstance(answer, NotFound):
+                result[name] = answer
+        return result
 
     async def committed(
         self, groups: Sequence[str], *, stable: bool = False, up_to_date: bool = True
@@ -338,18 +380,17 @@ class GroupCoordinators:
             results |= {group: result for group, result in found.items() if group not in unsure}
             said |= {group: cause for group, cause in failed.items() if isinstance(cause, int) and cause in _TELLING}
             for group in failed:
-                self._node_of.pop(group, None)
-            self._client.unsettled = self._client.unsettled or bool(failed)
+                self.invalidate(group)
             pending = [*failed, *unsure]
             if failed and patience_ms is not None:
                 return results | {group: group_error(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
-            if pending and self._client.deadline.passed:
+            if pending and self.client.deadline.passed:
                 results.update(self._final(_with_said(failed, said), nodes))
                 break
             if pending:
-                await self._client.sleep(RETRY_PAUSE_S)
+                await self.client.sleep(RETRY_PAUSE_S)
                 if failed:
-                    await self._client.refresh_brokers()
+                    await self.client.refresh_brokers()
         return results
 
     async def _ask_once(
@@ -365,7 +406,7 @@ class GroupCoordinators:
 
         Adds to ``nodes``, by group, the brokers that gave no response.
         """
-        _, partitions = await self._client.gather(
+        _, partitions = await self.client.gather(
             [self.locate(groups), self.count_partitions() if up_to_date else _zero()]
         )
         failed: dict[str, BaseException | int] = {}
@@ -377,7 +418,7 @@ class GroupCoordinators:
             group: TopicPartition(OFFSETS_TOPIC, partition_of(group, partitions)) for group in groups if partitions
         }
         checks = [(node, {place_of[group] for group in ids}) for node, ids in batches if partitions]
-        answers = await self._client.send_all(
+        answers = await self.client.send_all(
             [(node, behind_request(places)) for node, places in checks]
             + [(node, make_request(ids)) for node, ids in batches],
             patience_ms,
@@ -400,7 +441,7 @@ class GroupCoordinators:
     async def count_partitions(self) -> int:
         """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""
         if self._partitions is None:
-            layout = (await topic_layouts(self._client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+            layout = (await topic_layouts(self.client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
             if isinstance(layout, KgroupError) and not isinstance(layout, NotAuthorized):
                 return 0  # for now: the first group creates it
             self._partitions = 0 if isinstance(layout, KgroupError) else len(layout.leaders)
@@ -423,7 +464,7 @@ class GroupCoordinators:
                 errors[group] = group_error(cause, group)
             else:
                 node = nodes[group]
-                errors[group] = causes[node] = causes.get(node) or self._client.failure(cause, node)
+                errors[group] = causes[node] = causes.get(node) or self.client.failure(cause, node)
         return errors
 
 

@@ -8,8 +8,9 @@ members of both protocols for a moment. It continues as before when our member, 
 
 from __future__ import annotations
 
+import copy
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from kgroup.cluster.broker_errors import (
     change_error,
 )
 from kgroup.cluster.coordinator import schemas
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
@@ -39,8 +40,6 @@ from kgroup.support.errors import KgroupError, Refused, Unreachable
 
 Result = KgroupError | None
 Seen = dict[str, GroupDescription | KgroupError]
-Describe = Callable[[Sequence[str], Sequence[str]], Awaitable[Seen]]
-"""Describes groups; the arguments are the names to request as classic and as consumer groups."""
 
 _AT_A_TIME = 100
 """How many groups of a coordinator have our member at the same time, for about a tenth of a second."""
@@ -87,12 +86,9 @@ class _Stay:
 class Conversion:
     """Converts groups over one connection; each batch of 100 has ``timeout_s``."""
 
-    def __init__(
-        self, client: CoordinatorClient, coordinators: GroupCoordinators, describe: Describe, timeout_s: float
-    ) -> None:
-        self._client = client
+    def __init__(self, coordinators: GroupCoordinators, timeout_s: float) -> None:
+        self._client = coordinators.client
         self._coordinators = coordinators
-        self._describe = describe
         self._timeout_s = timeout_s
         self._leaving_s = min(timeout_s, _LEAVING_S)
         self._causes: dict[int | None, KgroupError] = {}
@@ -125,10 +121,11 @@ class Conversion:
         results: dict[str, Result] = {}
         groups = list(targets)
         for at in range(0, len(groups), _AT_A_TIME):
-            self._client.deadline = until = Deadline.after(self._timeout_s)
+            until = Deadline.after(self._timeout_s)
+            batch = self._within(until)
             chosen = {group: targets[group] for group in groups[at : at + _AT_A_TIME]}
             while chosen:
-                results |= await self._round(chosen)
+                results |= await batch._round(chosen)
                 unknown = {group: target for group, target in chosen.items() if isinstance(results[group], Unreachable)}
                 chosen = {} if until.passed else unknown
         return results
@@ -157,7 +154,7 @@ class Conversion:
     async def _look(self, groups: Sequence[str]) -> Seen:
         """The description of each group, a KgroupError if it could not be read."""
         try:
-            return await self._describe(groups, groups) if groups else {}
+            return await self._coordinators.describe(groups, groups) if groups else {}
         except KgroupError as error:
             return dict.fromkeys(groups, error)
 
@@ -171,11 +168,11 @@ class Conversion:
 
     async def _look_after(self, stays: Sequence[_Stay]) -> Seen:
         """The groups after leaving. If our join took effect only after our leave, leave again."""
-        self._take_time()
-        seen = await self._look([stay.group for stay in stays])
+        leaving = self._with_time_to_leave()
+        seen = await leaving._look([stay.group for stay in stays])
         late = [stay for stay in stays if _holds_own_member(seen[stay.group])]
-        await self._client.gather(map(self._leave, late))
-        return seen | await self._look([stay.group for stay in late])
+        await self._client.gather(map(leaving._leave, late))
+        return seen | await leaving._look([stay.group for stay in late])
 
     async def _enter(self, group: str, target: str) -> _Stay:
         """Join until the broker answers; always with the same member id, so that a second join changes nothing.
@@ -209,8 +206,8 @@ class Conversion:
         """Remove our member. None: it is gone, or was never in the group."""
         if stay.member_id is None:
             return None
-        self._take_time()
-        deadline = self._client.deadline
+        leaving = self._with_time_to_leave()
+        deadline = leaving._client.deadline
         while True:
             # Built for each try: a request object keeps the API version of the broker it was sent to first.
             request = (
@@ -218,14 +215,14 @@ class Conversion:
                 if stay.target == "consumer"
                 else _leave_request(stay.group, stay.member_id)
             )
-            answer = await self._ask(stay.group, request)
+            answer = await leaving._ask(stay.group, request)
             if isinstance(answer, KgroupError):
                 return answer
             if isinstance(answer, NoResponse):
                 if deadline.passed:
                     return unverified(answer.reason)
                 self._coordinators.invalidate(stay.group)
-                await self._client.sleep(RETRY_PAUSE_S)
+                await leaving._client.sleep(RETRY_PAUSE_S)
                 continue
             code = answer.error_code or next((row.error_code for row in getattr(answer, "members", ())), NONE)
             return None if code in (NONE, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND) else change_error(code, stay.group)
@@ -239,14 +236,20 @@ class Conversion:
             self._causes[node] = stay.lost.reason
         return unverified(self._causes[node])
 
-    def _take_time(self) -> None:
-        """Give leaving, and the description after it, a time limit of their own."""
-        if self._client.deadline.left_s < self._leaving_s:
-            self._client.deadline = Deadline.after(self._leaving_s)
+    def _within(self, deadline: Deadline) -> Conversion:
+        view = copy.copy(self)
+        view._coordinators = self._coordinators.within(deadline)
+        view._client = view._coordinators.client
+        return view
+
+    def _with_time_to_leave(self) -> Conversion:
+        """Leaving, and the description after it, have a time limit of their own if little time is left."""
+        enough = self._client.deadline.left_s >= self._leaving_s
+        return self if enough else self._within(Deadline.after(self._leaving_s))
 
     async def _ask(self, group: str, request: Any) -> Any:
         """The coordinator's final response, NoResponse if there was none, or a KgroupError: no retry helps."""
-        answer = await to_coordinator(self._client, self._coordinators, group, request)
+        answer = await to_coordinator(self._coordinators, group, request)
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code not in UNSURE:
             return answer
         return NoResponse(partial(change_error, answer.error_code, group), sent=answer.error_code in MAYBE_STORED)

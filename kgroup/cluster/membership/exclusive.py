@@ -33,11 +33,10 @@ from kgroup.cluster.broker_errors import (
     change_error,
 )
 from kgroup.cluster.commit_requests import commit_request, commit_rows, parts_of
-from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupDescription
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, to_coordinator
-from kgroup.cluster.membership.conversion import Describe
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_outcome
 from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Membership, leave_request
 from kgroup.cluster.topics import topic_layouts
@@ -53,7 +52,6 @@ _INITIAL_DELAY_S = 10.0
 """A classic group's first member waits for others: ``group.initial.rebalance.delay.ms``, 3 s by default."""
 _LEAVING_S = 5.0
 _SHORT_PAUSE_S = 0.01
-_LEAST_S = 1.0
 _HOLDABLE = (None, "", "consumer")
 
 _GONE = frozenset({UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH, GROUP_ID_NOT_FOUND})
@@ -68,9 +66,7 @@ _NOT_FOR_US = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_
 class MembershipContext:
     """What ExclusiveMembership uses: a connection, and ``run``, which runs one question with its own time limit."""
 
-    client: CoordinatorClient
     coordinators: GroupCoordinators
-    describe: Describe
     committed: Callable[[Sequence[str]], Awaitable[dict[str, CommittedOffsets | KgroupError]]]
     run: Callable[..., Any]
     timeout_s: float
@@ -95,7 +91,7 @@ class ExclusiveMembership:
         self.stays: KgroupError | None = None
         """The error from LeaveGroup, None if our member is out. Otherwise it goes when its session times out."""
         self._hands = hands
-        self._client, self._coordinators = hands.client, hands.coordinators
+        self._client, self._coordinators = hands.coordinators.client, hands.coordinators
         self._kind = kind
         self._seat = Membership(group, kind or "", frozenset(partitions))
         self._beat_s = 1.0
@@ -150,13 +146,18 @@ class ExclusiveMembership:
 
     async def _enter(self) -> None:
         self._entering = True
+        coordinators = self._coordinators
         try:
             await self._clear_the_way()
-            while not (await (self._join_as_consumer() if self._seat.kind == CONSUMER else self._join_as_classic())):
+            join = self._join_as_consumer
+            if self._seat.kind != CONSUMER:
+                join = self._join_as_classic
+                coordinators = coordinators.within(Deadline.after(self._hands.timeout_s + _INITIAL_DELAY_S))
+            while not await join(coordinators):
                 # No response came: we may be a member, under a member id that we do not know.
-                await self._remove_by_instance()
+                await self._remove_by_instance(coordinators)
             self._client.start(self._keep_alive)
-            await self._until_ours()
+            await self._until_ours(coordinators)
         finally:
             self._entering = False
 
@@ -167,7 +168,7 @@ class ExclusiveMembership:
             raise Refused(f"{self.group} belongs to {before.protocol_type}, and not to consumers", code="foreign-owner")
         # Before any refusal, since the refusal ends this attempt, and the earlier run may be about to commit.
         if before.members is None or any(member.instance_id == INSTANCE_ID for member in before.members):
-            await self._remove_by_instance()
+            await self._remove_by_instance(self._coordinators)
         others = others_in(before)
         if others or (before.state != "Empty" and not before.members):
             raise not_empty(self.group, others)
@@ -182,8 +183,11 @@ class ExclusiveMembership:
         if missing:
             raise missing
 
-    async def _look(self) -> GroupDescription:
-        described = (await self._hands.describe([self.group], [self.group]))[self.group]
+    async def _look(self, coordinators: GroupCoordinators | None = None) -> GroupDescription:
+        """The group now; ``coordinators`` None: within the question's deadline."""
+        coordinators = coordinators or self._coordinators
+        # The coordinator of a group is up to date as soon as a member has joined: that is written to its log.
+        described = (await coordinators.describe([self.group], [self.group], up_to_date=False))[self.group]
         if isinstance(described, NotFound):
             raise NotFound(f"{self.group} is gone: somebody deleted it, or its last offsets expired")
         if isinstance(described, KgroupError):
@@ -201,89 +205,85 @@ class ExclusiveMembership:
                 return NotFound(f"{topic}:{number} does not exist (any more)", code="unknown-topic")
         return None
 
-    async def _remove_by_instance(self) -> None:
-        request = partial(leave_request, self.group)
-        answer = await self._until_answered(request)
+    async def _remove_by_instance(self, coordinators: GroupCoordinators) -> None:
+        answer = await self._until_answered(coordinators, partial(leave_request, self.group))
         code = answer.error_code or answer.members[0].error_code
         if code not in (NONE, *_GONE):
             raise change_error(code, self.group)
 
-    async def _join_as_consumer(self) -> bool:
+    async def _join_as_consumer(self, coordinators: GroupCoordinators) -> bool:
         """Join a consumer group. False: no response came."""
         self._seat = replace(self._seat, member_id=secrets.token_urlsafe(16))
-        answer = await self._joins(self._seat.enter)
+        answer = await self._joins(coordinators, self._seat.enter)
         if answer is None:
             return False
-        await self._check_let_in(answer.error_code)
+        await self._check_let_in(coordinators, answer.error_code)
         self._seat = replace(self._seat, epoch=answer.member_epoch)
         self._beat_s = answer.heartbeat_interval_ms / 1000
         return True
 
-    async def _join_as_classic(self) -> bool:
+    async def _join_as_classic(self, coordinators: GroupCoordinators) -> bool:
         """Join a classic group. False: no response came."""
-        self._client.deadline = Deadline.after(self._hands.timeout_s + _INITIAL_DELAY_S)
         for session_ms in _SESSION_TIMEOUTS_MS:
-            answer = await self._joins(partial(self._seat.join, session_ms))
+            answer = await self._joins(coordinators, partial(self._seat.join, session_ms))
             if answer is None:
                 return False
             if answer.error_code != INVALID_SESSION_TIMEOUT:
                 break
-        await self._check_let_in(answer.error_code)
+        await self._check_let_in(coordinators, answer.error_code)
         self._seat = replace(self._seat, member_id=answer.member_id, epoch=answer.generation_id)
         self._beat_s = session_ms / 1000 / _BEATS_A_SESSION
         if answer.leader != self._seat.member_id or len(answer.members) > 1:
             # A member that joined at the same time would get its partitions from us, or has assigned ours to us.
-            raise not_empty(self.group, others_in(await self._look()))
-        synced = await self._joins(partial(self._seat.sync, answer.protocol_name))
+            raise not_empty(self.group, others_in(await self._look(coordinators)))
+        synced = await self._joins(coordinators, partial(self._seat.sync, answer.protocol_name))
         if synced is None:
             return False
-        await self._check_let_in(synced.error_code)
+        await self._check_let_in(coordinators, synced.error_code)
         return True
 
-    async def _joins(self, make_request: Callable[[], Any]) -> Any:
+    async def _joins(self, coordinators: GroupCoordinators, make_request: Callable[[], Any]) -> Any:
         """The response to a request that makes us a member. None: no response came, so we may be one."""
         self._may_be_in = True
-        deadline = self._client.deadline
+        deadline = coordinators.client.deadline
         while True:
             if self._leaves:
                 raise superseded(self.group)
             # The broker answers a classic group's first member late, so it may use all the time.
-            answer = await to_coordinator(
-                self._client, self._coordinators, self.group, make_request(), deadline.left_ms
-            )
+            answer = await to_coordinator(coordinators, self.group, make_request(), deadline.left_ms)
             if isinstance(answer, KgroupError):
                 raise answer
             if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
             if deadline.passed:
                 raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
-            self._coordinators.invalidate(self.group)
-            await self._client.sleep(RETRY_PAUSE_S)
+            coordinators.invalidate(self.group)
+            await coordinators.client.sleep(RETRY_PAUSE_S)
             if isinstance(answer, NoResponse) and answer.sent:
                 return None
 
-    async def _check_let_in(self, code: int) -> None:
+    async def _check_let_in(self, coordinators: GroupCoordinators, code: int) -> None:
         if code == NONE:
             return
         if code in (UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID):
             raise superseded(self.group)
         if code in _NOT_FOR_US or code in _OVERTAKEN:
-            raise await self._who_came(code)
+            raise await self._who_came(code, coordinators)
         raise change_error(code, self.group)
 
-    async def _until_ours(self) -> None:
+    async def _until_ours(self, coordinators: GroupCoordinators) -> None:
         """Wait until the partitions are assigned to us; ``group.consumer.assignment.interval.ms`` may delay that."""
-        pause_s, deadline = _SHORT_PAUSE_S, self._client.deadline
+        pause_s, client = _SHORT_PAUSE_S, coordinators.client
         while True:
-            seen = await self._look()
+            seen = await self._look(coordinators)
             ours = self._only_member(seen)
             given = {(item.topic, number) for item in ours.assignment or () for number in item.partitions}
             if self._seat.partitions <= given:
                 return
             # The coordinator learns of a new topic up to a second later than the other brokers (seen).
-            if deadline.passed or self._leaves:
+            if client.deadline.passed or self._leaves:
                 raise Unreachable(f"{self.group}'s partitions were not assigned to kgroup in time", code="timed-out")
-            await self._client.sleep(pause_s)
+            await client.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_PAUSE_S)
             await self._beat()
 
@@ -308,10 +308,12 @@ class ExclusiveMembership:
                 return
 
     async def _beat(self) -> bool:
-        """Send one heartbeat. False if the coordinator answers that we are no member."""
-        if self._client.deadline.left_s < _LEAST_S:  # the last question used it up; this must not fail for that
-            self._client.deadline = Deadline.after(self._hands.timeout_s)
-        answer = await to_coordinator(self._client, self._coordinators, self.group, self._seat.beat())
+        """Send one heartbeat. False if the coordinator answers that we are no member.
+
+        It has its own time limit: it must not fail because a question has used up its time, nor give it more.
+        """
+        coordinators = self._coordinators.within(Deadline.after(self._hands.timeout_s))
+        answer = await to_coordinator(coordinators, self.group, self._seat.beat())
         if isinstance(answer, NoResponse | KgroupError) or answer.error_code in UNSURE:
             self._coordinators.invalidate(self.group)
             return True
@@ -334,7 +336,7 @@ class ExclusiveMembership:
             if self._leaves:  # ctrl-C left this coroutine running
                 raise superseded(self.group)
             request = commit_request(self.group, left, (self._seat.member_id, INSTANCE_ID, self._seat.epoch))
-            answer = await to_coordinator(self._client, self._coordinators, self.group, request, deadline.left_ms)
+            answer = await to_coordinator(self._coordinators, self.group, request, deadline.left_ms)
             if isinstance(answer, KgroupError):
                 raise answer
             codes: dict[TopicPartition, int] = {}
@@ -368,11 +370,11 @@ class ExclusiveMembership:
             if code in MAYBE_STORED:
                 raise unknown_outcome(self.group, change_error(code, self.group))
 
-    async def _who_came(self, code: int) -> KgroupError:
+    async def _who_came(self, code: int, coordinators: GroupCoordinators | None = None) -> KgroupError:
         """The error for a refusal by the coordinator, which names the present members."""
         others: tuple[Member, ...] = ()
         with suppress(KgroupError):
-            others = others_in(await self._look())
+            others = others_in(await self._look(coordinators))
         return not_empty(self.group, others) if others or code not in _GONE else superseded(self.group)
 
     # --- leaving
@@ -381,14 +383,15 @@ class ExclusiveMembership:
         if self._leaves and not self.stays:
             return
         self._leaves = True
-        self._client.deadline = deadline = Deadline.after(min(self._hands.timeout_s, _LEAVING_S))
-        while self._entering and not deadline.passed:  # ctrl-C: a request in flight may still make us a member
-            await self._client.sleep(_SHORT_PAUSE_S)
+        coordinators = self._coordinators.within(Deadline.after(min(self._hands.timeout_s, _LEAVING_S)))
+        client = coordinators.client
+        while self._entering and not client.deadline.passed:  # ctrl-C: a request in flight may still make us a member
+            await client.sleep(_SHORT_PAUSE_S)
         self.stays = None
         if not self._may_be_in:
             return
         try:
-            answer = await self._until_answered(self._seat.leave)
+            answer = await self._until_answered(coordinators, self._seat.leave)
         except KgroupError as error:
             self.stays = error
             return
@@ -396,16 +399,15 @@ class ExclusiveMembership:
         if code not in (NONE, *_GONE):
             self.stays = change_error(code, self.group)
 
-    async def _until_answered(self, make_request: Callable[[], Any]) -> Any:
+    async def _until_answered(self, coordinators: GroupCoordinators, make_request: Callable[[], Any]) -> Any:
         """The response to a request that may be repeated any number of times. Raises KgroupError at the deadline."""
-        deadline = self._client.deadline
         while True:
-            answer = await to_coordinator(self._client, self._coordinators, self.group, make_request())
+            answer = await to_coordinator(coordinators, self.group, make_request())
             if isinstance(answer, KgroupError):
                 raise answer
             if not isinstance(answer, NoResponse) and answer.error_code not in UNSURE:
                 return answer
-            if deadline.passed:
+            if coordinators.client.deadline.passed:
                 raise answer.reason if isinstance(answer, NoResponse) else change_error(answer.error_code, self.group)
-            self._coordinators.invalidate(self.group)
-            await self._client.sleep(RETRY_PAUSE_S)
+            coordinators.invalidate(self.group)
+            await coordinators.client.sleep(RETRY_PAUSE_S)

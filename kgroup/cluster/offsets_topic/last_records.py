@@ -77,7 +77,7 @@ async def read_last_records(
     patience, totals = client.deadline, ScanTotals(progress)
     pending, unread = list(wanted), dict[int, KgroupError]()
     read: dict[int, _LastOfEach] = {}
-    client.deadline = max(budget, patience, key=lambda deadline: deadline.at)
+    client = client.within(max(budget, patience, key=lambda deadline: deadline.at))
     while pending:
         partitions = {number: TopicPartition(OFFSETS_TOPIC, number) for number in pending}
         logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, partitions.values(), patience)

@@ -48,8 +48,8 @@ class OffsetsTopicConnection(ClusterConnection):
 
         async def read() -> LastActivities:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await last_activities(self._client, layout, groups, since_ms, budget)
+            budget = Deadline.after(budget_s)
+            return await last_activities(self._client.within(budget), layout, groups, since_ms, budget)
 
         return self._ask(read)
 
@@ -76,8 +76,8 @@ class OffsetsTopicConnection(ClusterConnection):
 
         async def read() -> CommitHistory:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await commits_since(self._client, layout, group, position, budget)
+            budget = Deadline.after(budget_s)
+            return await commits_since(self._client.within(budget), layout, group, position, budget)
 
         return self._ask(read)
 
@@ -105,9 +105,9 @@ class OffsetsTopicConnection(ClusterConnection):
         async def read() -> GroupLogs:
             layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
             # The lookup of topic names after the scan has a time limit of its own.
-            self._client.deadline = Deadline.after(budget_s + self._timeout_s)
+            client = self._client.within(Deadline.after(budget_s + self._timeout_s))
             return await read_group_logs(
-                self._client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress
+                client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress
             )
 
         return self._ask(read)
@@ -133,10 +133,8 @@ class OffsetsTopicConnection(ClusterConnection):
 
         async def read() -> LastRecords:
             budget = Deadline.after(budget_s)
-            self._client.deadline = Deadline.after(budget_s + self._timeout_s)  # as in group_logs
-            return await read_last_records(
-                self._client, groups, numbers, at_ms, budget, ByteBudget(max_bytes), progress
-            )
+            client = self._client.within(Deadline.after(budget_s + self._timeout_s))  # as in group_logs
+            return await read_last_records(client, groups, numbers, at_ms, budget, ByteBudget(max_bytes), progress)
 
         return self._ask(read)
 
@@ -167,7 +165,8 @@ class OffsetsTopicConnection(ClusterConnection):
                 else LastGenerationQuery.of(group)
                 for group in groups
             ]
-            self._client.deadline = budget = Deadline.after(budget_s)
-            return await read_pasts(self._client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
+            budget = Deadline.after(budget_s)
+            client = self._client.within(budget)
+            return await read_pasts(client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
 
         return self._ask(read)
