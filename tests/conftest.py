@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kgroup.sandbox import Sandbox
+from tests.support.catchup.spark_archive import use_archive
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
 from tests.support.kafka_tools import KafkaTools
@@ -82,6 +83,13 @@ SLOWEST = (
 """Modules of minutes, about in their order; they begin first, so that no process waits for one of them at the end."""
 
 
+WITH_SPARK = tuple(
+    f"tests/{begin}"
+    for begin in ("catchup/service/", "catchup/spark/", "commands/test_catchup_", "contracts/", "docs/")
+)
+"""How the paths of tests that start Spark begin."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {f"tests/{name}.py": place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
@@ -125,6 +133,14 @@ def proxied(proxied_shared: ProxiedBroker) -> Iterator[ProxiedBroker]:
     proxied_shared.proxy.reset()
     yield proxied_shared
     proxied_shared.proxy.reset()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_spark(request: pytest.FixtureRequest) -> None:
+    """Spark starts from an archive in pytest's cache, if there is one and if a test of this run starts Spark."""
+    cache = getattr(request.config, "cache", None)
+    if cache and any(item.nodeid.startswith(WITH_SPARK) for item in request.session.items):
+        use_archive(cache.mkdir("spark"))
 
 
 @pytest.fixture(autouse=True)
