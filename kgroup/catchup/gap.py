@@ -16,9 +16,9 @@ from kgroup.catchup.gap_request import parse_ranges as parse_ranges
 from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit, Group
+from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.units import plural
 
 

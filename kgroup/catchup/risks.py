@@ -10,7 +10,7 @@ from typing import Any
 
 from kgroup.catchup.gap import Gap, LastActivity, PartitionLog
 from kgroup.catchup.model import GapRange
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, percent, plural

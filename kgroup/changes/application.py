@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kgroup.groups.migration.assignor_names import server_assignor
+from kgroup.groups.migration.about_assignors import server_assignor
 from kgroup.groups.migration.clients import known_client, parse_clients
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.selected_groups import SelectedGroups
+from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import RowError
 from kgroup.support.errors import KgroupError, NotFound
 

@@ -14,9 +14,9 @@ from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
-from kgroup.model.acl_hint import acl_hint
 from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now

@@ -20,15 +20,13 @@ from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
 from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.readiness import readiness, worst_first
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.migration.verdict import readiness, worst_first
-from kgroup.groups.selected_groups import SelectedGroups, without_unread_groups
-from kgroup.groups.selection import Groups, Selection, names_of, names_only
+from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.queries.migration_evidence import read_evidence
-from kgroup.queries.select_groups import choose_groups
-from kgroup.queries.snapshots import refuse_foreign
+from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural

@@ -20,11 +20,10 @@ from kgroup.groups.reset_plan import (
     unusual,
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
-from kgroup.groups.selected_groups import SelectedGroups
-from kgroup.groups.selection import Groups, Selection, names_of
+from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
 from kgroup.model.groups import RowError
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.log_bounds import FromLog
+from kgroup.queries.scan import FromLog
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound

@@ -9,8 +9,8 @@ from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
-from kgroup.model.acl_hint import acl_hint
 from kgroup.model.groups import RowError
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural

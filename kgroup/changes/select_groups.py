@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
-from kgroup.groups.selected_groups import SelectedGroups, without_unread_groups
-from kgroup.groups.selection import Groups, Selection, names_of, names_only
+from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import Group, RowError
 from kgroup.queries.snapshots import refuse_foreign, snapshots
 from kgroup.settings.invocation import Invocation

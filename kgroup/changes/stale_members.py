@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.stale_members import stale_members
+from kgroup.groups.members import stale_members
 from kgroup.model.groups import Group
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration

@@ -12,7 +12,7 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
-from kgroup.groups.selected_groups import SelectedGroups
+from kgroup.groups.selection import SelectedGroups
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.journal import JournalEntry

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.groups.change_plan import ChangePlan, committed
-from kgroup.groups.selected_groups import without_unread_groups
-from kgroup.groups.selection import Selection
+from kgroup.groups.selection import Selection, without_unread_groups
+from kgroup.groups.undo_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.from_log import choose_logged, warn_open_transactions
-from kgroup.queries.log_bounds import LogBounds
+from kgroup.queries.scan import LogBounds, warn_of_clocks
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound

@@ -11,7 +11,7 @@ from kgroup.cluster.acl_rules import GROUP, TOPIC, AclRule, AclRules
 from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, group_error
 from kgroup.cluster.configs import read_broker_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.migration_facts import Access
 from kgroup.support.errors import KgroupError, NotAuthorized
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import kafka.errors
 
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.quoting import quote
 

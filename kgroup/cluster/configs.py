@@ -24,7 +24,7 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, record_client_error
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
 from kgroup.support.units import plural
 

@@ -17,8 +17,7 @@ from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import Refusal, Result
-from kgroup.groups.selected_groups import SelectedGroups
-from kgroup.groups.selection import Groups, check_groups
+from kgroup.groups.selection import Groups, SelectedGroups, check_groups
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.clocks import CLOCK_SKEW
 from kgroup.model.groups import Group, partitions_document

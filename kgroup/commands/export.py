@@ -12,7 +12,7 @@ from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
-from kgroup.queries.log_bounds import AsOf, FromLog
+from kgroup.queries.scan import AsOf, FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
@@ -76,7 +76,6 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
 def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """The same from ``__consumer_offsets``, all groups at once."""
     # Imported here: rarely used.
-    from kgroup.queries.clock_check import warn_of_clocks
     from kgroup.queries.from_log import (
         check_bounds,
         choose_logged,
@@ -85,6 +84,7 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         warn_open_transactions,
         without_stale,
     )
+    from kgroup.queries.scan import warn_of_clocks
 
     at_ms = None if when.as_of is None else parse_past_time(when.as_of)
     check_bounds(source, reads=source.from_log or at_ms is not None)

@@ -26,8 +26,8 @@ from kgroup.model.output_format import Format
 from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.sparkline import BLOCKS, PLAIN, RefreshValues
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
-from kgroup.queries.clock_check import warn_of_clocks
 from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
+from kgroup.queries.scan import warn_of_clocks
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile

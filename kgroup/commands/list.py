@@ -15,8 +15,8 @@ from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe_records import coordinator_text
-from kgroup.queries.log_bounds import FromLog
-from kgroup.queries.select_groups import choose_groups
+from kgroup.queries.scan import FromLog
+from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration

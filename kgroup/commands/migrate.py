@@ -19,15 +19,13 @@ from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Result
 from kgroup.groups.migration.about_brokers import protocol_available
-from kgroup.groups.migration.case import Case
 from kgroup.groups.migration.check import CheckStatus, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
-from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.migrated import Migrated, migrated
-from kgroup.groups.migration.rolling import rolling_steps
+from kgroup.groups.migration.readiness import cluster_notes, summary
+from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.migration.summary import summary
-from kgroup.groups.migration.verdict import cluster_notes
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.blocks import Records
 from kgroup.model.groups import Group

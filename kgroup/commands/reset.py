@@ -41,8 +41,8 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.pages.change import Wording, outcome
 from kgroup.output.pages.reset import repeatable_command, subject, target_time
-from kgroup.queries.log_bounds import FromLog
 from kgroup.queries.offset_file import read_offsets
+from kgroup.queries.scan import FromLog
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, UsageError

@@ -12,9 +12,15 @@ import typer
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.groups.assignors.model import AssignorTopic
 from kgroup.groups.selection import Selection, check, check_expected, choose, names_of, names_only, uses_topic
-from kgroup.groups.simulation.asked import growth, removed
 from kgroup.groups.simulation.durations import Durations, Timed, timed
-from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, known_assignors
+from kgroup.groups.simulation.model import (
+    GroupChange,
+    RestartStrategy,
+    SimulatedGroup,
+    growth,
+    known_assignors,
+    removed,
+)
 from kgroup.groups.simulation.report import Report
 from kgroup.groups.simulation.scenarios import Played, SimulationScenario, check_assignor, play, scenarios, work
 from kgroup.groups.simulation.subject import (

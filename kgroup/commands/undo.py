@@ -27,7 +27,7 @@ from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
-from kgroup.queries.log_bounds import AsOf, LogBounds
+from kgroup.queries.scan import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, Refused, UsageError
 from kgroup.support.instants import rfc3339

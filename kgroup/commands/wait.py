@@ -10,7 +10,7 @@ import typer
 
 from kgroup.cli.help_parts import SAFETY, WHAT
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
-from kgroup.groups.member_names import labels
+from kgroup.groups.members import labels
 from kgroup.groups.selection import Selection, check, names_of, names_only, unknown_groups
 from kgroup.groups.wait_conditions import (
     FORMS,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from math import ceil
 from typing import Protocol
 
-from kgroup.groups.member_names import labels
+from kgroup.groups.members import labels
 from kgroup.model.groups import Group, Member, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural

@@ -25,8 +25,8 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.verdict import readiness
-from kgroup.groups.selected_groups import without_unread_groups
+from kgroup.groups.migration.readiness import readiness
+from kgroup.groups.selection import without_unread_groups
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
 from kgroup.model.topic_partition import TopicPartition

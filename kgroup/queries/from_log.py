@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.as_of_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import parse_moment
 from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, names_of, names_only, uses_topic
 from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
-from kgroup.model.acl_hint import acl_hint
+from kgroup.groups.undo_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
-from kgroup.queries.log_bounds import FromLog, LogBounds
-from kgroup.queries.scan_progress import scan_progress
+from kgroup.model.kafka_tools import acl_hint
+from kgroup.queries.scan import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now

@@ -10,7 +10,6 @@ from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
-from kgroup.model.acl_hint import acl_hint
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -21,6 +20,7 @@ from kgroup.model.group_log import (
     ScannedRange,
 )
 from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 

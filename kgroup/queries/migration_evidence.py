@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.change_plan import committed
+from kgroup.groups.members import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
-from kgroup.groups.selected_groups import SelectedGroups
-from kgroup.groups.stale_members import without_stale_members
+from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, ListedGroup
 from kgroup.model.migration_facts import Access, BrokerFacts
 from kgroup.model.topic_partition import TopicPartition

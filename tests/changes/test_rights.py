@@ -10,8 +10,8 @@ from kgroup.changes.rights import apply_rights, needed
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
-from kgroup.model.acl_hint import acl_hint, log_in_as
 from kgroup.model.groups import Commit, RowError
+from kgroup.model.kafka_tools import acl_hint, log_in_as
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
 
@@ -112,8 +112,8 @@ def test_nothing_is_asked_where_nothing_is_changed() -> None:
 
 
 def test_the_command_names_the_user_and_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.model.acl_hint._principal", "User:...")
-    monkeypatch.setattr("kgroup.model.acl_hint._cluster", "--bootstrap-server BROKER")
+    monkeypatch.setattr("kgroup.model.kafka_tools._principal", "User:...")
+    monkeypatch.setattr("kgroup.model.kafka_tools._cluster", "--bootstrap-server BROKER")
     assert acl_hint("Read", "group", "a b") == (
         "kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:... --operation Read --group 'a b'"
     )

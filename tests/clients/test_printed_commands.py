@@ -20,9 +20,8 @@ from kgroup.cluster.topic_admin import NewTopicSpec
 from kgroup.groups.doctor.finding import Finding
 from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.migration.about_brokers import _SWITCH_ON
-from kgroup.model.acl_hint import acl_hint
 from kgroup.model.groups import ListedGroup
-from kgroup.model.transactions_hint import find_hanging
+from kgroup.model.kafka_tools import acl_hint, find_hanging
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.settings.java import keystore_command, truststore_command
 from kgroup.support.errors import Refused

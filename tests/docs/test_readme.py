@@ -23,7 +23,7 @@ from kgroup.cli.help_topics import TOPICS
 from kgroup.cli.rights import RIGHTS
 from kgroup.cli.verbs import SET_UP, VERBS
 from kgroup.groups.migration.check import CheckStatus
-from kgroup.groups.migration.checks import CHECKS
+from kgroup.groups.migration.readiness import CHECKS
 from kgroup.queries.rollout import GroupRollout
 from kgroup.sandbox.demo import Crashed, crash
 from kgroup.support.errors import EXIT_MEANINGS, SandboxError

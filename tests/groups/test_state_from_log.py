@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.as_of_plan import as_of_rows
 from kgroup.groups.state_from_log import LoggedState, log_line, state_at
+from kgroup.groups.undo_plan import as_of_rows
 from kgroup.model.group_log import (
     LEFT_TEMPORARILY,
     CommitWritten,

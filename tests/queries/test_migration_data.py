@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kgroup.groups.migration import rules as rule_types
-from kgroup.groups.migration.rules import Certainty, Support
-from kgroup.groups.migration.versions import parse_version
+from kgroup.groups.migration.rules import Certainty, Support, parse_version
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.migration_data import load_rules
 

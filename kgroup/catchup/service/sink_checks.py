@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.catchup.model import GapRange
 from kgroup.catchup.risks import RiskLevel
-from kgroup.model.acl_hint import acl_hint, tool_flags
+from kgroup.model.kafka_tools import acl_hint, tool_flags
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural
 

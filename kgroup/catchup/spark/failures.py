@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 
 from kgroup.catchup.worker.failure import Failure
-from kgroup.model.acl_hint import with_principal
+from kgroup.model.kafka_tools import with_principal
 from kgroup.support import errors
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.hint import Hint

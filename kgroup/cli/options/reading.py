@@ -8,7 +8,7 @@ import typer
 
 from kgroup.cli.help_parts import WHAT
 from kgroup.output.watch.request import Watch
-from kgroup.queries.log_bounds import AsOf, FromLog, LogBounds
+from kgroup.queries.scan import AsOf, FromLog, LogBounds
 
 OPTIONS: dict[type, dict[str, Any]] = {
     Watch: {

@@ -21,7 +21,7 @@ from kafka.net.selector import NetworkSelector
 
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.login import client_arguments
-from kgroup.model.acl_hint import log_in_as
+from kgroup.model.kafka_tools import log_in_as
 from kgroup.settings.model import Settings
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, Refused, Unreachable

@@ -23,9 +23,9 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
+from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.model.transactions_hint import find_hanging
 from kgroup.support.errors import KgroupError, Refused
 
 MOST = 2000

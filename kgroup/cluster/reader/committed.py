@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
 from kgroup.cluster.reader.batches import REQUIRED
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
-from kgroup.model.transactions_hint import find_hanging
+from kgroup.model.kafka_tools import find_hanging
 from kgroup.support.errors import KgroupError, Refused
 
 PATIENCE_S = LONGEST_S + 2 * ABORT_SCAN_S

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import member_order
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, subscribed, tidy
-from kgroup.groups.assignors.racks import matter, rack_of
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, matter, rack_of, subscribed, tidy
 from kgroup.model.topic_partition import TopicPartition
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kgroup.groups.assignors.claims import settle, subscription_generation, user_data_generation
-from kgroup.groups.assignors.constrained import Constrained
-from kgroup.groups.assignors.general import General
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, subscribed, tidy
-from kgroup.groups.assignors.racks import Racks
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Racks, Subscriber, subscribed, tidy
+from kgroup.groups.assignors.sticky_claims import settle, subscription_generation, user_data_generation
+from kgroup.groups.assignors.sticky_constrained import Constrained
+from kgroup.groups.assignors.sticky_general import General
 from kgroup.model.topic_partition import TopicPartition
 
 

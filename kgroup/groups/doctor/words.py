@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgroup.groups.member_names import labels
+from kgroup.groups.members import labels
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.groups.migration.case import FIRST_RELEASE, Case
-from kgroup.groups.migration.check import Check
-from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, Product
-from kgroup.groups.migration.subject import Subject
-from kgroup.groups.migration.versions import parse_version
+from kgroup.groups.migration.check import Check, Subject
+from kgroup.groups.migration.evidence import FIRST_RELEASE, Case
+from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, Product, parse_version
 from kgroup.groups.wait_conditions import some_of
-from kgroup.model.acl_hint import acl_hint
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.units import plural
 
 PROTOCOL = Subject(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.foreign_owners import Owner, foreign_owner
-from kgroup.groups.member_names import labels
-from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check
-from kgroup.groups.migration.subject import Subject
+from kgroup.groups.members import labels
+from kgroup.groups.migration.check import Check, Subject
+from kgroup.groups.migration.evidence import Case
 from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.support.quoting import quote

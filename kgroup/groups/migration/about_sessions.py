@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check
-from kgroup.groups.migration.subject import Subject
+from kgroup.groups.migration.check import Check, Subject
+from kgroup.groups.migration.evidence import Case
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.durations import format_duration
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.check import Check, CheckStatus
-from kgroup.groups.migration.evidence import ApplicationClient
-from kgroup.groups.migration.rules import Certainty, ClientRow, Defect, DefectLevel, MigrationRules, Support
-from kgroup.groups.migration.subject import Subject
-from kgroup.groups.migration.versions import Version, has_fix, parse_version
+from kgroup.groups.migration.check import Check, CheckStatus, Subject
+from kgroup.groups.migration.evidence import ApplicationClient, Case
+from kgroup.groups.migration.rules import (
+    Certainty,
+    ClientRow,
+    Defect,
+    DefectLevel,
+    MigrationRules,
+    Support,
+    Version,
+    has_fix,
+    parse_version,
+)
 from kgroup.support.errors import UsageError
 
 CLIENTS = Subject(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.groups.assignors.model import Assigned
-from kgroup.groups.member_names import member_names
+from kgroup.groups.members import member_names
 from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, Timing
 from kgroup.groups.simulation.scenarios import Played, select_scenario
 from kgroup.model.groups import Group

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
-from kgroup.groups.simulation import running_with, simulate
 from kgroup.groups.simulation.model import (
     SERVER_DEFAULT,
     GroupChange,
@@ -18,6 +17,7 @@ from kgroup.groups.simulation.model import (
     Timing,
     known_assignors,
 )
+from kgroup.groups.simulation.run import running_with, simulate
 from kgroup.support.errors import UsageError
 
 RUNS = 20

@@ -9,7 +9,7 @@ from enum import StrEnum
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.member_names import labels
+from kgroup.groups.members import labels
 from kgroup.model.groups import Group
 from kgroup.support.units import plural
 

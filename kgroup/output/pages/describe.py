@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.groups.member_names import member_names
+from kgroup.groups.members import member_names
 from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title

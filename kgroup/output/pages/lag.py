@@ -9,7 +9,7 @@ from typing import Any
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import LagTrend, outlook_words, trend_words
 from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, RowLevel, SortBy, Sum, ordered, rows_of
-from kgroup.groups.member_names import labels
+from kgroup.groups.members import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError

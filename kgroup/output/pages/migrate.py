@@ -9,7 +9,7 @@ from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
 from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.migrated import Migrated
-from kgroup.groups.migration.summary import ReadinessSummary
+from kgroup.groups.migration.readiness import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.blocks import LabelledLine as Line
 from kgroup.output.pages.change import ROWS_ON_A_PAGE

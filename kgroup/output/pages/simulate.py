@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kgroup.groups.simulation.member_ids import numbers_apart
 from kgroup.groups.simulation.model import Balance, RestartStrategy, Style
-from kgroup.groups.simulation.names import numbers_apart
 from kgroup.groups.simulation.report import MemberChange, Report, lines
 from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title

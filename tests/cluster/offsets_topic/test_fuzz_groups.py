@@ -23,8 +23,8 @@ from kgroup.groups.doctor.from_log import from_log as doctors_view
 from kgroup.groups.doctor.snapshot import TopicDetails
 from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.groups.lag.from_log import from_log
-from kgroup.groups.simulation import simulate
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
+from kgroup.groups.simulation.run import simulate
 from kgroup.groups.simulation.subject import subject_of
 from kgroup.groups.verdict.group import verdict
 from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberAssignmentWritten, ScannedRange

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.migration import about_assignors
-from kgroup.groups.migration.assignor_names import client_assignors, server_assignor
+from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rolling import rolling_steps
+from kgroup.groups.migration.readiness import readiness
+from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.migration.verdict import readiness
 from kgroup.model.migration_facts import GroupPast
 from tests.support.cases.migration import (
     EMPTY,

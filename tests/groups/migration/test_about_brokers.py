@@ -11,7 +11,7 @@ from kgroup.groups.migration import about_brokers
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
-from kgroup.model.acl_hint import tool_flags
+from kgroup.model.kafka_tools import tool_flags
 from kgroup.model.migration_facts import Access, BrokerFacts, PrincipalWithoutDescribe
 from tests.support.cases.migration import (
     EMPTY,

@@ -9,8 +9,7 @@ import pytest
 from kgroup.groups.migration.check import Check, CheckStatus
 from kgroup.groups.migration.clients import check_clients, known_client, minimum_versions, parse_clients
 from kgroup.groups.migration.evidence import ApplicationClient
-from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.migration.versions import has_fix, parse_version
+from kgroup.groups.migration.rules import MigrationRules, has_fix, parse_version
 from kgroup.queries.migration_data import load_rules
 from kgroup.support.errors import ExitCode, UsageError
 from tests.support.cases.migration import EMPTY, TO_CLASSIC, case

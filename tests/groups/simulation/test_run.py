@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.simulation import running_with, simulate
+from kgroup.groups.simulation.member_ids import following_client, member_id_like, next_instance_id, own_client_ids
 from kgroup.groups.simulation.model import (
     Balance,
     GroupChange,
@@ -23,8 +23,8 @@ from kgroup.groups.simulation.model import (
     Stops,
     Timing,
 )
-from kgroup.groups.simulation.names import following_client, member_id_like, next_instance_id, own_client_ids
 from kgroup.groups.simulation.rebalancing import rebalance
+from kgroup.groups.simulation.run import running_with, simulate
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound, UsageError
 from tests.support.for_each import for_each

@@ -15,10 +15,10 @@ from kgroup.groups.assignors.java_order import members_as_coordinated, members_i
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
 from kgroup.groups.history.model import HistoryStep, Present, StepKind
-from kgroup.groups.simulation import running_with
 from kgroup.groups.simulation.durations import Durations, MeasuredRebalances, of_history, timed
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
 from kgroup.groups.simulation.rebalancing import rebalance
+from kgroup.groups.simulation.run import running_with
 from kgroup.groups.simulation.scenarios import (
     RUNS,
     SimulationScenario,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kgroup.groups.migration.case import Case
-from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember

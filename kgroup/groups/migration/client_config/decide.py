@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kgroup.groups.migration.assignor_names import client_assignors, server_assignor, server_name
+from kgroup.groups.migration.about_assignors import client_assignors, server_assignor, server_name
 from kgroup.groups.migration.client_config.names import (
     CLASSIC_ONLY,
     HEARTBEAT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from kgroup.support.quoting import quote
@@ -46,3 +47,9 @@ def with_principal(hint: str) -> str:
     """Fill the user and the cluster into a hint that another kgroup process made without knowing them."""
     hint = hint.replace(f".sh {UNKNOWN_CLUSTER} ", f".sh {_cluster} ")
     return hint if _principal == UNKNOWN_PRINCIPAL else hint.replace(f" {UNKNOWN_PRINCIPAL} ", f" {quote(_principal)} ")
+
+
+def find_hanging(topic: str, partition: int) -> str:
+    """The command ``kafka-transactions.sh --bootstrap-server BROKER find-hanging --topic orders --partition 7``."""
+    where = f"--topic {shlex.quote(topic)} --partition {partition}"
+    return f"kafka-transactions.sh --bootstrap-server BROKER find-hanging {where}"

@@ -11,12 +11,10 @@ from typing import Any, cast
 import pytest
 
 from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
-from kgroup.groups.migration.checks import CHECKS
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rolling import rolling_steps
+from kgroup.groups.migration.readiness import CHECKS, ReadinessSummary, cluster_notes, readiness, summary, worst_first
+from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.migration.summary import ReadinessSummary, summary
-from kgroup.groups.migration.verdict import cluster_notes, readiness, worst_first
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules

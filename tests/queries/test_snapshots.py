@@ -11,7 +11,7 @@ from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection
 from kgroup.model.groups import ListedGroup
-from kgroup.queries.select_groups import choose_groups
+from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Unreachable

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kgroup.groups.assignors.claims import Claims
 from kgroup.groups.assignors.java_order import utf16
-from kgroup.groups.assignors.model import AssignorTopic, partitions_of
-from kgroup.groups.assignors.racks import Racks
+from kgroup.groups.assignors.model import AssignorTopic, Racks, partitions_of
+from kgroup.groups.assignors.sticky_claims import Claims
 from kgroup.model.topic_partition import TopicPartition
 
 

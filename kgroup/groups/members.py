@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from kgroup.model.groups import Group, Member
+from kgroup.model.migration_facts import is_own_member
 
 
 def member_names(group: Group) -> dict[str, str]:
@@ -25,3 +28,20 @@ def labels(group: Group) -> dict[str, str]:
 
 def _name(member: Member) -> str:
     return member.instance_id or member.client_id or member.member_id
+
+
+def stale_members(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
+    """The ids of kgroup's stale members, by group; groups without any are left out."""
+    found = {
+        group.name: tuple(member.member_id for member in group.members or () if is_own_member(member))
+        for group in groups
+    }
+    return {name: ids for name, ids in found.items() if ids}
+
+
+def without_stale_members(group: Group) -> Group:
+    """The group without kgroup's stale members, as it will be after their sessions have expired."""
+    if not stale_members([group]):
+        return group
+    others = tuple(member for member in group.members or () if not is_own_member(member))
+    return replace(group, members=others, state=group.state if others else "Empty")
