@@ -1,4 +1,4 @@
-"""The names of members on a page."""
+"""The names of a group's members, and the members that a killed kgroup conversion left behind. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects the groups of a command: by name or pattern, filtered by state, type and topic. Pure."""
+"""Selects the groups of a command, by name or pattern, filtered by state, type and topic. Pure."""
 
 from __future__ import annotations
 

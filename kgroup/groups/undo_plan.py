@@ -1,4 +1,4 @@
-"""Plans the undo of a journaled change: commits before it, after it, and now. Pure."""
+"""Plans the undo of a journaled change, and the return to the commits of a past moment (``--as-of``). Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Hints for authorization errors: the kafka-acls.sh command that grants the missing rights."""
+"""Complete commands of Kafka's own tools, for hints: ``kafka-acls.sh``, ``kafka-transactions.sh``."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from kgroup.support.quoting import quote
@@ -51,5 +50,5 @@ def with_principal(hint: str) -> str:
 
 def find_hanging(topic: str, partition: int) -> str:
     """The command ``kafka-transactions.sh --bootstrap-server BROKER find-hanging --topic orders --partition 7``."""
-    where = f"--topic {shlex.quote(topic)} --partition {partition}"
+    where = f"--topic {quote(topic)} --partition {partition}"
     return f"kafka-transactions.sh --bootstrap-server BROKER find-hanging {where}"

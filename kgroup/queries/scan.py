@@ -1,4 +1,4 @@
-"""Options for reading groups from ``__consumer_offsets``: whether, as of which time, and how much at most."""
+"""A scan of ``__consumer_offsets``: its options, its progress, and a check of the clocks."""
 
 from __future__ import annotations
 

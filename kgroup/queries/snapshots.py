@@ -1,4 +1,4 @@
-"""The current state of the selected groups, in batches, for verbs that read committed offsets."""
+"""Selects the groups of a verb, and reads their current state in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input and result of an assignor: members with the partitions they own, topics, and partitions by member."""
+"""Input and result of an assignor: members with the partitions they own, topics, racks, and partitions by member."""
 
 from __future__ import annotations
 

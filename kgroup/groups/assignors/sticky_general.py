@@ -1,4 +1,4 @@
-"""The moves that an assignor has made so far, so that it does not swap partitions of one topic back and forth."""
+"""The sticky assignors for different subscriptions: members keep what they may, then partitions move for balance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uniform, the broker's default (KIP-848), for equal subscriptions; uniform_mixed has the other case."""
+"""Uniform, the broker's default (KIP-848), for equal and for different subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the doctor's rules: findings with evidence, and checks that were not possible with their reasons."""
+"""A rule of the doctor and its answers: findings with evidence, and checks that were not possible with the reasons."""
 
 from __future__ import annotations
 

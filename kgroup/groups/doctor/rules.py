@@ -1,4 +1,7 @@
-"""All rules, in the order of findings with equal severity: problems that stop reading come first, costs last."""
+"""All rules and their explanations.
+
+The order is that of findings with equal severity: problems that stop reading come first, costs last.
+"""
 
 from __future__ import annotations
 

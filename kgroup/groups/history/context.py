@@ -1,4 +1,4 @@
-"""What the steps of both protocols share: member names, evidence from commits, owners of partitions."""
+"""What the steps of both protocols share: names of members, owners of partitions, evidence from commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ class Label:
 
 
 def names_of(events: Iterable[Event]) -> Mapping[str, str]:
-    """Member id -> name, for every member in the events."""
+    """Member id -> name, for every member in the events: equal after a restart, different for members at one time.
+
+    A static member is named by its instance id. A dynamic member gets a new member id at each restart. It is therefore
+    named by its client id, unless two members shared it at the same time; else with its host, else by its member id.
+    """
     room = _Room()
     for event in events:
         match event:
@@ -137,7 +141,11 @@ class Moves:
 
 
 class Ownership:
-    """The last known owner of every partition."""
+    """The last known owner of every partition.
+
+    If a static member comes back with a new member id to the same partitions, nothing has moved. A dynamic member that
+    restarts is a new member, because the state of the old one is lost.
+    """
 
     def __init__(self) -> None:
         self._last: dict[TopicPartition, Identity] = {}

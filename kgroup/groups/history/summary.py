@@ -1,4 +1,4 @@
-"""The history of a group: what its log shows of a span of time, and how complete that is. Pure."""
+"""The history of a group: what its log shows of a span of time, its totals, and how complete it is. Pure."""
 
 from __future__ import annotations
 

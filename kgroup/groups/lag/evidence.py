@@ -1,4 +1,4 @@
-"""The evidence from which lag, status and verdict are computed, as values; anything may be missing.
+"""The evidence from which lag, status and verdict are computed, and what it shows of past log ends.
 
 A reader fills them in and decides nothing. With ``now_ms`` alone, only the lag in records can be computed. Times are
 ms since 1970: commits by the broker's clock, records by their own timestamps.

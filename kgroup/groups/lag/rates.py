@@ -1,4 +1,4 @@
-"""Rates of arriving and read records, the trend of the lag, and the time until it is 0."""
+"""Rates of arriving and read records, the trend of the lag, the time until it is 0, and the retention left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured lag of a group: rows of partitions, topics and the group, and their JSON forms."""
+"""The measured lag of a group: rows of partitions, topics and the group, their order, and their JSON forms."""
 
 from __future__ import annotations
 

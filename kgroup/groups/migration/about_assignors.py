@@ -1,4 +1,4 @@
-"""Checks of the assignor."""
+"""Checks of the assignor, and the counterparts of assignors in the other protocol."""
 
 from __future__ import annotations
 

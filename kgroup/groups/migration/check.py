@@ -1,4 +1,4 @@
-"""A check, and the result of all checks of a group."""
+"""A check of a group, its subject, and the result of all checks."""
 
 from __future__ import annotations
 

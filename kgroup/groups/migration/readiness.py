@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are shown; of equal status the first is the main reason."""
+"""All checks of a group, its readiness to migrate, and the readiness of many groups in a few rows."""
 
 from __future__ import annotations
 

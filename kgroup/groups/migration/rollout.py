@@ -1,4 +1,4 @@
-"""A rollout from one rebalance protocol to the other, followed over successive refreshes of a group.
+"""A rollout from one rebalance protocol to the other: its steps, and its progress over refreshes of a group.
 
 Pure: each refresh comes with its time, values and lines are returned. ``kgroup.queries.rollout`` reads the groups.
 """

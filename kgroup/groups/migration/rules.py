@@ -1,4 +1,4 @@
-"""Known facts about clients, frameworks and brokers, as values; ``kgroup.queries.migration_data`` reads them."""
+"""Known facts about the versions of clients, frameworks and brokers; ``kgroup.queries.migration_data`` reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input and result of a simulation: groups, changes, standstills."""
+"""Input and result of a simulation: groups, changes (also as typed), standstills."""
 
 from __future__ import annotations
 

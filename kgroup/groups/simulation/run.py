@@ -1,4 +1,4 @@
-"""A change step by step: the members that leave and join, the rebalances, and the partitions that stop meanwhile."""
+"""Simulates a change step by step: members that leave and join, rebalances, and partitions that stop meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's verdict: its lines in order, the next fact to check, and its JSON form."""
+"""A group's verdict: its lines in order, at most one further fact to check (``->``, no advice), and its JSON form."""
 
 from __future__ import annotations
 

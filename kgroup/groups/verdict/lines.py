@@ -1,4 +1,4 @@
-"""A line of a verdict: a fixed word, a text and its severity."""
+"""The lines of a verdict that need evidence: LAG, STUCK, BACK, TXN, RATE and SAFE."""
 
 from __future__ import annotations
 
