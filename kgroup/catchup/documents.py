@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroup.catchup.buckets import delivered_buckets
 from kgroup.catchup.delivered import lowest_undelivered
 from kgroup.catchup.gap import Gap, NotMoved, total
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
@@ -30,8 +29,6 @@ def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> di
         "order": None,
         "tasks": None,
         "tuning": None,
-        "buckets": None,
-        "buckets_done": None,
         "ranges": [_range(item, None) for item in gap.ranges],
         "given_up": [_given_up(row) for row in gap.given_up],
         "gone": [_given_up(row) for row in gap.gone],
@@ -61,10 +58,6 @@ def plan_document(
         "order": None if delivery is None else delivery.order.value,
         "tasks": None if delivery is None else len(delivery.tasks),
         "tuning": None if delivery is None else dict(delivery.tuning),
-        "buckets": None if delivery is None else delivery.buckets or None,
-        "buckets_done": delivered_buckets(plan, delivery, ledgered.progress)
-        if delivery is not None and delivery.buckets
-        else None,
         "ranges": [_range(item, proofs.get((*item.tp, item.start))) for item in plan.ranges],
         "given_up": [_given_up(row) for row in plan.given_up],
         "gone": [_given_up(row) for row in gone_before(plan)],

@@ -13,6 +13,9 @@ from enum import StrEnum
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import PartitionValue
 
+LATEST = "latest-per-key"
+"""The option of a Delivery of which only the newest record of each key is delivered; its value is ``true``."""
+
 LEDGER_TOPIC = "_kgroup_ledger"
 """The default of ``--ledger-topic``."""
 
@@ -135,19 +138,16 @@ class Delivery:
     """Where the records are delivered; fixed once a record is delivered, as it decides which count as delivered.
 
     It is written with the plan's own record if a sink was given then. ``sink`` is ``topic``, ``files``, ``command``,
-    ``python`` or ``spark``. ``options`` are the sink's settings as strings, without secrets. ``buckets`` is the number
-    of buckets of keys for ``--latest-per-key``, which delivers only the newest record of each key; 0: every record is
-    delivered. With buckets, the chunks of the tasks are buckets, numbered from ``buckets.first``. ``tuning`` is the
-    speed and the retries as the user typed them (``rate``, ``lanes``, ``retries``, ``backoff``, ``handler-timeout``);
-    each run may change them. ``target`` is set for ``topic`` from the first replay on. ``dead_letters`` has, by name,
-    each topic that received dead letters.
+    ``python`` or ``spark``. ``options`` are the sink's settings and the filters as strings, without secrets.
+    ``tuning`` is the speed and the retries as the user typed them (``rate``, ``lanes``, ``retries``, ``backoff``,
+    ``handler-timeout``); each run may change them. ``target`` is set for ``topic`` from the first replay on.
+    ``dead_letters`` has, by name, each topic that received dead letters.
     """
 
     sink: str
     order: Order
     tasks: tuple[Task, ...]
     options: dict[str, str]
-    buckets: int = 0
     tuning: dict[str, str] = field(default_factory=dict)
     target: TargetTopic | None = None
     dead_letters: dict[str, TargetTopic] = field(default_factory=dict)
@@ -192,19 +192,6 @@ class LostOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketShare:
-    """A chunk's records in one bucket of keys, as in ChunkProgress; ``filtered`` includes older records of a key."""
-
-    chunk: int
-    records: int
-    filtered: int
-    dead: int
-    size: int
-    may_repeat: int = 0
-    lost: tuple[LostOffsets, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ChunkProgress:
     """How far a chunk is delivered: everything below ``delivered_to``.
 
@@ -212,9 +199,6 @@ class ChunkProgress:
     reader. Of them, ``filtered`` were not wanted, ``dead`` went to the dead-letter topic (or are named there), and the
     others were delivered. ``may_repeat`` records of a handler may be delivered again, because they were processed but
     that was not written to the ledger.
-
-    A bucket of keys is delivered completely (``delivered_to`` is 1) or not at all (0). Its ``shares`` show from which
-    chunks its records come; the other counts are their sums.
 
     ``redelivered`` records were delivered before and disappeared from the target topic: they are delivered once more.
     ``kept`` are ranges [start, end) above ``delivered_to`` that the target topic still has: they are not delivered
@@ -231,7 +215,6 @@ class ChunkProgress:
     epoch: int
     lost: tuple[LostOffsets, ...] = ()
     may_repeat: int = 0
-    shares: tuple[BucketShare, ...] = ()
     redelivered: int = 0
     kept: tuple[tuple[int, int], ...] = ()
 
@@ -240,7 +223,7 @@ class ChunkProgress:
 class PlanSnapshot:
     """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
-    ``progress`` is by number, of chunks and of buckets; with buckets, the progress of a chunk is computed from theirs.
+    ``progress`` is by the number of the chunk.
     """
 
     plan: CatchupPlan

@@ -82,12 +82,6 @@ def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Repro
     return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.tp, ()), ends[move.tp]))
 
 
-def _in_buckets(now: Situation, chunk: Chunk) -> int:
-    """With buckets of keys: how many records of an undelivered chunk were delivered; which ones is unknown."""
-    delivery, known = now.ledgered.delivery, now.ledgered.progress[chunk.number]
-    return known.records - known.filtered - known.dead if delivery is not None and delivery.buckets else 0
-
-
 def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetMove) -> Iterator[Reprocessed]:
     """The offsets above ``done`` that the target topic still has, and those that it had."""
     for start, end in known.kept:
@@ -108,8 +102,6 @@ def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int
             yield from _once_in_target(chunk, done, known, move)
         if known is not None and known.may_repeat and done < chunk.end:
             yield Reprocessed(*tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay")
-        if known is not None and done < chunk.end and (some := _in_buckets(now, chunk)):
-            yield Reprocessed(*tp, done, chunk.end, f"{plural(some, 'record')} delivered by the replay")
     stands = offset_of(move.old_commit)
     if stands is not None and stands > end:
         yield Reprocessed(*tp, max(end, move.offset), stands, f"handled by {group} since")

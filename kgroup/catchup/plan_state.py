@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.buckets import delivered_buckets
 from kgroup.catchup.documents import next_deadline_ms, plan_document
-from kgroup.catchup.model import PlanSnapshot, PlanState
+from kgroup.catchup.model import LATEST, PlanSnapshot, PlanState
 from kgroup.catchup.verification import Verification
 from kgroup.support.instants import rfc3339
 from kgroup.support.redact import redact
@@ -74,25 +73,19 @@ class VerifiedPlan:
         what = plan.group or plural(len(plan.ranges), "range")
         if delivery is None:
             return what
-        newest = ", the newest of each key" if delivery.buckets else ""
+        newest = ", the newest of each key" if LATEST in delivery.options else ""
         sink = sink_name(delivery.sink, delivery.options).removeprefix("topic ")
         return f"{what} -> {sink}{newest}"
 
     @property
     def progress(self) -> tuple[int, int]:
-        """(delivered, total) in offsets, or in buckets of keys if the plan is replayed by buckets."""
-        plan, delivery = self.snapshot.plan, self.snapshot.delivery
-        if delivery is not None and delivery.buckets:
-            return delivered_buckets(plan, delivery, self.snapshot.progress), delivery.buckets
+        """(delivered, total) in offsets."""
         return self.offsets - sum(row.offsets for row in self.verification.undelivered), self.offsets
 
     @property
     def progress_text(self) -> str:
-        """``3 of 11 buckets of keys``, ``60 of 80 offsets``."""
+        """``60 of 80 offsets``."""
         delivered, whole = self.progress
-        delivery = self.snapshot.delivery
-        if delivery is not None and delivery.buckets:
-            return f"{delivered} of {plural(whole, 'bucket')} of keys"
         return f"{delivered} of {offsets_text(whole)}"
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.buckets import as_chunk, numbers
 from kgroup.catchup.delivered import delivered_to, undelivered_ranges
 from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
 from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
@@ -178,13 +177,8 @@ def verify(
     plan, progress = ledgered.plan, ledgered.progress
     disputes: dict[int, list[str]] = {}
     by_number = {chunk.number: chunk for chunk in plan.chunks}
-    own = numbers(plan, ledgered.delivery)
-    by_number |= {number: as_chunk(number) for number in own}
     for result in results:
-        of_chunk = by_number.get(result.chunk)
-        found = _disputed(result, of_chunk, plan.id, progress)
-        if result.chunk in own:
-            found = (f"bucket {result.chunk - own.start} {sentence}" for sentence in found)
+        found = _disputed(result, by_number.get(result.chunk), plan.id, progress)
         disputes.setdefault(result.chunk, []).extend(found)
     by_partition: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:

@@ -96,8 +96,8 @@ TOPICS = {
         --to-python   acknowledged records   twice is counted
         --to-spark    one append             at least once: broken off, all of
                                              it comes again
-        With --latest-per-key a bucket of keys is delivered at a time: in one
-        transaction, as one file, or to the command or function.
+        With --latest-per-key Spark reads the whole gap before anything is
+        delivered, and again at each resume; the guarantees are the same.
 
         PROVED and exit code 0: every record of the gap was read, and delivered,
         filtered out or dead-lettered. Else exit code 8, with the offsets.

@@ -46,7 +46,7 @@ def gap(world: KafkaWorld, bootstrap: str, name: Name) -> tuple[str, str, list[S
 
 
 @pytest.mark.soak
-def test_a_runner_that_is_killed_leaves_whole_buckets(
+def test_a_runner_that_is_killed_leaves_what_resume_delivers(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, gap: tuple[str, str, list[Seen]]
 ) -> None:
     topic, group, records = gap
@@ -55,23 +55,21 @@ def test_a_runner_that_is_killed_leaves_whole_buckets(
     page = kgroup("catchup", "start", group, *sink).stdout
     assert "the newest record of each key, exactly once" in page
 
-    with running(kgroup, "catchup", "start", group, *sink, "--rate", "10/s", "--execute") as process:
+    with running(kgroup, "catchup", "start", group, *sink, "--rate", "2/s", "--execute") as process:
         plan = plan_id_of(until(process, "RELEASED"))
-        wait_for(lambda: (_state(kgroup, plan)["buckets_done"] or 0) >= 1, "a bucket", 120)  # type: ignore[operator]
+        wait_for(lambda: _state(kgroup, plan)["totals"]["delivered"], "a record", 240)  # type: ignore[index]
         process.kill()
         process.communicate()
 
     state = _state(kgroup, plan)
-    assert (state["buckets"], state["order"], state["state"]) == (7, "none", "released")
-    shown = kgroup("catchup", "show", plan).stdout
-    assert "of 7 buckets of keys" in shown
+    assert (state["order"], state["state"]) == ("none", "released")
+    assert "the newest of each key" in kgroup("catchup", "show", plan).stdout
     refused = kgroup("catchup", "cancel", plan, exit_code=6)
     assert "[twice]" in refused.stdout + refused.stderr
-    assert "delivered by the replay" in refused.stderr
     other = kgroup("catchup", "resume", plan, "--to-topic", topic, "--execute", exit_code=6)
     assert "[sink-set]" in other.stderr
     (owed,) = kgroup("catchup", "list", "-o", "json").data
-    assert owed["totals"]["undelivered_offsets"] == 1000
+    assert 0 < owed["totals"]["undelivered_offsets"] < 1000
     # The ledger's word: what stands in the topic may wait for the transaction that the runner has left open there.
     delivered = owed["totals"]["delivered"]
     assert delivered > 0
@@ -106,7 +104,7 @@ def test_with_where_to_files(
 
     some = [one for one in records if one.value is not None and (one.partition == 0 or one.offset < 500)]
     wanted = newest(some, topic=topic)
-    rows = [row for path in tmp_path.rglob("bucket-*.parquet") for row in parquet.read_table(path).to_pylist()]
+    rows = [row for path in tmp_path.rglob("*.parquet") for row in parquet.read_table(path).to_pylist()]
     assert {f"{row['topic']}:{row['partition']}:{row['offset']}" for row in rows} == wanted
     assert len(rows) == len(wanted)
     assert "PROVED" in done.stderr

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from kgroup.catchup.ledger.json_fields import FieldError, JsonFields
-from kgroup.catchup.ledger.shares import lost_document, read_lost, read_share, share_document
 from kgroup.catchup.model import (
     Abandoned,
     CatchupPlan,
@@ -24,6 +23,7 @@ from kgroup.catchup.model import (
     ChunkProgress,
     Delivery,
     GapRange,
+    LostOffsets,
     Order,
     PlanState,
     RunnerEpoch,
@@ -324,7 +324,6 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
         "order": delivery.order.value,
         "tasks": [{"number": task.number, "chunks": list(task.chunks)} for task in delivery.tasks],
         "options": dict(delivery.options),
-        "buckets": delivery.buckets,
         "tuning": dict(delivery.tuning),
         "target": None if target is None else _target(target),
         "dead_letters": {name: _target(topic) for name, topic in delivery.dead_letters.items()},
@@ -332,12 +331,13 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
 
 
 def _read_delivery(fields: JsonFields) -> Delivery:
+    if fields.has("buckets") and fields.count("buckets"):
+        fields.wrong("buckets", "are of an older kgroup: resume or cancel the plan with that one")
     return Delivery(
         sink=fields.text("sink"),
         order=fields.one_of("order", Order),
         tasks=tuple(Task(item.count("number"), item.counts("chunks")) for item in fields.objects("tasks")),
         options=fields.options("options"),
-        buckets=fields.count("buckets") if fields.has("buckets") else 0,
         tuning=fields.options("tuning") if fields.has("tuning") else {},
         target=fields.maybe("target", lambda name: _read_target(fields.object(name))) if fields.has("target") else None,
         dead_letters={name: _read_target(item) for name, item in fields.by_name("dead_letters")}
@@ -356,8 +356,6 @@ def _read_target(fields: JsonFields) -> TargetTopic:
 
 def _progress(progress: ChunkProgress) -> dict[str, Any]:
     more: dict[str, Any] = {}
-    if progress.shares:
-        more["shares"] = [share_document(share) for share in progress.shares]
     if progress.redelivered or progress.kept:
         more |= {"again": progress.redelivered, "kept": [offset for span in progress.kept for offset in span]}
     return {
@@ -369,7 +367,7 @@ def _progress(progress: ChunkProgress) -> dict[str, Any]:
         "size": progress.size,
         "at_ms": progress.at_ms,
         "epoch": progress.epoch,
-        "lost": lost_document(progress.lost),
+        "lost": [{"start": lost.start, "end": lost.end, "why": lost.why} for lost in progress.lost],
         "may_repeat": progress.may_repeat,
         **more,
     }
@@ -385,9 +383,8 @@ def _read_progress(fields: JsonFields) -> ChunkProgress:
         size=fields.count("size"),
         at_ms=fields.integer("at_ms"),
         epoch=fields.count("epoch"),
-        lost=read_lost(fields),
+        lost=tuple(LostOffsets(*item.span(), item.text("why")) for item in fields.objects("lost")),
         may_repeat=fields.count("may_repeat"),
-        shares=tuple(read_share(item) for item in fields.objects("shares")) if fields.has("shares") else (),
         redelivered=fields.count("again") if fields.has("again") else 0,
         kept=_read_kept(fields) if fields.has("kept") else (),
     )

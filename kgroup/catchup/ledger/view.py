@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kgroup.catchup.buckets import by_chunk
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
 from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.model.records import OffsetRange
@@ -112,7 +111,7 @@ class LedgerView:
             self.state(plan_id),
             self.epoch(plan_id),
             delivery,
-            by_chunk(plan, delivery, progress),
+            progress,
         )
 
 

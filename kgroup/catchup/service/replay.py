@@ -8,16 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.buckets import as_chunk, assign_readers, buckets_with_progress, numbers, with_buckets
-from kgroup.catchup.buckets import unfinished as unfinished_buckets
 from kgroup.catchup.chunks import RateLimit, assign_to_tasks
 from kgroup.catchup.delivered import started_chunks, unfinished
 from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
+from kgroup.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
 from kgroup.catchup.spark.settings import SparkSettings, slots
 from kgroup.catchup.verification import ChunkResult
-from kgroup.catchup.worker.bucket_run import ByKey
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
@@ -58,8 +55,6 @@ class ReplayOptions:
     handling: Handling = field(default_factory=Handling)
     rate: RateLimit | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
-    latest: bool = False
-    """Only the newest record of each key (``--latest-per-key``); False if not given."""
     tuning: Mapping[str, str] = field(default_factory=dict)
     """The texts of ``handling`` and ``rate`` as the user typed them, kept with the plan (``Delivery.tuning``)."""
 
@@ -89,6 +84,11 @@ class ReplayOptions:
     def where(self) -> str | None:
         """The filter in Spark SQL; None: all records."""
         return (self.options or {}).get(WHERE)
+
+    @property
+    def latest(self) -> bool:
+        """Whether only the newest record of each key is delivered (``--latest-per-key``); False if not given."""
+        return LATEST in (self.options or {})
 
     @property
     def needs_sql(self) -> bool:
@@ -121,7 +121,7 @@ class ReplayResult:
     """The progress of the tasks' chunks: already in the ledger, or to be written if a task cannot write it itself."""
 
 
-_KEPT = (DEAD_LETTERS, WHERE)
+_KEPT = (DEAD_LETTERS, WHERE, LATEST)
 """Options of every sink: they are kept for another sink, unless given again."""
 
 
@@ -142,14 +142,13 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
         return new_delivery(plan, wanted)
     said = {name: text for name, text in (wanted.options or {}).items() if name != DEAD_LETTERS}
     differs = wanted.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
-    if differs or wanted.order not in (None, known.order) or (wanted.latest and not known.buckets):
+    if differs or wanted.order not in (None, known.order):
         kept = {name: text for name, text in known.options.items() if wanted.sink is None or name in _KEPT}
-        if not any(started_chunks(plan, found.progress)) and not any(buckets_with_progress(plan, found.progress)):
-            latest = wanted.latest or known.buckets > 0
+        if not any(started_chunks(plan, found.progress)):
             options = {**kept, **(wanted.options or {})}
             sink, order = wanted.sink or known.sink, wanted.order or known.order
-            tuning = {**_fitting(known.tuning, known.sink, sink, order, latest=latest), **wanted.tuning}
-            return _new(plan, sink, options, replace(wanted, latest=latest, order=order, tuning=tuning))
+            tuning = {**_fitting(known.tuning, known.sink, sink, order, latest=LATEST in options), **wanted.tuning}
+            return _new(plan, sink, options, replace(wanted, order=order, tuning=tuning))
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
             f"{plan.id} goes to {known.sink} ({shown}) in order {known.order}: it is set, as it decides what is "
@@ -177,15 +176,11 @@ def new_delivery(plan: CatchupPlan, wanted: ReplayOptions) -> Delivery:
 
 
 def _new(plan: CatchupPlan, sink: str, options: dict[str, str], wanted: ReplayOptions) -> Delivery:
-    order, tuning = wanted.order or Order.PARTITION, dict(wanted.tuning)
-    if wanted.latest:
-        if sink == "spark":
-            raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
-        made = with_buckets(plan, sink, options, parallelism=wanted.at_once, rate=wanted.rate)
-        return replace(made, tuning=tuning)
-    return Delivery(
-        sink, order, assign_to_tasks(plan.ranges, plan.chunks, order, wanted.at_once), options, tuning=tuning
-    )
+    if LATEST in options and sink == "spark":
+        raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
+    order = Order.NONE if LATEST in options else wanted.order or Order.PARTITION
+    tasks = assign_to_tasks(plan.ranges, plan.chunks, order, wanted.at_once)
+    return Delivery(sink, order, tasks, options, tuning=dict(wanted.tuning))
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:
@@ -235,10 +230,8 @@ def task_specs(
     """The tasks that are not finished."""
     plan = found.plan
     left = {chunk.number for chunk in unfinished(plan, found.progress)}
-    left.update(unfinished_buckets(plan, delivery, found.progress))
     tasks = [task for task in delivery.tasks if left.intersection(task.chunks)]
     by_number = {chunk.number: chunk for chunk in plan.chunks}
-    by_number |= {number: as_chunk(number) for number in numbers(plan, delivery)}
     maybe = tuple(
         (*item.tp, item.maybe_processed_until) for item in plan.ranges if item.maybe_processed_until is not None
     )
@@ -260,14 +253,6 @@ def task_specs(
         )
 
     return [spec(task) for task in tasks]
-
-
-def by_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions) -> ByKey:
-    """The input of readers and tasks for ``--latest-per-key``."""
-    plan = found.plan
-    left = frozenset(unfinished_buckets(plan, delivery, found.progress))
-    first = numbers(plan, delivery).start
-    return ByKey(assign_readers(plan, wanted.at_once), tuple(tasks), delivery.buckets, first, left, len(delivery.tasks))
 
 
 class ReplayRun:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from kgroup.catchup.gap_request import check_topic_name
-from kgroup.catchup.model import Order
+from kgroup.catchup.model import LATEST, Order
 from kgroup.catchup.service.replay import DEAD_LETTERS, ReplayOptions
 from kgroup.catchup.service.replay import WHERE as ROWS_WANTED
 from kgroup.catchup.sinks.spark import parse_options
@@ -74,6 +74,8 @@ class SinkOptions:
         if self.option and sink != "spark":
             raise UsageError("--option is for --to-spark", hint="Spark's own settings are said with --conf")
         found = {} if self.where is None else {ROWS_WANTED: self.where}
+        if self.latest_per_key:
+            found[LATEST] = "true"
         if self.to_spark is not None:
             return {"format": self.to_spark, **parse_options(self.option or ()), **found}
         if self.to_topic is not None:
@@ -121,9 +123,7 @@ class SpeedOptions:
             "handler-timeout": self.handler_timeout,
         }
         tuning = {name: str(value).strip() for name, value in said.items() if value is not None}
-        return ReplayOptions.tuned(
-            tuning, sink=sink, options=options, order=self.order, spark=settings, latest=to.latest_per_key
-        )
+        return ReplayOptions.tuned(tuning, sink=sink, options=options, order=self.order, spark=settings)
 
     def check_released_only(self, to: SinkOptions) -> None:
         """Raise UsageError for replay options given with ``--release-only``, which would ignore them."""

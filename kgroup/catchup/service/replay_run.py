@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kgroup.catchup.buckets import numbers
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, GapRange, PlanSnapshot
+from kgroup.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
 from kgroup.catchup.plan_state import VerifiedPlan, sink_name
 from kgroup.catchup.risks import RiskLevel
 from kgroup.catchup.service.engine import CatchupEngine
@@ -22,7 +21,6 @@ from kgroup.catchup.service.replay import (
     ReplayOptions,
     ReplayResult,
     ReplayRun,
-    by_key,
     delivery_of,
     task_specs,
 )
@@ -49,9 +47,8 @@ from kgroup.catchup.service.target_topic import (
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
-from kgroup.catchup.spark.by_key import by_key_job as newest
-from kgroup.catchup.spark.by_key import progress_tasks
-from kgroup.catchup.spark.job import TaskEnvelope, Through
+from kgroup.catchup.spark.job import Through
+from kgroup.catchup.spark.newest_per_key import newest_per_key
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
@@ -136,8 +133,7 @@ def check_replay(
             found += check_target(target, facts, ranges, sources, options, utc_ms(), replay_s, ledger)
         case "files":
             files.check(options)
-            unit = "bucket of keys" if wanted.latest else "chunk"
-            found.append(SinkFinding(RiskLevel.READ, f"sink: {options['dir']}, a file for each {unit}"))
+            found.append(SinkFinding(RiskLevel.READ, f"sink: {options['dir']}, a file for each chunk"))
             # The workers of a cluster have their own disks, which cannot be checked from here.
             if wanted.spark.is_local and (why := files.unwritable(options)):
                 found.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {options['dir']}: {why}"))
@@ -180,8 +176,7 @@ def where_of(wanted: ReplayOptions) -> str | None:
     """``topic orders-backfill, exactly once``; None if no sink is given."""
     if wanted.sink is None:
         return None
-    unit = "bucket of keys" if wanted.latest else "chunk"
-    guarantee = {"topic": "exactly once", "files": f"exactly once a {unit}"}.get(wanted.sink, "at least once")
+    guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(wanted.sink, "at least once")
     if wanted.sink == "spark":
         guarantee += ": broken off, all of it comes again"
     newest = ", the newest record of each key" if wanted.latest else ""
@@ -275,8 +270,8 @@ def _worked(
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(found.plan)
-    shown, through = _on_spark(found, delivery, tasks, wanted)
-    total = sum(chunk.end - chunk.start for task in shown for chunk in task.chunks)
+    through = _on_spark(found, delivery, tasks)
+    total = sum(chunk.end - chunk.start for task in tasks for chunk in task.chunks)
     with run.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
 
@@ -292,7 +287,7 @@ def _worked(
             left = [chunk for task in tasks for chunk in task.chunks]
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
         differs = target_differs(engine, delivery)
-        came = ReplayRun(runner, utc_ms).run(session, shown, tell, run.reporter.note, read, through, differs)
+        came = ReplayRun(runner, utc_ms).run(session, tasks, tell, run.reporter.note, read, through, differs)
         if whole and came.progress:
             runner.write(*came.progress)
     return came
@@ -310,17 +305,14 @@ def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> No
         raise error.with_context(details=(doubt,)) from error
 
 
-def _on_spark(
-    found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], wanted: ReplayOptions
-) -> tuple[Sequence[TaskEnvelope], Through | None]:
-    """The tasks as their progress is shown, and how Spark runs them if Spark SQL is used (None: it is not)."""
+def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> Through | None:
+    """How Spark runs the tasks if Spark SQL is used; None: it is not."""
     condition = delivery.options.get(WHERE)
-    if delivery.buckets:
-        keyed = by_key(found, delivery, tasks, wanted)
-        return progress_tasks(keyed), newest(keyed, condition)
     if delivery.sink == "spark":
-        return tasks, to_spark.written(tasks, condition, found.progress, utc_ms)
-    return tasks, None if condition is None else sql_job.sifted(tasks, condition, found.progress)
+        return to_spark.written(tasks, condition, found.progress, utc_ms)
+    if LATEST in delivery.options:
+        return newest_per_key(found, delivery, tasks, condition)
+    return None if condition is None else sql_job.sifted(tasks, condition, found.progress)
 
 
 def _text(totals: ProgressTotals) -> str:
@@ -369,7 +361,7 @@ def _proved(
         run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
     if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
         # This also checks that the files exist, so it comes before the plan is closed.
-        files.write_manifest(found.delivery.options, found.plan, found.progress, numbers(found.plan, found.delivery))
+        files.write_manifest(found.delivery.options, found.plan, found.progress)
     engine.finish(runner, proof)
     if runner.snapshot.state.state.is_open:
         engine.sign_off(runner)

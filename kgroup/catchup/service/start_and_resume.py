@@ -120,8 +120,7 @@ def resume_catchup(
     except (Refused, NotFound) as error:
         return refused_status(run, engine, found, error)
     delivery = delivery_of(found, wanted, join((*run.typed, "--to-topic", "TOPIC")))
-    latest = delivery.buckets > 0
-    effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order, latest=latest)
+    effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order)
     effective = effective.with_kept(delivery)
     effective.check_lanes()
     fits = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.catchup.buckets import buckets_with_progress
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.catchup.worker import provenance_headers
@@ -172,8 +171,6 @@ def find_loss(
     assert delivery is not None
     same = now is not None and delivery.target is not None and now.id == delivery.target.id
     target = replace(delivery, target=None if now is None else _frozen_again(delivery.target if same else None, now))
-    if delivery.buckets:
-        return _of_buckets(ledgered, found, now, why, target)
     gone: list[OffsetRange] = []
     values: list[Delivery | ChunkProgress] = []
     records, largest = 0, 0
@@ -198,21 +195,6 @@ def find_loss(
     elif largest > MOST_KEPT:
         blocked = "the records that are left lie scattered between those that are gone"
     return TargetLoss(why, tuple(merged(gone)), records, (target, *values), now is not None, blocked)
-
-
-def _of_buckets(
-    ledgered: PlanSnapshot, found: DeliveredRanges, now: TargetBounds | None, why: str, target: Delivery
-) -> TargetLoss:
-    """With buckets of keys, all are delivered again or none: the ledger does not have the offsets of each bucket."""
-    plan = ledgered.plan
-    own = [ledgered.progress[number] for number in buckets_with_progress(plan, ledgered.progress)]
-    missing = sum(map(_delivered, own)) - found.records
-    if missing <= 0:
-        return TargetLoss(why, (), 0, (target,), now is not None)
-    values = (_anew(one, 0, one.redelivered + _delivered(one), ()) for one in own)
-    gone = merged(OffsetRange(*item.tp, item.start, item.end) for item in plan.ranges)
-    blocked = "with --latest-per-key, a part of what was delivered cannot be delivered again" if found.records else None
-    return TargetLoss(why, tuple(gone), missing, (target, *values), now is not None, blocked)
 
 
 def _anew(known: ChunkProgress, start: int, again: int, kept: tuple[Span, ...]) -> ChunkProgress:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Delivery, Order, PlanSnapshot
+from kgroup.catchup.model import LATEST, Delivery, Order, PlanSnapshot
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import ledger_options
 from kgroup.catchup.service.replay import DEAD_LETTERS
@@ -182,6 +182,8 @@ def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str
     """What the user can do if this plan cannot deliver the lost and remaining records; loss.blocked is why."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
+    if LATEST in found.delivery.options:  # of a part of the gap, another record would be the newest
+        rows = merged(OffsetRange(*item.tp, item.start, item.end) for item in found.plan.ranges)
     if len(rows) > _MOST_RANGES:
         by_partition = groupby(rows, key=lambda row: (row.topic, row.partition))
         spans = ((tp, list(some)) for tp, some in by_partition)
@@ -195,10 +197,10 @@ def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str
 
 def _as_typed(delivery: Delivery) -> Iterator[str]:
     """The delivery's settings, as options for another plan."""
-    if delivery.buckets:
+    if LATEST in delivery.options:
         yield "--latest-per-key"
     elif delivery.order is not Order.PARTITION:
         yield from ("--order", delivery.order)
     for name, text in (*delivery.options.items(), *delivery.tuning.items()):
-        if name != "topic":
+        if name not in ("topic", LATEST):
             yield from (f"--{name}", text)

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -19,10 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kgroup.catchup.buckets import as_chunk
-from kgroup.catchup.ledger.json_fields import JsonFields
-from kgroup.catchup.ledger.shares import read_share, share_document
-from kgroup.catchup.model import BucketShare, CatchupPlan, Chunk, ChunkProgress, LostOffsets
+from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
@@ -41,10 +38,7 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The counts and the digest of a finished file; ``filtered`` records were read and not written.
-
-    ``shares`` are those of a bucket of keys, empty for a chunk.
-    """
+    """The counts and the digest of a finished file; ``filtered`` records were read and not written."""
 
     records: int
     size: int
@@ -52,7 +46,6 @@ class Receipt:
     sha256: str
     file_bytes: int
     filtered: int = 0
-    shares: tuple[BucketShare, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -63,7 +56,6 @@ class Receipt:
             "sha256": self.sha256,
             "file_bytes": self.file_bytes,
             "filtered": self.filtered,
-            **({"shares": list(map(share_document, self.shares))} if self.shares else {}),
         }
 
     @classmethod
@@ -77,7 +69,6 @@ class Receipt:
             document["sha256"],
             document["file_bytes"],
             document.get("filtered", 0),
-            tuple(read_share(JsonFields(one)) for one in document.get("shares", ())),
         )
 
 
@@ -97,11 +88,6 @@ class ChunkFile:
         topic = quote(chunk.topic, safe="") if chunk.topic.strip(".") else chunk.topic.replace(".", "%2E")
         directory = root / plan_id / topic / str(chunk.partition)
         return cls(directory, f"{chunk.start:020d}-{chunk.end:020d}.{_FORMATS[form]}")
-
-    @classmethod
-    def of_bucket(cls, root: Path, plan_id: str, bucket: int, form: str) -> ChunkFile:
-        """The file of a bucket, which has records of several partitions: ``DIR/plan/bucket-00012.parquet``."""
-        return cls(root / plan_id, f"bucket-{bucket:05d}.{_FORMATS[form]}")
 
     @property
     def path(self) -> Path:
@@ -268,31 +254,24 @@ def translated(path: Path) -> Iterator[None]:
         raise KgroupError(f"{path} could not be written: {error.strerror or error}", code="file") from error
 
 
-def write_manifest(
-    options: Mapping[str, str], plan: CatchupPlan, progress: Mapping[int, ChunkProgress], buckets: Sequence[int] = ()
-) -> Path:
+def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> Path:
     """Write the list of a plan's files, ``DIR/plan/_manifest.json``, after checking it against the ledger; its path.
 
-    ``buckets`` are the numbers of the buckets of keys, if the plan has any instead of chunks. For the driver, if it
-    sees the same directory. The file is written under a temporary name and replaces an earlier one. The receipts are
-    copied into it and removed. Raises KgroupError with code ``file`` if a file is missing or does not have what the
-    ledger says, and Refused with code ``foreign-file``.
+    For the driver, if it sees the same directory. The file is written under a temporary name and replaces an earlier
+    one. The receipts are copied into it and removed. Raises KgroupError with code ``file`` if a file is missing or does
+    not have what the ledger says, and Refused with code ``foreign-file``.
     """
     root, form = Path(options["dir"]), options.get("format", "parquet")
     path = root / plan.id / MANIFEST
-    chunks = tuple(map(as_chunk, buckets)) or plan.chunks
     with translated(path):
         known = _listed(path) if path.exists() else {}
         rows, files = [], []
-        for bucket, chunk in enumerate(chunks):
+        for chunk in plan.chunks:
             told = progress.get(chunk.number)
             if told is None or told.delivered_to < chunk.end:
                 continue
-            place: dict[str, Any] = {"bucket": bucket}
-            file = ChunkFile.of_bucket(root, plan.id, bucket, form)
-            if not buckets:
-                place = {"topic": chunk.topic, "partition": chunk.partition, "start": chunk.start, "end": chunk.end}
-                file = ChunkFile.of(root, plan.id, chunk, form)
+            place = {"topic": chunk.topic, "partition": chunk.partition, "start": chunk.start, "end": chunk.end}
+            file = ChunkFile.of(root, plan.id, chunk, form)
             name = str(file.path.relative_to(path.parent))
             if not file.path.exists():
                 raise KgroupError(f"{file.path} is gone, and the ledger says that it was delivered", code="file")
@@ -307,7 +286,7 @@ def write_manifest(
         document = {
             "plan_id": plan.id,
             "format": form,
-            "complete": len(rows) == len(chunks),
+            "complete": len(rows) == len(plan.chunks),
             "records": sum(row["records"] for row in rows),
             "files": rows,
         }

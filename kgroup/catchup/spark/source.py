@@ -104,7 +104,7 @@ def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = 
         except Exception as error:
             if books is None or part is None:
                 raise
-            yield books.failed(part, failure_of(error))
+            yield error_row(part, failure_of(error))
 
 
 def _of_part(
@@ -178,9 +178,10 @@ class _Books:
         row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
-    def failed(self, part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
-        """The last row, with the error that ended reading."""
-        return self.mark(part, part.start, 0, error=pickle.dumps(failure))
+
+def error_row(part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
+    """The last row of a batch with books: the error that ended reading."""
+    return _Books().mark(part, part.start, 0, error=pickle.dumps(failure))
 
 
 def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:

@@ -74,13 +74,16 @@ def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkPr
 
     def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         wanted = frame(session.sql(), reading_of(tasks, progress), ear=ear).where(condition(where))
-        answers = wanted.mapInArrow(_deliverer(_parcel(tasks, progress, ear), tasks[0].config), "answers binary")
+        parcel = pack_tasks(tasks, progress, ear)
+        answers = wanted.mapInArrow(_deliverer(parcel, tasks[0].config), "answers binary")
         return [answer for row in answers.collect() for answer in pickle.loads(row[0])]
 
     return run
 
 
-def _parcel(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress], ear: ProgressEndpoint) -> TaskParcel:
+def pack_tasks(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress], ear: ProgressEndpoint) -> TaskParcel:
+    """The tasks as they are sent to workers; ``progress`` is the ledger's when Spark begins to read."""
+
     def packed(task: TaskSpec) -> bytes:
         begun = {chunk.number: progress[chunk.number].records for chunk in task.chunks if chunk.number in progress}
         return zlib.compress(pickle.dumps(Sent(replace(task, config={}), begun)), level=1)
@@ -99,15 +102,28 @@ def _deliverer(
         import pyarrow as pa
         from pyspark import TaskContext
 
-        from kgroup.catchup.spark.sifting import delivered
-
         context = TaskContext.get()
         assert context is not None
-        partition_id, attempt = context.partitionId(), context.taskAttemptId()
-
-        def work(feed: Feed) -> list[TaskAnswer]:
-            return work_partition(replace(parcel, work=Delivering(feed, config)), partition_id, attempt)
-
-        yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(delivered(batches, work))]})
+        answers = deliver_rows(parcel, config, context.partitionId(), batches)
+        yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(answers)]})
 
     return deliver
+
+
+def deliver_rows(
+    parcel: TaskParcel, config: Mapping[str, Any], index: int, batches: Iterable[pyarrow.RecordBatch]
+) -> list[TaskAnswer]:
+    """Deliver the rows of the parcel's task number ``index``, in a worker."""
+    from pyspark import TaskContext
+
+    from kgroup.catchup.spark.sifting import delivered
+
+    context = TaskContext.get()
+    assert context is not None
+    attempt = context.taskAttemptId()
+
+    def work(feed: Feed) -> list[TaskAnswer]:
+        return work_partition(replace(parcel, work=Delivering(feed, config)), index, attempt)
+
+    answers: list[TaskAnswer] = delivered(batches, work)
+    return answers

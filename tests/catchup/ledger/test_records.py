@@ -15,7 +15,6 @@ import pytest
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, encode, key_of, plan_of
 from kgroup.catchup.model import (
     Abandoned,
-    BucketShare,
     CatchupPlan,
     Chunk,
     ChunkProgress,
@@ -47,7 +46,7 @@ PLAN = replace(
     ),
 )
 STATE = StateRecord(PlanState.RELEASING, 1, "me@here", 2, 500, note=None)
-ADDED_LATER = {"buckets", "tuning", "shares", "target", "dead_letters", "again", "kept"}
+ADDED_LATER = {"tuning", "target", "dead_letters", "again", "kept"}
 EVERY: list[Value] = [
     PLAN,
     replace(PLAN, group=None, group_type=None, cluster_id=None, reason="\x00\u2028é", ranges=(), chunks=()),
@@ -60,7 +59,6 @@ EVERY: list[Value] = [
     Delivery("topic", Order.KEY, (Task(0, (1, 0)), Task(1, ())), {"topic": "t", "": "ü"}, tuning={"rate": "500/s"}),
     ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, (LostOffsets(70, 75, "log start"),), 4),
     ChunkProgress(0, 0, 0, 0, 0, 0, 0, 0),
-    Delivery("files", Order.NONE, (Task(0, (4, 6)), Task(1, (5,))), {"dir": "/x"}, 3),
     Delivery(
         "topic",
         Order.NONE,
@@ -71,19 +69,6 @@ EVERY: list[Value] = [
     ),
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
     ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, redelivered=7, kept=((92, 95), (97, 100))),
-    ChunkProgress(
-        4,
-        1,
-        9,
-        3,
-        1,
-        60,
-        5,
-        3,
-        (),
-        2,
-        (BucketShare(0, 4, 1, 1, 20), BucketShare(3, 5, 2, 0, 40, 2, (LostOffsets(1, 2, "gone"),))),
-    ),
 ]
 
 
@@ -223,9 +208,7 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
         (EVERY[6], {"options": {"a": 1}}, "'options' is not of type str"),
         (EVERY[6], {"tasks": [{"number": 0, "chunks": [-1]}]}, "'chunks' has a negative number"),
         (EVERY[7], {"lost": [{"start": 5, "end": 4, "why": ""}]}, "'end' lies below the start"),
-        (EVERY[7], {"shares": [{"n": [0, 1, 2]}]}, "'n' has not 6 numbers"),
-        (EVERY[7], {"shares": [{"n": [0, 1, 2, 3, 4, -5]}]}, "'n' has a negative number"),
-        (EVERY[6], {"buckets": -1}, "'buckets' is negative"),
+        (EVERY[6], {"buckets": 3}, "'buckets' are of an older kgroup"),
         (EVERY[7], {"records": 1.5}, "'records' is not of type int"),
         (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5]}]}, "'edges' are no offsets"),
         (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5, 4]}]}, "'edges' are no offsets"),

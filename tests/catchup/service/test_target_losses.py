@@ -46,8 +46,8 @@ def test_what_makes_a_difference(now: TargetBounds | None, why: str | None) -> N
     assert difference("copy", BEFORE, now) == why
 
 
-def delivered(*rows: ChunkProgress, buckets: int = 0) -> PlanSnapshot:
-    delivery = Delivery("topic", Order.PARTITION, (), {"topic": "copy"}, buckets, target=BEFORE)
+def delivered(*rows: ChunkProgress) -> PlanSnapshot:
+    delivery = Delivery("topic", Order.PARTITION, (), {"topic": "copy"}, target=BEFORE)
     return ledgered(make_plan(gap_range(), chunks=CHUNKS), progress=rows, delivery=delivery)
 
 
@@ -122,10 +122,6 @@ def test_where_it_cannot_be_delivered_again() -> None:
 
     assert "compacted" in (loss(before, (80, 90), compacted=True).blocked or "")
     assert loss(before, compacted=True).blocked is None, "nothing newer is there"
-    buckets = delivered(ChunkProgress(2, 1, 20, 0, 0, 0, 5, 1), ChunkProgress(3, 1, 4, 0, 0, 0, 5, 1), buckets=2)
-    assert "--latest-per-key" in (loss(buckets, (80, 90)).blocked or "")
-    whole = loss(buckets)
-    assert (whole.blocked, whole.records) == (None, 24)
 
 
 def test_what_is_frozen_anew_lies_above_what_is_gone() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
+from kgroup.catchup.model import LATEST, ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
@@ -211,6 +211,7 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
         ReplayOptions("python", {"function": "a:b"}),
         ReplayOptions(options={"where": "false"}),
         ReplayOptions(order=Order.NONE),
+        ReplayOptions(options={LATEST: "true"}),
     ],
 )
 @pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
@@ -265,3 +266,13 @@ def test_another_order_deals_the_chunks_anew() -> None:
     assert {number for task in made.tasks for number in task.chunks} == {
         chunk.number for chunk in found({}).plan.chunks
     }
+
+
+def test_the_newest_of_each_key_is_delivered_in_no_order_and_stays_so() -> None:
+    made = delivery_of(found({}), ReplayOptions(options={LATEST: "true"}))
+
+    assert (made.order, made.options[LATEST]) == (Order.NONE, "true")
+    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions()) == made
+    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions(options={LATEST: "true"})) == made
+    elsewhere = delivery_of(found({}, made), ReplayOptions("files", {"dir": "/x"}))
+    assert (elsewhere.sink, elsewhere.order, elsewhere.options[LATEST]) == ("files", Order.NONE, "true")
