@@ -220,7 +220,7 @@ commands: catchup changes cli cluster groups model output queries sandbox settin
 groups: model support
 model: support
 output: catchup groups model settings support
-queries: cluster groups model settings support
+queries: cluster groups model support
 sandbox: catchup changes cluster model output settings support
 settings: model support
 spark: catchup model settings

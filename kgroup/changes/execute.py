@@ -33,6 +33,7 @@ from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import RowError
 from kgroup.model.journal import JournalEntry, JournalRow
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
@@ -81,16 +82,16 @@ def execute_plan(
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    guards = check_guards(run, cluster, how, plan, None if doing.live else doing.blocked_action).refusals
-    plan, forbidden = apply_rights(run, cluster, plan)
-    found = (*refusals, *check_change_permitted(run, how, backup=how.backup is not None), *guards, *forbidden)
+    guards = check_guards(run.reporter, cluster, how, plan, None if doing.live else doing.blocked_action).refusals
+    plan, forbidden = apply_rights(run.reporter, cluster, plan)
+    found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result
     if doing.prepare:  # it may take minutes, in which other clients may commit
         doing.prepare(possible)
-    with journaling(run, backup=how.backup is not None) as journal:
+    with journaling(run.reporter, backup=how.backup is not None) as journal:
         result = recheck_plan(cluster, result)
         possible = result.possible
         if not possible.size or (result.errors and not how.partial):
@@ -102,12 +103,12 @@ def execute_plan(
         except Refused as error:  # the disk is full; the plan is shown with this refusal
             return replace(result, refusals=(*result.refusals, Refusal(None, error)))
         run.result.touched, run.result.change = True, entry.id if entry else None
-        ended = _applied(run, cluster, result, writing)
+        ended = _applied(run.reporter, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
 
 
 @contextmanager
-def journaling(run: Invocation, *, backup: bool = False) -> Iterator[Journal | None]:
+def journaling(reporter: Reporter, *, backup: bool = False) -> Iterator[Journal | None]:
     """The locked journal; None if it cannot be written and a ``backup`` replaces it. Without one raises Refused."""
     journal = Journal()
     try:
@@ -115,10 +116,10 @@ def journaling(run: Invocation, *, backup: bool = False) -> Iterator[Journal | N
     except Refused as error:
         if not backup:
             raise
-        run.reporter.warn(f"{error.message}: this change can be taken back with its backup alone")
+        reporter.warn(f"{error.message}: this change can be taken back with its backup alone")
         yield None
         return
-    with journal.locked(run.reporter):
+    with journal.locked(reporter):
         yield journal
 
 
@@ -165,13 +166,13 @@ def new_entry(
     )
 
 
-def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
+def _applied(reporter: Reporter, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
     possible = planned.possible
     results: dict[GroupTopicPartition, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
     configured: dict[str, RowError | None] = {}
     count = len(possible.concerned)
-    shows = run.reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
+    shows = reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
     so_far = 0
     with defer_signals() as pending, shows as progress:
         for done in _sent(cluster, possible):
@@ -193,7 +194,7 @@ def _applied(run: Invocation, cluster: ChangingCluster, planned: Result, writing
             writing.converted(missing)
             writing.close()
             if writing.fault:
-                run.reporter.warn(writing.fault)
+                reporter.warn(writing.fault)
     tried = {id(row) for row in possible.rows}
     ended = tuple(_ended(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
     plan = replace(planned.plan, rows=ended)

@@ -17,8 +17,9 @@ from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
 from kgroup.model.kafka_tools import acl_hint
+from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
-from kgroup.settings.invocation import Invocation
+from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural
@@ -37,7 +38,7 @@ class GuardResult:
 
 
 def check_guards(
-    run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None
+    reporter: Reporter, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None
 ) -> GuardResult:
     """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
@@ -52,7 +53,7 @@ def check_guards(
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
     if "active-committer" not in accepted:
-        active, unknown = _active(run, cluster, [group for group in groups if group.is_empty])
+        active, unknown = _active(reporter, cluster, [group for group in groups if group.is_empty])
         refusals += active
     if "hidden-commits" not in accepted:
         refusals += [_hides(group) for group in groups if group.name in plan.deleted and group.hidden_commits != ()]
@@ -80,12 +81,12 @@ def _hides(group: Group) -> Refusal:
     )
 
 
-def check_change_permitted(run: Invocation, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
+def check_change_permitted(settings: Settings, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:
     """Refusals that do not depend on the plan's rows: a protected context, a journal that cannot be written.
 
     With ``backup`` the journal may be unwritable.
     """
-    if not how.execute and (refusal := run.settings.change_refusal):  # an execution has been refused already
+    if not how.execute and (refusal := settings.change_refusal):  # an execution has been refused already
         return (Refusal(None, refusal),)
     if not backup:
         journal = Journal()
@@ -130,7 +131,7 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
     ]
 
 
-def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
+def _active(reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that a client commits to, why that is not known for all groups or None)."""
     if not groups:
         return [], None
@@ -139,7 +140,7 @@ def _active(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group]) 
     now_ms = clocks.brokers_ms if clocks.exact and clocks.brokers_ms is not None else clocks.ours_ms
     activities = cluster.recent_activity(groups, now_ms)
     if activities.note:
-        run.reporter.note(activities.note)
+        reporter.note(activities.note)
     suspects = {
         group.name: group
         for group in groups

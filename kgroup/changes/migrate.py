@@ -25,9 +25,9 @@ from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
+from kgroup.model.reporter import Reporter
 from kgroup.queries.migration_evidence import read_evidence
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
-from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural
 
@@ -86,49 +86,51 @@ class Migration:
         return tuple(by_name[item.group] for item in self.readiness)
 
 
-def choose(run: Invocation, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
+def choose(reporter: Reporter, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
     """The selected groups.
 
     Raises as ``kgroup.queries.snapshots`` does, and Refused for a named group of another type.
     """
     if names_only(groups):
-        return MigrationCandidates(select_groups(run, cluster, groups), ())
+        return MigrationCandidates(select_groups(reporter, cluster, groups), ())
     which = Selection(groups.names, groups.group, groups.all_groups, groups.regex, groups.in_state, groups.type)
-    listed = choose_groups(run, cluster, which)
-    refuse_foreign([group for group in listed.groups if group.name in names_of(groups)], run.verb)
+    listed = choose_groups(reporter, cluster, which)
+    refuse_foreign([group for group in listed.groups if group.name in names_of(groups)])
     snapshot = cluster.describe([group for group in listed.groups if group.type in DESCRIBED_TYPES], COMMITS)
     for note in snapshot.notes:
-        run.reporter.note(note)
+        reporter.note(note)
     others = tuple(group for group in listed.groups if group.type not in DESCRIBED_TYPES)
     return MigrationCandidates(without_unread_groups(snapshot.groups, (*listed.errors, *snapshot.errors)), others)
 
 
 def prepare_migration(
-    run: Invocation, cluster: ChangingCluster, how: Change, groups: Groups, intention: MigrationOptions
+    reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Groups, intention: MigrationOptions
 ) -> Migration:
     """Select the groups, check them, and plan.
 
     With ``--wait-empty --execute`` it waits for the groups to be converted, and then checks and plans again.
     """
-    found = choose(run, cluster, groups)
+    found = choose(reporter, cluster, groups)
     intention.clients.check(found.names)
-    cleared = remove_stale_members(run, cluster, found.selected.groups, execute=how.execute)
-    found = replace(found, selected=reload_groups(run, cluster, found.selected, waited=cleared))
-    migration = plan_migration(run, cluster, how, found, intention)
+    cleared = remove_stale_members(reporter, cluster, found.selected.groups, execute=how.execute)
+    found = replace(found, selected=reload_groups(cluster, found.selected, waited=cleared))
+    migration = plan_migration(reporter, cluster, how, found, intention)
     live = [
         item.group for item in migration.readiness if item.group in migration.plan.converted and item.how is not How.NOW
     ]
-    if not wait_empty(run, cluster, how, live):
+    if not wait_empty(reporter, cluster, how, live):
         return replace(migration, cleared=cleared)
-    found = replace(found, selected=reload_groups(run, cluster, found.selected, waited=True))
-    return replace(plan_migration(run, cluster, how, found, intention), cleared=cleared)
+    found = replace(found, selected=reload_groups(cluster, found.selected, waited=True))
+    return replace(plan_migration(reporter, cluster, how, found, intention), cleared=cleared)
 
 
 def plan_migration(
-    run: Invocation, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: MigrationOptions
+    reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    evidence = read_evidence(run, cluster, found.selected, found.others, intention.clients.used, intention.configured)
+    evidence = read_evidence(
+        reporter, cluster, found.selected, found.others, intention.clients.used, intention.configured
+    )
     wanted = intention.wanted
     judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
     kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))

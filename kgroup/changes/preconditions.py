@@ -9,6 +9,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.selection import Groups, names_of
 from kgroup.groups.wait_conditions import SessionBound, evict_text, lines_of_members
 from kgroup.model.groups import Group
+from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
@@ -59,7 +60,7 @@ def check_some_named(which: Groups) -> None:
         raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
 
 
-def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
+def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
     """With ``--wait-empty --execute``, wait until the groups are empty; returns whether it waited.
 
     Raises Refused if they are not empty in time.
@@ -67,7 +68,7 @@ def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, groups: S
     if not (how.wait_empty and how.execute) or not groups:
         return False
     within = how.within or DEFAULT_WITHIN
-    waited = wait_until(run.reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
+    waited = wait_until(reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
     if not waited.reached:
         left = [group for group in waited.missing if group.group]
         names = ", ".join(group.name for group in left[:_NAMED_GROUPS]) + (

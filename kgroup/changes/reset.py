@@ -22,16 +22,16 @@ from kgroup.groups.reset_plan import (
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
 from kgroup.model.groups import RowError
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.scan import FromLog
-from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.quoting import quote
 
 
 def plan_reset(
-    run: Invocation,
+    reporter: Reporter,
     cluster: ChangingCluster,
     groups: Groups,
     found: SelectedGroups,
@@ -40,7 +40,7 @@ def plan_reset(
 ) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
     """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
     commits = {group.name: committed(group) for group in found.groups}
-    scenarios, errors = _scenarios(run, cluster, groups, found, request, source)
+    scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
     topics = named | {topic for name in found.names for topic, _ in commits.get(name, ())}
     topics |= {
@@ -97,7 +97,7 @@ def plan_reset(
 
 
 def _scenarios(
-    run: Invocation,
+    reporter: Reporter,
     cluster: ChangingCluster,
     groups: Groups,
     found: SelectedGroups,
@@ -107,7 +107,7 @@ def _scenarios(
     """The target of each group's offsets, and errors for groups that the file does not contain."""
     if request.from_group is not None:
         of = _of_other_group if source == FromLog() else _of_logged_group
-        wanted, errors = of(run, cluster, request.from_group, source)
+        wanted, errors = of(reporter, cluster, request.from_group, source)
         return dict.fromkeys(found.names, wanted), list(errors)
     if not request.file_rows:
         assert request.scenario is not None
@@ -116,10 +116,10 @@ def _scenarios(
 
 
 def _of_other_group(
-    run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
+    reporter: Reporter, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and the errors of those that could not be read."""
-    other = select_groups(run, cluster, Groups(names=[name]))
+    other = select_groups(reporter, cluster, Groups(names=[name]))
     offsets = {
         tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups
@@ -131,7 +131,7 @@ def _of_other_group(
 
 
 def _of_logged_group(
-    run: Invocation, cluster: ChangingCluster, name: str, source: FromLog
+    reporter: Reporter, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The same from ``__consumer_offsets``, without the group's coordinator."""
     # Imported here: only a failed coordinator makes it necessary.
@@ -139,10 +139,10 @@ def _of_logged_group(
     from kgroup.queries.from_log import check_bounds, choose_logged, warn_open_transactions, without_stale
 
     check_bounds(source, reads=source.from_log)
-    logged = without_stale(cluster, choose_logged(run, cluster, Selection(names=[name]), source))
+    logged = without_stale(cluster, choose_logged(reporter, cluster, Selection(names=[name]), source))
     for state in logged.states.values():
-        run.reporter.note(f"{name}: {log_line(state, utc_ms())}")
-    warn_open_transactions(run, logged.states.values())
+        reporter.note(f"{name}: {log_line(state, utc_ms())}")
+    warn_open_transactions(reporter, logged.states.values())
     offsets = {
         tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for state in logged.states.values()

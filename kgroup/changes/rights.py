@@ -11,7 +11,7 @@ from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.settings.invocation import Invocation
+from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural
 
@@ -37,7 +37,9 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return groups, topics
 
 
-def apply_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) -> tuple[ChangePlan, tuple[Refusal, ...]]:
+def apply_rights(
+    reporter: Reporter, cluster: ChangingCluster, plan: ChangePlan
+) -> tuple[ChangePlan, tuple[Refusal, ...]]:
     """The plan with an error in each row without READ on its Topic, and refusals for groups that may not be changed.
 
     A right that cannot be read is noted, and is not a refusal.
@@ -46,7 +48,7 @@ def apply_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) ->
     if not groups:
         return plan, ()
     rights = cluster.rights(sorted(groups), {topic for own in topics.values() for topic in own})
-    _note_unknown(run, rights)
+    _note_unknown(reporter, rights)
     refusals = [
         Refusal(name, missing_right_error(missing, "group", name))
         for name, operations in groups.items()
@@ -70,23 +72,23 @@ def apply_rights(run: Invocation, cluster: ChangingCluster, plan: ChangePlan) ->
     return plan.with_rows(rows), tuple(refusals)
 
 
-def missing_read_right(run: Invocation, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
+def missing_read_right(reporter: Reporter, cluster: ChangingCluster, group: str) -> NotAuthorized | None:
     """The error if READ on the group is missing, which removing a member needs; noted if it is unknown."""
     rights = cluster.rights([group], ())
-    _note_unknown(run, rights)
+    _note_unknown(reporter, rights)
     missing = _missing(rights.groups.get(group), {_READ})
     return missing_right_error(missing, "group", group) if missing else None
 
 
 def missing_release_rights(
-    run: Invocation, cluster: ChangingCluster, group: str, topics: Collection[str]
+    reporter: Reporter, cluster: ChangingCluster, group: str, topics: Collection[str]
 ) -> tuple[Refusal, ...]:
     """A refusal for each right that releasing the group on these topics lacks, before anything is recorded.
 
     DESCRIBE on ``__consumer_offsets`` is needed because the release notes the end of the group's partition there.
     """
     rights = cluster.rights([group], {*topics, OFFSETS_TOPIC})
-    _note_unknown(run, rights)
+    _note_unknown(reporter, rights)
     unread = sorted(topic for topic in topics if _missing(rights.topics.get(topic), {_READ}))
     errors = [
         missing_right_error([_READ], "group", group) if _missing(rights.groups.get(group), {_READ}) else None,
@@ -112,7 +114,7 @@ def _missing(may: Operations | None, wanted: Iterable[str]) -> list[str]:
     return [] if may is None else sorted(set(wanted) - may)
 
 
-def _note_unknown(run: Invocation, rights: Rights) -> None:
+def _note_unknown(reporter: Reporter, rights: Rights) -> None:
     unknown = [
         plural(count, kind)
         for kind, found in (("group", rights.groups), ("topic", rights.topics))
@@ -120,7 +122,7 @@ def _note_unknown(run: Invocation, rights: Rights) -> None:
     ]
     if unknown:
         why = rights.why or "the brokers do not say which operations are authorized"
-        run.reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
+        reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
 
 
 def _count_unknown(found: Mapping[str, Operations | None]) -> int:

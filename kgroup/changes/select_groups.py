@@ -8,24 +8,31 @@ from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import Group, RowError
+from kgroup.model.reporter import Reporter
 from kgroup.queries.snapshots import refuse_foreign, snapshots
-from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 
 _CREATING = "reset"
 
 
 def select_groups(
-    run: Invocation, cluster: Cluster, which: Groups, topics: Sequence[str] = (), *, create: bool = False
+    reporter: Reporter,
+    cluster: Cluster,
+    which: Groups,
+    topics: Sequence[str] = (),
+    *,
+    verb: str = "",
+    create: bool = False,
 ) -> SelectedGroups:
     """The groups that ``which`` selects; those found by a pattern only if they use one of the topics.
 
-    ``create`` allows named groups that do not exist. Raises as ``kgroup.queries.snapshots`` does.
+    ``verb`` decides the hints of errors. ``create`` allows named groups that do not exist. Raises as
+    ``kgroup.queries.snapshots`` does.
     """
     if create:
         if not names_only(which):
             raise UsageError("--create is for groups that are named", hint="kgroup reset NEW --create ...")
-        return _with_new(run, cluster, names_of(which))
+        return _with_new(cluster, names_of(which), verb)
     narrowed = None if names_only(which) else list(topics) or None
     selection = Selection(
         which.names, which.group, which.all_groups, which.regex, which.in_state, which.type, narrowed, None
@@ -33,38 +40,38 @@ def select_groups(
     groups: list[Group] = []
     errors: list[RowError] = []
     said: set[str] = set()
-    for snapshot in _read(run, cluster, selection):
+    for snapshot in _read(reporter, cluster, selection, verb):
         groups += snapshot.groups
         errors += snapshot.errors
         for note in snapshot.notes:
             if note not in said:
                 said.add(note)
-                run.reporter.note(note)
+                reporter.note(note)
     return without_unread_groups(groups, errors)
 
 
-def _read(run: Invocation, cluster: Cluster, selection: Selection) -> Iterator[Snapshot]:
+def _read(reporter: Reporter, cluster: Cluster, selection: Selection, verb: str) -> Iterator[Snapshot]:
     try:
-        yield from snapshots(run, cluster, selection, COMMITS)
+        yield from snapshots(reporter, cluster, selection, COMMITS, verb=verb)
     except NotFound as error:
-        if run.verb == _CREATING and names_of(selection):
+        if verb == _CREATING and names_of(selection):
             raise error.with_context(hint="Nothing was created. For a new group with offsets: --create") from None
         raise
 
 
-def _with_new(run: Invocation, cluster: Cluster, names: Sequence[str]) -> SelectedGroups:
+def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGroups:
     snapshot = cluster.describe(names, COMMITS)
     found = {group.name for group in snapshot.groups}
     missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - found
     if missing:
         listed = [group for group in cluster.list_groups().groups if group.name in missing]
-        refuse_foreign(listed, run.verb)
+        refuse_foreign(listed, verb)
         missing -= {group.name for group in listed if group.type in DESCRIBED_TYPES}
     errors = tuple(error for error in snapshot.errors if error.group not in missing or error.topic)
     return without_unread_groups(snapshot.groups, errors, [name for name in missing if name])
 
 
-def reload_groups(run: Invocation, cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
+def reload_groups(cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
     """The same groups, read again if ``waited``; otherwise unchanged."""
     if not waited or not before.groups:
         return before

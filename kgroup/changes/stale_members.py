@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.members import stale_members
 from kgroup.model.groups import Group
-from kgroup.settings.invocation import Invocation
+from kgroup.model.reporter import Reporter
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
 
 
-def remove_stale_members(run: Invocation, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool) -> bool:
+def remove_stale_members(
+    reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group], *, execute: bool
+) -> bool:
     """Report the groups that hold such members; with ``execute``, remove them. Returns whether removal was tried."""
     own = stale_members(groups)
     if not own:
@@ -20,12 +22,12 @@ def remove_stale_members(run: Invocation, cluster: ChangingCluster, groups: Sequ
     ends = _sessions(cluster, [group for group in groups if group.name in own])
     for name in own:
         what = "it is removed now" if execute else "--execute removes it"
-        run.reporter.note(f"{name} holds kgroup's own member, of a run that was killed{ends.get(name, '')}: {what}")
+        reporter.note(f"{name} holds kgroup's own member, of a run that was killed{ends.get(name, '')}: {what}")
     if not execute:
         return False
     for name, error in cluster.remove_own_members(own).items():
         if error:
-            run.reporter.warn(f"{name}: kgroup's own member could not be removed: {error.message}")
+            reporter.warn(f"{name}: kgroup's own member could not be removed: {error.message}")
     return True
 
 

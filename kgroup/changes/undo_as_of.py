@@ -11,11 +11,11 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.selection import Selection, without_unread_groups
 from kgroup.groups.undo_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.from_log import choose_logged, warn_open_transactions
 from kgroup.queries.scan import LogBounds, warn_of_clocks
 from kgroup.queries.snapshots import refuse_foreign
-from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound
 
 
@@ -27,26 +27,26 @@ class AsOfPlan:
     layouts: Mapping[str, TopicLayout | KgroupError]
 
 
-def plan_as_of(run: Invocation, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
+def plan_as_of(reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
     """The partitions whose commits differ from those at ``at_ms`` (ms since 1970).
 
     A group that was deleted since is created again. Raises NotFound if the log has nothing of the group up to then.
     Raises Refused if the group is or was of type share or streams, and KgroupError if the log or the current group
     cannot be read.
     """
-    warn_of_clocks(run.reporter, cluster)
-    logged = choose_logged(run, cluster, Selection(names=[group]), bounds, at_ms)
+    warn_of_clocks(reporter, cluster)
+    logged = choose_logged(reporter, cluster, Selection(names=[group]), bounds, at_ms)
     errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # these become rows of the plan
     snapshot = cluster.describe([group], COMMITS)
     if not snapshot.groups:  # it was deleted, or is a group of another type now
-        refuse_foreign([found for found in cluster.list_groups().groups if found.name == group], run.verb)
+        refuse_foreign([found for found in cluster.list_groups().groups if found.name == group])
     chosen = without_unread_groups(
         snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None]
     )
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
         return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
     state = logged.states[group]
-    warn_open_transactions(run, [state], at_ms)
+    warn_open_transactions(reporter, [state], at_ms)
     now = {tp: commit for found in chosen.groups for tp, commit in committed(found).items()}
     unread = {TopicPartition(topic, number): error for (_, topic, number), error in chosen.unread.items()}
     partitions = partitions_of(state, now, unread)

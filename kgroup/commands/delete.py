@@ -22,6 +22,7 @@ from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Tex
 from kgroup.model.clocks import CLOCK_SKEW
 from kgroup.model.groups import Group, partitions_document
 from kgroup.model.outcome import Outcome
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording, outcome, with_rows
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import format_duration, parse_duration
@@ -119,13 +120,13 @@ def delete(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = select_groups(run, cluster, groups)
+        found = select_groups(run.reporter, cluster, groups, verb=run.verb)
         signs: Mapping[str, int | None] = {}
         doubtful: Mapping[str, Refused] = {}
         if idle_s is not None:
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
-            found, signs, doubtful = _idle(run, cluster, found, idle_s)
-        found = reload_groups(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+            found, signs, doubtful = _idle(run.reporter, cluster, found, idle_s)
+        found = reload_groups(cluster, found, waited=wait_empty(run.reporter, cluster, how, found.names))
         # A group with unreadable commits could not be restored completely.
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
@@ -159,26 +160,24 @@ def delete(
 
 
 def _idle(
-    run: Invocation, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
+    reporter: Reporter, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
 ) -> tuple[SelectedGroups, Mapping[str, int | None], Mapping[str, Refused]]:
     """The idle groups, the last signs of all groups, and refusals for groups idle only by this machine's clock."""
     names = [group.name for group in found.groups]
     clocks = cluster.clocks()
     if clocks.warning:
-        run.reporter.warn(clocks.warning)
+        reporter.warn(clocks.warning)
     idle_ms = round(idle_s * 1000)
     since_ms = clocks.ours_ms - idle_ms
     surely_ms = None if clocks.certain_ms is None else clocks.certain_ms - idle_ms
     signs = cluster.last_activities(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
         unknown = plural(len(names) - len(signs.by_group), "group")
-        run.reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
+        reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
     told = [(group, signs.by_group[group.name]) for group in found.groups if group.name in signs.by_group]
     idle = tuple(group for group, sign_ms in told if sign_ms is None or sign_ms < since_ms)
     if len(idle) < len(told):
-        run.reporter.note(
-            f"left out, active within {format_duration(idle_s)}: {plural(len(told) - len(idle), 'group')}"
-        )
+        reporter.note(f"left out, active within {format_duration(idle_s)}: {plural(len(told) - len(idle), 'group')}")
     doubtful = {
         group.name: clocks.refusal(group.name, idle_s)
         for group in idle

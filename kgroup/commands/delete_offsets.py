@@ -66,8 +66,8 @@ def delete_offsets(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = select_groups(run, cluster, groups, [choice.topic for choice in topics])
-        found = reload_groups(run, cluster, found, waited=wait_empty(run, cluster, how, found.names))
+        found = select_groups(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
+        found = reload_groups(cluster, found, waited=wait_empty(run.reporter, cluster, how, found.names))
         layouts = cluster.layouts([choice.topic for choice in topics])
         rows = [row for group in found.groups for row in _rows(group, topics, names_of(groups))]
         ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])

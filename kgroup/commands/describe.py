@@ -129,7 +129,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     check_bounds(source, reads=source.from_log)
     want = view.snapshot_request(run.format)
     with Cluster(run.settings) as cluster:
-        found = logged_snapshot(run, cluster, which, source, want)
+        found = logged_snapshot(run.reporter, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
         groups, now_ms = list(snapshot.groups), utc_ms()
         pages = [groups]
@@ -158,14 +158,14 @@ def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
     with Cluster(run.settings) as cluster:
         # CSV is written in batches. Otherwise the requests that cover all groups are sent once, not per batch.
         at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
-        yield from _outcomes(run, view, cluster, snapshots(run, cluster, which, want, at_a_time))
+        yield from _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want, at_a_time))
 
 
 @contextmanager
 def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
-        yield lambda: _outcomes(run, view, cluster, snapshots(run, cluster, which, want))
+        yield lambda: _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want))
 
 
 def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot]) -> Outcomes:

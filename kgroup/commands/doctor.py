@@ -16,6 +16,7 @@ from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.selection import Selection, check
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.doctor import explained, outcome, rules_outcome
 from kgroup.queries.doctor import ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
@@ -121,11 +122,11 @@ def doctor(
         diagnoses: list[Diagnosis] = []
         errors: tuple[RowError, ...] = ()
         if not narrowed:
-            diagnoses.append(diagnose_cluster(cluster_snapshot(run, cluster, cluster.list_groups())))
+            diagnoses.append(diagnose_cluster(cluster_snapshot(cluster, cluster.list_groups())))
         if not looking.cluster:
-            found = _consumers(run, _found(run, cluster, which))
+            found = _consumers(run.reporter, _found(run.reporter, cluster, which))
             errors = found.errors
-            diagnoses += [diagnose_group(one) for one in group_snapshots(run, cluster, found, depth)]
+            diagnoses += [diagnose_group(one) for one in group_snapshots(run.reporter, cluster, found, depth)]
         ref = cluster.ref
     decision = decide(diagnoses, fail_on)
     for line in decision.lines:
@@ -148,11 +149,11 @@ def _explained(which: Selection, looking: DoctorOptions, rule: str | None, *, ru
     return explained(explain(rule))
 
 
-def _found(run: Invocation, cluster: Cluster, which: Selection) -> Snapshot:
+def _found(reporter: Reporter, cluster: Cluster, which: Selection) -> Snapshot:
     """All chosen groups in one snapshot; notes are reported."""
-    parts = list(snapshots(run, cluster, which, _WANT))
+    parts = list(snapshots(reporter, cluster, which, _WANT))
     for note in dict.fromkeys(note for part in parts for note in part.notes):
-        run.reporter.note(note)
+        reporter.note(note)
     groups = tuple(group for part in parts for group in part.groups)
     errors = tuple(error for part in parts for error in part.errors)
     return Snapshot(groups, _failures(errors), ())
@@ -163,12 +164,12 @@ def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
     return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
 
 
-def _consumers(run: Invocation, found: Snapshot) -> Snapshot:
+def _consumers(reporter: Reporter, found: Snapshot) -> Snapshot:
     """Leave out the groups of other frameworks: their members and offsets follow other rules."""
     others = [group for group in found.groups if not is_of_consumers(group.protocol_type)]
     if others:
         kinds = ", ".join(sorted({group.protocol_type or "" for group in others}))
-        run.reporter.note(f"left out, {plural(len(others), 'group')} of other frameworks ({kinds}): kgroup list")
+        reporter.note(f"left out, {plural(len(others), 'group')} of other frameworks ({kinds}): kgroup list")
     return replace(found, groups=tuple(group for group in found.groups if is_of_consumers(group.protocol_type)))
 
 

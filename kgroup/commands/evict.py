@@ -138,14 +138,14 @@ def evict(
     check_groups(which)
     check_execution(run, how)
     with ChangingCluster(run.settings) as cluster:
-        snapshot = next(snapshots(run, cluster, which, COMMITS))
+        snapshot = next(snapshots(run.reporter, cluster, which, COMMITS))
         if not snapshot.groups:
             return _unseen(cluster, snapshot.errors)
         found = snapshot.groups[0]
         plan = _plan(found, instance or (), member or ())
         refusal = _refusal(run, found, plan, how)
         if plan and not refusal:
-            refusal = missing_read_right(run, cluster, group)
+            refusal = missing_read_right(run.reporter, cluster, group)
         done, survivors, stopped = plan, None, None
         if how.execute and plan and not refusal:
             done, stopped = _executed(run, cluster, how, found, plan)
@@ -191,7 +191,7 @@ def _plan(group: Group, instances: Sequence[str], members: Sequence[str]) -> tup
 
 
 def _refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
-    if guarded := check_change_permitted(run, how):
+    if guarded := check_change_permitted(run.settings, how):
         return guarded[0].error
     owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
     if owner:
@@ -207,7 +207,7 @@ def _executed(
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
     """The members with their results, and the exit code of a signal that arrived meanwhile, else None."""
     doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
-    with journaling(run) as journal, defer_signals() as pending:
+    with journaling(run.reporter) as journal, defer_signals() as pending:
         assert journal
         entry = replace(new_entry(run, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False)
         with closing(journal.begin(entry)) as writing:

@@ -12,6 +12,7 @@ from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
+from kgroup.model.reporter import Reporter
 from kgroup.queries.scan import AsOf, FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
@@ -60,13 +61,13 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
     one = names_only(which) and len(names_of(which)) == 1
     # Rows are written in batches; a screen or a document is one piece.
     at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
-    notes = _Notes(run)
+    notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
         if which.topic and (missing := cluster.check_topics(which.topic)):
             # An empty file would look like a backup.
             raise NotFound(f"there is no topic {', '.join(missing)}", hint="kgroup describe GROUP shows its topics")
         want = replace(_COMMITS_ONLY, hidden_budget_s=0) if which.topic else _COMMITS_ONLY
-        for snapshot in snapshots(run, cluster, which, want, at_a_time):
+        for snapshot in snapshots(run.reporter, cluster, which, want, at_a_time):
             groups = _exported(snapshot, which.topic)
             notes.take(snapshot, groups)
             yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
@@ -89,12 +90,12 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
     at_ms = None if when.as_of is None else parse_past_time(when.as_of)
     check_bounds(source, reads=source.from_log or at_ms is not None)
     one = names_only(which) and len(names_of(which)) == 1
-    notes = _Notes(run)
+    notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
         if at_ms is not None:
             warn_of_clocks(run.reporter, cluster)
-        logged = without_stale(cluster, choose_logged(run, cluster, which, source, at_ms))
-        warn_open_transactions(run, logged.states.values(), at_ms)
+        logged = without_stale(cluster, choose_logged(run.reporter, cluster, which, source, at_ms))
+        warn_open_transactions(run.reporter, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}
         found = (offsets_at(state, which.topic, at_ms) for state in logged.states.values())
         groups = tuple(group for group in found if group.offsets or group.group not in failed)
@@ -106,8 +107,8 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
 class _Notes:
     """Notes on stderr about what the file does not show: notes on rights at once, the others at the end."""
 
-    def __init__(self, run: Invocation) -> None:
-        self._run = run
+    def __init__(self, reporter: Reporter, output: Format) -> None:
+        self._reporter, self._output = reporter, output
         self._said: set[str] = set()
         self._groups = 0
         self._failed = False
@@ -119,7 +120,7 @@ class _Notes:
         for note in snapshot.notes:
             if note not in self._said:
                 self._said.add(note)
-                self._run.reporter.note(note)
+                self._reporter.note(note)
         self._groups += len(groups)
         self._failed = self._failed or bool(snapshot.errors)
         self._empty += [group.group for group in groups if not group.offsets]
@@ -127,14 +128,14 @@ class _Notes:
 
     def say_last(self) -> None:
         """Report what is known only at the end."""
-        reporter = self._run.reporter
+        reporter = self._reporter
         if not self._groups and not self._failed:
             reporter.note("no group is chosen: nothing to export")
         if self._empty:
             more = len(self._empty) - _NAMED
             others = f" and {more} more" if more > 0 else ""
             reporter.note(f"no committed offsets: {', '.join(self._empty[:_NAMED])}{others}")
-        if self._rich and self._run.format is Format.KCG:
+        if self._rich and self._output is Format.KCG:
             has = "has" if self._rich == 1 else "have"
             reporter.note(
                 f"{plural(self._rich, 'commit')} {has} metadata, which this form leaves out: -o json keeps it"

@@ -21,6 +21,7 @@ from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.history import follow_outcome, outcome, quiet_outcome
 from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
 from kgroup.queries.scan import scan_progress
@@ -151,7 +152,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         if run.format not in _FOLLOWED:
             raise UsageError(f"-o {run.format} with --follow: it is written at the end only", hint="-o json")
     with Cluster(run.settings) as cluster:
-        states, errors = _states(run, cluster, selection)
+        states, errors = _states(run.reporter, cluster, selection)
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")
         histories = Histories(cluster, wish, states)
@@ -169,7 +170,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         _note_bounds(run, found)
         yield from _pages(run, cluster, selection, view, found, errors)
         if view.follow and found:
-            yield from _follow(run, cluster, histories, found)
+            yield from _follow(run.reporter, cluster, histories, found)
 
 
 def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:
@@ -215,7 +216,7 @@ def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
 
 
 def _states(
-    run: Invocation, cluster: Cluster, selection: Selection
+    reporter: Reporter, cluster: Cluster, selection: Selection
 ) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
     """The state of each chosen group; None if the coordinator does not know the name, but the log may."""
     if names_only(selection) and not selection.topic:
@@ -228,11 +229,11 @@ def _states(
         return {name: found.get(name) for name in names if name in found or name in gone}, errors
     states: dict[str, str | None] = {}
     errors = ()
-    for snapshot in snapshots(run, cluster, selection, STATE_ONLY):
+    for snapshot in snapshots(reporter, cluster, selection, STATE_ONLY):
         states |= {group.name: group.state for group in snapshot.groups}
         errors += snapshot.errors
         for note in snapshot.notes:
-            run.reporter.note(note)
+            reporter.note(note)
     return states, errors
 
 
@@ -270,7 +271,7 @@ def _jumped(one: GroupHistory) -> bool:
     return one.commits is not None and bool(one.commits.jumps)
 
 
-def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:
+def _follow(reporter: Reporter, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:
     """What happens from now on, until ctrl-C; if the cluster does not answer, it is asked again."""
     told = {one.group: FollowCursor(one) for one in found}
     failing = False
@@ -282,7 +283,7 @@ def _follow(run: Invocation, cluster: Cluster, histories: Histories, found: Sequ
             raise
         except KgroupError as error:
             if not failing:
-                run.reporter.note(f"{error.message}; it is asked again")
+                reporter.note(f"{error.message}; it is asked again")
             failing = True
             continue
         failing = False

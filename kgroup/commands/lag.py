@@ -23,6 +23,7 @@ from kgroup.model.groups import Group
 from kgroup.model.metrics import Exported, Metric
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.sparkline import BLOCKS, PLAIN, RefreshValues
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
@@ -177,7 +178,7 @@ def lag(
         return found
     _check_file(run, measuring)
     with Cluster(run.settings) as cluster:
-        looking.compare_clocks(run, cluster)
+        looking.compare_clocks(run.reporter, cluster)
         return looking.measure(run, cluster)
 
 
@@ -193,7 +194,7 @@ def _check_file(run: Invocation, measuring: LagOptions) -> None:
 @contextmanager
 def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
     with Cluster(run.settings) as cluster:
-        looking.compare_clocks(run, cluster)
+        looking.compare_clocks(run.reporter, cluster)
         yield lambda: [looking.measure(run, cluster)]
 
 
@@ -206,10 +207,10 @@ class _Looking:
     bounds: LagBounds
     looks: RefreshValues = field(default_factory=RefreshValues)
 
-    def compare_clocks(self, run: Invocation, cluster: Cluster) -> None:
+    def compare_clocks(self, reporter: Reporter, cluster: Cluster) -> None:
         """Warn if clocks would make ages wrong, unless no age is shown."""
         if not self.measuring.no_time:
-            warn_of_clocks(run.reporter, cluster)
+            warn_of_clocks(reporter, cluster)
 
     def measure(self, run: Invocation, cluster: Cluster) -> Outcome:
         """Measure the chosen groups as they are now."""
@@ -217,14 +218,14 @@ class _Looking:
         ask = self.measuring.read_options(alone=alone and run.format in _WITH_VERDICT)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
-        snapshot = _joined(run, list(snapshots(run, cluster, self.which, want)))
+        snapshot = _joined(run.reporter, list(snapshots(run.reporter, cluster, self.which, want)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
         read = read_evidence(cluster, groups, ask, utc_ms()) if groups else {}
         if not groups and not snapshot.errors:
             if self.bounds.is_set:  # a typo in --topic must not make a check that always holds
                 raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
             run.reporter.note("no group is chosen: nothing to do")
-        _note_unread(run, read)
+        _note_unread(run.reporter, read)
         reports = [measure(group, read[group.name].evidence) for group in groups]
         totals = ordered([report.total for report in reports], self.measuring.sort)
         by_name = {report.group: report for report in reports}
@@ -258,9 +259,9 @@ class _Looking:
         return (*found, *(v for r in reports if r.group not in said for v in check_hidden(r)))
 
 
-def _joined(run: Invocation, found: Sequence[Snapshot]) -> Snapshot:
+def _joined(reporter: Reporter, found: Sequence[Snapshot]) -> Snapshot:
     for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
-        run.reporter.note(note)
+        reporter.note(note)
     return Snapshot(
         tuple(group for snapshot in found for group in snapshot.groups),
         tuple(error for snapshot in found for error in snapshot.errors),
@@ -275,7 +276,7 @@ def _of_topics(group: Group, topics: Sequence[str] | None) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if p.topic in topics))
 
 
-def _note_unread(run: Invocation, read: dict[str, LagReading]) -> None:
+def _note_unread(reporter: Reporter, read: dict[str, LagReading]) -> None:
     """Note the groups whose commits were not read, and those not read far enough back, in one line each."""
     for reasons, what in (
         ({name: each.unread for name, each in read.items() if each.unread}, "status and rates are unknown"),
@@ -283,7 +284,7 @@ def _note_unread(run: Invocation, read: dict[str, LagReading]) -> None:
     ):
         if reasons:
             few = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} of {plural(len(read), 'group')}"
-            run.reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
+            reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
 
 
 def _verdicts(

@@ -84,7 +84,7 @@ def list_(run: Invocation, which: Selection, keeper: CoordinatorFilter, source: 
     if source != FromLog():
         return _from_log(run, which, keeper.coordinator, source)
     with Cluster(run.settings) as cluster:
-        chosen = choose_groups(run, cluster, replace(which, expect=None))
+        chosen = choose_groups(run.reporter, cluster, replace(which, expect=None))
         kept = chosen.groups
         if keeper.coordinator is not None:
             if keeper.coordinator not in cluster.brokers:
@@ -111,7 +111,7 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
             numbers = partitions_of_broker(broker, keepers, cluster.brokers)
             if not numbers:
                 run.reporter.note(f"broker {broker} keeps no groups: it leads no partition of __consumer_offsets")
-        logged = choose_logged(run, cluster, which, source, numbers=numbers, foreign=True)
+        logged = choose_logged(run.reporter, cluster, which, source, numbers=numbers, foreign=True)
         coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
         lines = [
             ListRow(replace(listed_group(state), coordinator=coordinators[name]), state.newest_ms)

@@ -186,7 +186,7 @@ def migrate(
         only_ready=only is not None,
     )
     with ChangingCluster(run.settings) as cluster:
-        migration = prepare_migration(run, cluster, how, groups, intention)
+        migration = prepare_migration(run.reporter, cluster, how, groups, intention)
         # Written before anything is changed: a full disk must not hide the result of the migration.
         config = (
             configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
@@ -315,7 +315,7 @@ def _watched(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequ
     """Follow a rollout without changing anything."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
-        chosen = choose(run, cluster, groups).selected.groups
+        chosen = choose(run.reporter, cluster, groups).selected.groups
         _refuse_unavailable(cluster, chosen, wanted)
         rollout = follow(run.reporter, cluster, [group.name for group in chosen], wanted.target, within_s)
     documents = [group.document() for group in rollout.groups]

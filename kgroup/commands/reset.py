@@ -211,10 +211,10 @@ def reset(
         check_target(run.settings, which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
         topics = [choice.topic for choice in request.topics or ()]
-        found = select_groups(run, cluster, groups, topics, create=which.create)
-        waited = wait_empty(run, cluster, how, found.names)
-        found = reload_groups(run, cluster, found, waited=waited)
-        plan, layouts = plan_reset(run, cluster, groups, found, request, source)
+        found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
+        waited = wait_empty(run.reporter, cluster, how, found.names)
+        found = reload_groups(cluster, found, waited=waited)
+        plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
         refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
         return _carried_out(run, cluster, how, plan, layouts, request, which, refusals)
 

@@ -34,6 +34,7 @@ from kgroup.groups.simulation.subject import (
 )
 from kgroup.model.groups import Group, ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.simulate import outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
@@ -199,25 +200,25 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     what_if.change()  # usage errors come before any request
     durations = what_if.durations()
     if what_if.from_file is not None:
-        groups = _worth(run, which, _from_file(which, what_if.from_file))
+        groups = _worth(run.reporter, which, _from_file(which, what_if.from_file))
         found = [(group, topics_as_described(group)) for group in groups]
-        yield from _outcomes(run, what_if, _Subjects(found, exact_ids=False))
+        yield from _outcomes(run.reporter, what_if, _Subjects(found, exact_ids=False))
         return
     from kgroup.cluster.snapshot import Cluster, SnapshotRequest
     from kgroup.queries.snapshots import snapshots
 
     with Cluster(run.settings) as cluster:
         something = False
-        for snapshot in snapshots(run, cluster, which, SnapshotRequest(logs=False, generation_budget_s=0)):
+        for snapshot in snapshots(run.reporter, cluster, which, SnapshotRequest(logs=False, generation_budget_s=0)):
             something = something or bool(snapshot.groups or snapshot.errors)
-            groups = _worth(run, which, snapshot.groups)
+            groups = _worth(run.reporter, which, snapshot.groups)
             topics, errors = _topics(cluster, groups)
             known = [(group, topics[group.name]) for group in groups if group.name in topics]
-            times = _times(run, cluster, [group for group, _ in known], durations)
+            times = _times(run.reporter, cluster, [group for group, _ in known], durations)
             # Unreadable offsets matter only for groups without members, whose topics only the offsets show.
             told = {group.name for group, _ in known if group.members}
             all_errors = (*(error for error in snapshot.errors if error.group not in told), *errors)
-            yield from _outcomes(run, what_if, _Subjects(known, True, times, cluster.ref, all_errors))
+            yield from _outcomes(run.reporter, what_if, _Subjects(known, True, times, cluster.ref, all_errors))
         if not something:
             run.reporter.note("no group is chosen: nothing to do")
 
@@ -233,7 +234,7 @@ class _Subjects:
     errors: tuple[RowError, ...] = ()
 
 
-def _outcomes(run: Invocation, what_if: SimulationOptions, subjects: _Subjects) -> Outcomes:
+def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subjects) -> Outcomes:
     """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
@@ -245,7 +246,7 @@ def _outcomes(run: Invocation, what_if: SimulationOptions, subjects: _Subjects) 
         except KgroupError as error:
             errors += (RowError.of(error, group=group.name),)
             continue
-        played = _play(run, group, ways, timing)
+        played = _play(reporter, group, ways, timing)
         report = Report(group, exactly, what_if.assignor, timing.timing, timing.sources, subjects.exact_ids, played)
         yield outcome([report], (), subjects.cluster)
     if errors:
@@ -269,10 +270,10 @@ def _ways(
     return exactly, scenarios(subject, exactly, assignor, _is_known(group, subject))
 
 
-def _play(run: Invocation, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
+def _play(reporter: Reporter, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
     """Play each scenario, with progress if that takes seconds."""
     slow = sum(work(way) for way in ways) > _SLOW
-    shows = run.reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
+    shows = reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
     played = []
     with shows as progress:
         for way in ways:
@@ -290,13 +291,13 @@ def _is_known(group: Group, subject: SimulatedGroup) -> bool:
     return group.assignor in known_assignors(subject.protocol)
 
 
-def _worth(run: Invocation, which: Selection, groups: Sequence[Group]) -> list[Group]:
+def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> list[Group]:
     """The groups, without unnamed ones that have no members: there is no member to restart."""
     if names_only(which):
         return list(groups)
     there = [group for group in groups if not group.is_empty or group.name in names_of(which)]
     if len(there) < len(groups):
-        run.reporter.note(f"left out, {plural(len(groups) - len(there), 'group')} without members")
+        reporter.note(f"left out, {plural(len(groups) - len(there), 'group')} without members")
     return there
 
 
@@ -323,7 +324,7 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
     return found, tuple(errors)
 
 
-def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
+def _times(reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
     """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
     from kgroup.groups.history.summary import HistoryQuery, history
     from kgroup.groups.simulation.durations import of_history
@@ -337,7 +338,7 @@ def _times(run: Invocation, cluster: Cluster, groups: Sequence[Group], given: Du
         try:
             logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)
         except KgroupError as error:
-            run.reporter.note(f"how long rebalances take is unknown: {error.message}")
+            reporter.note(f"how long rebalances take is unknown: {error.message}")
     found = {}
     for group in there:
         timeouts = sessions.of(group).values() if sessions is not None else ()

@@ -82,8 +82,8 @@ def undo(
             raise not_undoable(entry)
         if entry.migrates:
             groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
-            remove_stale_members(run, cluster, groups, execute=how.execute)
-        wait_empty(run, cluster, how, sorted(entry.groups))
+            remove_stale_members(run.reporter, cluster, groups, execute=how.execute)
+        wait_empty(run.reporter, cluster, how, sorted(entry.groups))
         undoing = plan_undo(cluster, entry)
         refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
         if change is None and entry.who != whoami():
@@ -149,8 +149,8 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     at_ms = parse_past_time(when.as_of)
     then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
     with ChangingCluster(run.settings) as cluster:
-        wait_empty(run, cluster, how, [group])
-        found = plan_as_of(run, cluster, group, at_ms, bounds)
+        wait_empty(run.reporter, cluster, how, [group])
+        found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
         warn_of_plans(run, cluster, found.plan)
         result = execute_plan(
             run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)

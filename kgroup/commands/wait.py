@@ -22,6 +22,7 @@ from kgroup.groups.wait_conditions import (
 )
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
+from kgroup.model.reporter import Reporter
 from kgroup.queries.snapshots import snapshots
 from kgroup.queries.wait import DEFAULT_WITHIN, GroupWaitResult, WaitResult, error_of_row, wait_until
 from kgroup.settings.invocation import Invocation
@@ -106,7 +107,7 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
         raise UsageError(f"--hold {until.hold} is longer than --within {until.within}: that can't be reached")
     _check_choice(which, conditions, new=until.new)
     with Cluster(run.settings) as cluster:
-        names = _names(run, cluster, which, new=until.new)
+        names = _names(run.reporter, cluster, which, new=until.new)
         if not names:
             run.reporter.note("no group is chosen: nothing to wait for")
         waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
@@ -130,10 +131,10 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
         raise UsageError(f"--new: {both} is so of a group that does not exist; there is nothing to wait for")
 
 
-def _names(run: Invocation, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
+def _names(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
     """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
     try:
-        chosen = list(snapshots(run, cluster, which, _STATE_ONLY))
+        chosen = list(snapshots(reporter, cluster, which, _STATE_ONLY))
     except NotFound:
         if new:
             return names_of(which)

@@ -29,10 +29,10 @@ from kgroup.groups.migration.readiness import readiness
 from kgroup.groups.selection import without_unread_groups
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import read_evidence, topics_of
-from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
@@ -86,12 +86,14 @@ class _Logs:
         return next((one.began_ms for one in holders if one.began_ms is not None), None)
 
 
-def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: ScanDepth) -> tuple[GroupSnapshot, ...]:
+def group_snapshots(
+    reporter: Reporter, cluster: Cluster, found: Snapshot, depth: ScanDepth
+) -> tuple[GroupSnapshot, ...]:
     """All readable data of these groups, in their order; ``unread`` has the reasons for missing data."""
     if not found.groups:
         return ()
     now_ms = utc_ms()
-    evidence = read_evidence(run, cluster, without_unread_groups(found.groups, found.errors), (), ())
+    evidence = read_evidence(reporter, cluster, without_unread_groups(found.groups, found.errors), (), ())
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
@@ -101,7 +103,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
     cut_short += () if past.forbidden else past.unread.values()
     if cut_short:
         of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
-        run.reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
+        reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
     logs = _looked_at(cluster, layouts, partitions, now_ms)
@@ -114,7 +116,7 @@ def group_snapshots(run: Invocation, cluster: Cluster, found: Snapshot, depth: S
         made = _snapshot(_with_logs(group, logs.views), item, past, logs, names, asked)
         judged = readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         made = replace(made, unread={**_unread_logs(group, found.errors, logs.views), **made.unread})
-        snapshots.append(replace(made, readiness=judged, bootstrap=run.settings.bootstrap_servers))
+        snapshots.append(replace(made, readiness=judged, bootstrap=cluster.ref.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
 
 
@@ -322,7 +324,7 @@ def _looked_at(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicP
     return _Logs(layouts, views, held_ms, opened)
 
 
-def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
+def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
     """The data that affects every group; ``listing`` is the list of all groups."""
     now_ms = utc_ms()
     unread: dict[str, str] = {}
@@ -364,6 +366,6 @@ def cluster_snapshot(run: Invocation, cluster: Cluster, listing: GroupListing) -
         brokers=len(cluster.broker_ids),
         transactions=opened,
         transaction_max_ms=maximum,
-        bootstrap=run.settings.bootstrap_servers,
+        bootstrap=cluster.ref.bootstrap_servers,
         unread=unread,
     )

@@ -17,9 +17,9 @@ from kgroup.groups.undo_plan import COMMIT_UNKNOWN, topic_recreated_error, unkno
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
+from kgroup.model.reporter import Reporter
 from kgroup.queries.scan import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
-from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
@@ -57,7 +57,7 @@ def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log")
 
 
 def read_logged(
-    run: Invocation,
+    reporter: Reporter,
     cluster: Cluster,
     names: Collection[str] | None,
     bounds: LogBounds,
@@ -69,7 +69,7 @@ def read_logged(
 
     Raises NotAuthorized if this user may not read the topic, and KgroupError if it cannot be read at all.
     """
-    with scan_progress(run.reporter) as progress:
+    with scan_progress(reporter) as progress:
         found = cluster.last_records(
             names,
             _budget_s(bounds),
@@ -79,7 +79,7 @@ def read_logged(
             progress=progress,
         )
     if at_ms is not None:
-        _say_untraced(run, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.by_group.values()))
+        _say_untraced(reporter, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.by_group.values()))
     errors: list[RowError] = []
     for number, error in sorted(found.unread.items()):
         if isinstance(error, NotAuthorized):
@@ -104,16 +104,16 @@ def read_logged(
 
 
 def logged_snapshot(
-    run: Invocation, cluster: Cluster, which: Selection, source: FromLog, want: SnapshotRequest
+    reporter: Reporter, cluster: Cluster, which: Selection, source: FromLog, want: SnapshotRequest
 ) -> LoggedSnapshot:
     """The groups that ``which`` selects, from the log, with their partitions' log ranges if ``want`` has them.
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
     """
-    logged = choose_logged(run, cluster, which, source)
+    logged = choose_logged(reporter, cluster, which, source)
     snapshot = cluster.with_logs(list(logged.states.values()), want)
     groups = tuple(with_errors(group, logged.states[group.name]) for group in snapshot.groups)
-    warn_open_transactions(run, logged.states.values())
+    warn_open_transactions(reporter, logged.states.values())
     return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
 
 
@@ -126,7 +126,7 @@ class LoggedSnapshot:
 
 
 def choose_logged(
-    run: Invocation,
+    reporter: Reporter,
     cluster: Cluster,
     which: Selection,
     bounds: LogBounds,
@@ -141,9 +141,9 @@ def choose_logged(
     ``--expect`` or a named share or streams group.
     """
     if which.topic and (missing := cluster.check_topics(which.topic)):
-        run.reporter.note(f"there is no topic {', '.join(missing)} now")
+        reporter.note(f"there is no topic {', '.join(missing)} now")
     if names_only(which) and numbers is None:
-        logged = read_logged(run, cluster, names_of(which), bounds, at_ms=at_ms)
+        logged = read_logged(reporter, cluster, names_of(which), bounds, at_ms=at_ms)
         if logged.missing:
             error = _no_group(logged.missing, cluster, at_ms)
             if not logged.states and not logged.errors:
@@ -151,7 +151,7 @@ def choose_logged(
             logged = replace(logged, errors=(*logged.errors, RowError.of(error)))
         chosen = logged.states
     else:
-        logged = read_logged(run, cluster, None, bounds, at_ms=at_ms, numbers=numbers)
+        logged = read_logged(reporter, cluster, None, bounds, at_ms=at_ms, numbers=numbers)
         listed = [listed_group(state) for state in logged.states.values()]
         try:
             choice = choose(which, listed, f"{cluster.ref.label}, in {OFFSETS_TOPIC},")
@@ -171,7 +171,7 @@ def choose_logged(
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in chosen.values() if state.type is not None]
-        left_out = exclude_foreign(run, which, others, " --from-log")
+        left_out = exclude_foreign(reporter, which, others, " --from-log")
         chosen = {name: state for name, state in chosen.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(chosen))
@@ -246,7 +246,7 @@ def with_errors(group: Group, state: LoggedState) -> Group:
 _NONE = PastCommit(None)
 
 
-def warn_open_transactions(run: Invocation, states: Collection[LoggedState], at_ms: int | None = None) -> None:
+def warn_open_transactions(reporter: Reporter, states: Collection[LoggedState], at_ms: int | None = None) -> None:
     """Warn of partitions with a commit of a transaction that is open (at ``at_ms``; None: now)."""
     partitions = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
     if partitions:
@@ -256,7 +256,7 @@ def warn_open_transactions(run: Invocation, states: Collection[LoggedState], at_
             if at_ms is None
             else "a transaction that was open then had committed there, which does not count as of then"
         )
-        run.reporter.warn(f"{', '.join(partitions[:_NAMED])}{more}: {what}")
+        reporter.warn(f"{', '.join(partitions[:_NAMED])}{more}: {what}")
 
 
 def parse_past_time(text: str, option: str = "--as-of") -> int:
@@ -276,10 +276,10 @@ def offsets_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | No
     return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
 
 
-def _say_untraced(run: Invocation, at_ms: int, *, compacted: bool) -> None:
+def _say_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
     """Note that some commits of that time may be missing without any error: the log has no trace of them."""
     if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
-        run.reporter.note(
+        reporter.note(
             f"commits of then that were deleted, or expired, since may be missing without a trace: {OFFSETS_TOPIC} "
             "forgets deletions after a day, or what its delete.retention.ms says"
         )

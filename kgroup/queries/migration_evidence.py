@@ -11,8 +11,8 @@ from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidenc
 from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, ListedGroup
 from kgroup.model.migration_facts import Access, BrokerFacts
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
@@ -24,7 +24,7 @@ ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 
 
 def read_evidence(
-    run: Invocation,
+    reporter: Reporter,
     cluster: Cluster,
     found: SelectedGroups,
     others: Sequence[ListedGroup],
@@ -45,7 +45,7 @@ def read_evidence(
     may_hide = _may_hide(cluster, access)
     pasts, note = cluster.pasts(found.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
     if note:
-        run.reporter.note(note)
+        reporter.note(note)
     layouts = cluster.layouts({topic for own in topics.values() for topic in own})
     gone = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
     pending: dict[str, list[TopicPartition]] = {}

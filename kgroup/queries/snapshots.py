@@ -19,7 +19,7 @@ from kgroup.groups.selection import (
     visibility_note,
 )
 from kgroup.model.groups import ListedGroup, RowError
-from kgroup.settings.invocation import Invocation
+from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotFound, Refused
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -33,7 +33,7 @@ class ListedGroups:
     errors: tuple[RowError, ...]
 
 
-def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> ListedGroups:
+def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> ListedGroups:
     """The groups that ``which`` selects, ordered by name.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
@@ -41,13 +41,13 @@ def choose_groups(run: Invocation, cluster: Cluster, which: Selection) -> Listed
     """
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
-        run.reporter.note(note)
+        reporter.note(note)
     choice = _choice(which, listing, cluster.ref.label)
     groups = choice.groups
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
     if which.topic:
         for topic in cluster.check_topics(which.topic):
-            run.reporter.note(f'there is no topic "{topic}"')
+            reporter.note(f'there is no topic "{topic}"')
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
         snapshot = cluster.describe(groups, SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0))
         about = {group.name for group in snapshot.groups if uses_topic(group, which.topic)}
@@ -68,18 +68,24 @@ def _choice(which: Selection, listing: GroupListing, cluster: str) -> GroupChoic
 
 
 def snapshots(
-    run: Invocation, cluster: Cluster, which: Selection, want: SnapshotRequest, at_a_time: int | None = None
+    reporter: Reporter,
+    cluster: Cluster,
+    which: Selection,
+    want: SnapshotRequest,
+    at_a_time: int | None = None,
+    verb: str = "",
 ) -> Iterator[Snapshot]:
     """The groups that ``which`` selects, ``at_a_time`` groups in each snapshot (None: all in one).
 
     Groups that are only named are described directly, without a listing. Raises NotFound, Refused and NotAuthorized as
-    ``choose_groups`` does, and Refused for a named group of a type without committed offsets.
+    ``choose_groups`` does. Raises Refused for a named group of a type without committed offsets, as ``refuse_foreign``
+    does for this ``verb``.
     """
     if names_only(which) and not which.topic:
-        yield _by_name(run, cluster, which, want)
+        yield _by_name(cluster, which, want, verb)
         return
-    chosen = choose_groups(run, cluster, which)
-    described = _described(run, which, chosen.groups)
+    chosen = choose_groups(reporter, cluster, which)
+    described = _described(reporter, which, chosen.groups, verb)
     if chosen.errors:
         yield Snapshot((), chosen.errors, ())
     step = at_a_time or max(1, len(described))
@@ -87,7 +93,7 @@ def snapshots(
         yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))
 
 
-def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: SnapshotRequest) -> Snapshot:
+def _by_name(cluster: Cluster, which: Selection, want: SnapshotRequest, verb: str) -> Snapshot:
     """The named groups; the others are listed only if one is missing."""
     names = names_of(which)
     snapshot = cluster.describe(names, want)
@@ -97,7 +103,7 @@ def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Snapshot
         check_expected(which, len(found))
         return snapshot
     listing = cluster.list_groups()
-    refuse_foreign([group for group in listing.groups if group.name in missing], run.verb)
+    refuse_foreign([group for group in listing.groups if group.name in missing], verb)
     unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
     if not found:
         raise unknown
@@ -106,20 +112,22 @@ def _by_name(run: Invocation, cluster: Cluster, which: Selection, want: Snapshot
     return replace(snapshot, errors=(*others, RowError.of(unknown)))
 
 
-def _described(run: Invocation, which: Selection, groups: Sequence[ListedGroup]) -> tuple[ListedGroup, ...]:
+def _described(
+    reporter: Reporter, which: Selection, groups: Sequence[ListedGroup], verb: str
+) -> tuple[ListedGroup, ...]:
     """The groups that kgroup can describe. Raises Refused for a named one that it cannot."""
-    foreign = exclude_foreign(run, which, groups)
+    foreign = exclude_foreign(reporter, which, groups, verb=verb)
     return tuple(group for group in groups if group.name not in foreign)
 
 
 def exclude_foreign(
-    run: Invocation, which: Selection, groups: Sequence[ListedGroup], source: str = ""
+    reporter: Reporter, which: Selection, groups: Sequence[ListedGroup], source: str = "", verb: str = ""
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one."""
     foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
-    refuse_foreign([group for group in foreign if group.name in names_of(which)], run.verb)
+    refuse_foreign([group for group in foreign if group.name in names_of(which)], verb)
     if foreign:
-        run.reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: kgroup list{source}")
+        reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: kgroup list{source}")
     return frozenset(group.name for group in foreign)
 
 
@@ -144,8 +152,11 @@ _THEIR_FLAGS = {
 }
 
 
-def refuse_foreign(groups: Sequence[ListedGroup], verb: str) -> None:
-    """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``."""
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "") -> None:
+    """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``.
+
+    For a verb without a corresponding command (the default) that is the command that describes the group.
+    """
     for group in groups:
         if group.type not in DESCRIBED_TYPES:
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")

@@ -12,7 +12,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.groups import Commit, RowError
 from kgroup.model.kafka_tools import acl_hint, log_in_as
-from kgroup.settings.invocation import Invocation
+from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotFound
 
 SEVEN = Commit(7, None, "")
@@ -46,7 +46,7 @@ def test_what_a_plan_needs(plan: ChangePlan, groups: dict[str, set[str]], topics
 
 class Notes:
     def __init__(self) -> None:
-        self.reporter, self.notes = self, list[str]()
+        self.notes = list[str]()
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -67,7 +67,7 @@ class Told:
 def judged(plan: ChangePlan, **rights: Operations | None) -> tuple[list[str], list[str], list[str]]:
     """(the refusals, the rows' errors, the notes)"""
     notes = Notes()
-    checked, refusals = apply_rights(cast(Invocation, notes), cast(ChangingCluster, Told(**rights)), plan)
+    checked, refusals = apply_rights(cast(Reporter, notes), cast(ChangingCluster, Told(**rights)), plan)
     return (
         [f"{refusal.group}: {refusal.error.message}" for refusal in refusals],
         [f"{row.group}: {row.error.message}" for row in checked.rows if row.error],
@@ -107,7 +107,7 @@ def test_what_is_unknown_is_said_and_refuses_nothing() -> None:
 
 def test_nothing_is_asked_where_nothing_is_changed() -> None:
     cluster = Told()
-    apply_rights(cast(Invocation, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
+    apply_rights(cast(Reporter, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
     assert cluster.asked == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -12,7 +12,6 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection
 from kgroup.model.groups import ListedGroup
 from kgroup.queries.snapshots import choose_groups
-from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Unreachable
 from tests.support.command_line import QuietReporter
@@ -34,8 +33,7 @@ class Listed:
 
 def choose(selection: Selection, *failures: KgroupError) -> tuple[str, ...]:
     cluster = Listed(GroupListing((THERE,), failures, complete=True), ClusterRef(None, "127.0.0.1:9092", "sandbox"))
-    run = cast(Any, type("OnlyReports", (), {"reporter": QuietReporter()})())
-    found = choose_groups(cast(Invocation, run), cast(Cluster, cluster), selection)
+    found = choose_groups(QuietReporter(), cast(Cluster, cluster), selection)
     return tuple(group.name for group in found.groups)
 
 

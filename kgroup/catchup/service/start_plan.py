@@ -67,7 +67,7 @@ def plan_start(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planne
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, how = engine.cluster, intent.how
     group, unread = _group(run, engine, intent)
-    if group is not None and wait_empty(run, cluster, how, [group.name]):
+    if group is not None and wait_empty(run.reporter, cluster, how, [group.name]):
         group, unread = _group(run, engine, intent)
     at_ms = utc_ms()
     seen = read_gap(cluster, group, intent.wish, at_ms)
@@ -102,7 +102,7 @@ def plan_start(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planne
 def _group(run: Invocation, engine: CatchupEngine, intent: Intent) -> tuple[Group | None, tuple[RowError, ...]]:
     if intent.group is None:
         return None, ()
-    snapshot = next(snapshots(run, engine.cluster, Selection(names=[intent.group]), COMMITS))
+    snapshot = next(snapshots(run.reporter, engine.cluster, Selection(names=[intent.group]), COMMITS))
     for note in snapshot.notes:
         run.reporter.note(note)
     if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
@@ -137,11 +137,11 @@ def _refusals(
 ) -> tuple[list[Refusal], list[str], str | None]:
     """(what prevents the plan besides the gap itself, checks that passed, why active committers are unknown)"""
     how, checks = intent.how, []
-    refusals = list(check_change_permitted(run, how, backup=True))
-    guarded = check_guards(run, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    refusals = list(check_change_permitted(run.settings, how, backup=True))
+    guarded = check_guards(run.reporter, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
     refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
-        refusals += missing_release_rights(run, engine.cluster, gap.group, {item.topic for item in gap.ranges})
+        refusals += missing_release_rights(run.reporter, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in MAY_PASS for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
         looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
