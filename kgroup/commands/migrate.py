@@ -23,7 +23,7 @@ from kgroup.groups.migration.check import CheckStatus, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
 from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.migrated import Migrated, migrated
-from kgroup.groups.migration.readiness import cluster_notes, summary
+from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, check_groups
@@ -205,7 +205,7 @@ def migrate(
     shown = Page(
         watch=run.command("migrate", *_some_names(rows), "--protocol", wanted.target, "--watch"),
         why=run.command("migrate", "GROUP", "--protocol", wanted.target),
-        summary=summary(migration.readiness),
+        summary=readiness_summary(migration.readiness),
         steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
         facts=_facts(rows, clients, wanted, rules),
         cleared=migration.cleared,

@@ -17,9 +17,9 @@ from kgroup.groups.simulation.model import (
     GroupChange,
     RestartStrategy,
     SimulatedGroup,
-    growth,
     known_assignors,
-    removed,
+    parse_growth,
+    parse_removed,
 )
 from kgroup.groups.simulation.report import Report
 from kgroup.groups.simulation.scenarios import Played, SimulationScenario, check_assignor, play, scenarios, work
@@ -147,8 +147,8 @@ class SimulationOptions:
 
     def change(self) -> GroupChange:
         """The changes, as far as the command line defines them. Raises UsageError."""
-        count, names = removed(self.remove or ())
-        more, grown = growth(self.partitions or ())
+        count, names = parse_removed(self.remove or ())
+        more, grown = parse_growth(self.partitions or ())
         if self.static and not self.restart_rolling:
             raise UsageError("--static is about restarts", hint="add --restart-rolling")
         if self.assignor is not None:

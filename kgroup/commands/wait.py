@@ -181,7 +181,7 @@ def _told(rest: Sequence[GroupWaitResult]) -> str:
 
 
 def _group_row(group: GroupWaitResult) -> tuple[Cell, ...]:
-    missing = [f"{j.condition.text}: {j.observed}" for j in group.judgements if not j.holds]
+    missing = [f"{j.condition.text}: {j.observed}" for j in group.results if not j.holds]
     return (
         group.name,
         group.group.type if group.group else None,

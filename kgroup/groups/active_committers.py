@@ -66,7 +66,7 @@ def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommi
     by_partition: dict[TopicPartition, list[LoggedCommit]] = {}
     for commit in commits:
         by_partition.setdefault(commit.tp, []).append(commit)
-    lively = {tp for tp, made in by_partition.items() if _goes_on(made, now_ms)}
+    lively = {tp for tp, own_commits in by_partition.items() if _goes_on(own_commits, now_ms)}
     return [commit for commit in commits if commit.tp in lively]
 
 
@@ -86,22 +86,22 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
     ago = format_duration(max(0, now_ms - last.timestamp_ms) // 1000)
     commits = f"{finding.count} in all" if finding.count > 1 else "the only one"
     since = "lately" if finding.since_ms is None else f"since it became Empty, {short_time(finding.since_ms, now_ms)}"
-    seen = f"Last commit {ago} ago: {last.tp} at {last.offset}; {commits} {since}."
+    evidence = f"Last commit {ago} ago: {last.tp} at {last.offset}; {commits} {since}."
     if finding.moments == 1 and last.leader_epoch is None:
-        found = "somebody has committed since"
+        claim = "somebody has committed since"
         advice = (
             "It may have been a reset that was made elsewhere; or a consumer with assign(), which Kafka does not",
             "show as a member and which would overwrite this change: find out which.",
         )
     else:
-        found = "somebody goes on committing"
+        claim = "somebody goes on committing"
         advice = (
             "A consumer with assign() would overwrite this change. Find and stop it; not",
             "visible to Kafka as a member.",
         )
     return Refused(
-        f"{group_name} is Empty, but {found}",
-        details=(seen, *advice),
+        f"{group_name} is Empty, but {claim}",
+        details=(evidence, *advice),
         hint="To go on all the same: --accept active-committer",
         code="active-committer",
     )

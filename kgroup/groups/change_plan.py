@@ -179,10 +179,10 @@ class ChangePlan:
 
     def by_group(self) -> dict[str, list[ChangeRow]]:
         """The rows of each group."""
-        found: dict[str, list[ChangeRow]] = {}
+        rows_of_group: dict[str, list[ChangeRow]] = {}
         for row in self.rows:
-            found.setdefault(row.group, []).append(row)
-        return found
+            rows_of_group.setdefault(row.group, []).append(row)
+        return rows_of_group
 
     @property
     def skipped_ranges(self) -> list[OffsetRange]:

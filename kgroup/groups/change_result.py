@@ -77,10 +77,10 @@ class Result:
         """
         whole = self.plan.whole
         rows = (row.error for row in self.plan.rows if row.error and row.group not in whole)
-        gone = (error for error in self.whole.values() if error)
-        standing = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
+        whole_errors = (error for error in self.whole.values() if error)
+        refused = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
         unset = (e for name, e in self.configured.items() if e and name not in self.plan.only_configured)
-        return (*standing, *self.plan.errors, *rows, *gone, *unset)
+        return (*refused, *self.plan.errors, *rows, *whole_errors, *unset)
 
     @property
     def possible(self) -> ChangePlan:

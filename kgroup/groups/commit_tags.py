@@ -45,20 +45,20 @@ class CatchupCommitTag:
     @classmethod
     def of(cls, metadata: str) -> CatchupCommitTag | None:
         """The tag in a commit's metadata; None if kgroup did not make the commit."""
-        found = re.fullmatch(_MARK, metadata)
-        if found is None:
+        parsed = re.fullmatch(_MARK, metadata)
+        if parsed is None:
             return None
         return cls(
-            found[1], int(found[2]), TagPurpose(found[3] or found[4]), None if found[5] is None else int(found[5])
+            parsed[1], int(parsed[2]), TagPurpose(parsed[3] or parsed[4]), None if parsed[5] is None else int(parsed[5])
         )
 
 
 def new_plan_id(taken: Collection[str] = ()) -> str:
     """A short random id that is not in ``taken``, like ``cu-7f3a``."""
     while True:
-        made = "cu-" + "".join(secrets.choice(ID_ALPHABET) for _ in range(4))
-        if made not in taken:
-            return made
+        plan_id = "cu-" + "".join(secrets.choice(ID_ALPHABET) for _ in range(4))
+        if plan_id not in taken:
+            return plan_id
 
 
 def is_plan_id(text: str) -> bool:

@@ -32,11 +32,11 @@ def _name(member: Member) -> str:
 
 def stale_members(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
     """The ids of kgroup's stale members, by group; groups without any are left out."""
-    found = {
+    stale = {
         group.name: tuple(member.member_id for member in group.members or () if is_own_member(member))
         for group in groups
     }
-    return {name: ids for name, ids in found.items() if ids}
+    return {name: ids for name, ids in stale.items() if ids}
 
 
 def without_stale_members(group: Group) -> Group:

@@ -111,12 +111,12 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
         rows, hint = _document_rows(_load_yaml(text, source), faults), None
     else:
         rows, hint = _csv_rows(text, faults), _CSV_HINT
-    found = _without_twins(rows, faults)
+    offsets = _without_twins(rows, faults)
     if faults:
         raise faults.error(hint)
-    if not found:
+    if not offsets:
         raise UsageError(f"{source}: there are no offsets in it", hint=hint)
-    return found
+    return offsets
 
 
 @dataclass(slots=True)
@@ -150,16 +150,16 @@ class _BadValue(ValueError):
 
 def _without_twins(rows: Iterable[tuple[str, FileRow]], faults: _Faults) -> tuple[FileRow, ...]:
     """The rows without their positions; the same partition twice is a fault, even with equal offsets."""
-    seen: dict[tuple[str | None, str, int], str] = {}
-    found = []
+    spots: dict[tuple[str | None, str, int], str] = {}
+    unique = []
     for spot, row in rows:
-        first = seen.setdefault(row.key, spot)
+        first = spots.setdefault(row.key, spot)
         if first is not spot:
             of = "" if row.group is None else f" of group {row.group!r}"
             where = f"line {first.partition(':')[0]}" if row.line else first
             faults.add(spot, f"{row.topic}:{row.partition}{of} stands on {where} already")
-        found.append(row)
-    return tuple(found)
+        unique.append(row)
+    return tuple(unique)
 
 
 def _number(value: str | int, name: str, most: int) -> int:
@@ -212,9 +212,9 @@ class _Layout:
         offset = next((name for name in _OFFSET_COLUMNS if name in columns), None)
         if offset is None:
             raise _BadValue("topic", "a header without a column offset")
-        twice = next((name for name in (*CSV_HEADER, offset) if names.count(name) > 1), None)
-        if twice:
-            raise _BadValue(twice, f"a header with two columns {twice}")
+        repeated = next((name for name in (*CSV_HEADER, offset) if names.count(name) > 1), None)
+        if repeated:
+            raise _BadValue(repeated, f"a header with two columns {repeated}")
         return cls(columns | {"offset": columns[offset]}, len(names), row.line)
 
     def row(self, row: CsvRow) -> FileRow:
@@ -286,8 +286,8 @@ def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
                 continue
         if len(row.fields) != layout.width:
             columns = f"{len(row.fields)} column{'s' if len(row.fields) > 1 else ''}"
-            wanted = f"{layout.width} as on line {layout.line}" if row.line != layout.line else "3 or 4"
-            faults.add(f"{row.line}:1", f"{columns}, not {wanted}")
+            expected = f"{layout.width} as on line {layout.line}" if row.line != layout.line else "3 or 4"
+            faults.add(f"{row.line}:1", f"{columns}, not {expected}")
             if row.line == layout.line:
                 layout = None
             continue

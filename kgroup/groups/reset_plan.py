@@ -48,7 +48,7 @@ def filter_partitions(
     return sorted(
         TopicPartition(topic, number)
         for topic, number in partitions
-        if topic in by_topic and ((chosen := by_topic[topic]) is None or number in chosen)
+        if topic in by_topic and ((numbers := by_topic[topic]) is None or number in numbers)
     )
 
 
@@ -109,11 +109,11 @@ def missing_topics(
 
 def out_of_range(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
     """The rows with an error, and those whose old commit is outside the log, with a note on what can still be read."""
-    found = []
+    selected = []
     for row in rows:
         if row.error or (row.gone and row.log):
-            found.append(replace(row, note=row.note or _loss(row)))
-    return found
+            selected.append(replace(row, note=row.note or _loss(row)))
+    return selected
 
 
 def _loss(row: ChangeRow) -> str | None:

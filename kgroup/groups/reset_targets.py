@@ -136,18 +136,20 @@ class ToRequested:
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
-        wanted = self.offsets[tp]
-        if wanted.offset is None:
+        requested = self.offsets[tp]
+        if requested.offset is None:
             return ResetTarget(None, note="the commit is taken away" if old else None)
-        return _clamped(wanted, wanted.offset, old, log)
+        return _clamped(requested, requested.offset, old, log)
 
 
-def _clamped(wanted: RequestedOffset, offset: int, old: Commit | None, log: Positions) -> ResetTarget:
+def _clamped(requested: RequestedOffset, offset: int, old: Commit | None, log: Positions) -> ResetTarget:
     if offset > log.end.offset:
-        return ResetTarget(_at(log.end, old, wanted.metadata), f"{offset} is above the log end {log.end.offset}")
+        return ResetTarget(_at(log.end, old, requested.metadata), f"{offset} is above the log end {log.end.offset}")
     if offset < log.start.offset:
-        return ResetTarget(_at(log.start, old, wanted.metadata), f"{offset} is below the log start {log.start.offset}")
-    return ResetTarget(_at(Position(offset, wanted.leader_epoch), old, wanted.metadata))
+        return ResetTarget(
+            _at(log.start, old, requested.metadata), f"{offset} is below the log start {log.start.offset}"
+        )
+    return ResetTarget(_at(Position(offset, requested.leader_epoch), old, requested.metadata))
 
 
 def _at(position: Position, old: Commit | None, metadata: str | None = None) -> Commit:
@@ -164,40 +166,40 @@ class TopicChoice:
     partitions: tuple[int, ...] | None
 
 
-def parse_topics(given: Sequence[str]) -> tuple[TopicChoice, ...]:
+def parse_topics(texts: Sequence[str]) -> tuple[TopicChoice, ...]:
     """Parse ``--topic`` values as kafka-consumer-groups.sh does: ``["orders:0,1", "audit"]``. Raises UsageError."""
-    chosen: dict[str, set[int] | None] = {}
-    for word in given:
+    choices: dict[str, set[int] | None] = {}
+    for word in texts:
         topic, colon, rest = word.partition(":")
         if not word:
             raise UsageError("--topic is empty", hint="Is a variable of the script not set?")
         if not topic:
             raise UsageError(f"--topic {word!r}: no topic before the colon", hint="--topic orders:0,1")
         if not colon:
-            chosen[topic] = None
+            choices[topic] = None
             continue
         numbers = {_partition(part, f"--topic {word}") for part in rest.split(",")}
-        known = chosen.get(topic, set())
-        chosen[topic] = None if known is None else known | numbers
+        known = choices.get(topic, set())
+        choices[topic] = None if known is None else known | numbers
     return tuple(
-        TopicChoice(topic, None if numbers is None else tuple(sorted(numbers))) for topic, numbers in chosen.items()
+        TopicChoice(topic, None if numbers is None else tuple(sorted(numbers))) for topic, numbers in choices.items()
     )
 
 
-def parse_offset(given: Sequence[str]) -> ToOffset | ToRequested:
+def parse_offset(texts: Sequence[str]) -> ToOffset | ToRequested:
     """Parse ``--to-offset`` values: ``["17"]``, or ``["orders:0=17,orders:1=20"]`` per partition. Raises UsageError."""
-    if len(given) == 1 and "=" not in given[0]:
-        return ToOffset(_offset(given[0], "--to-offset"))
+    if len(texts) == 1 and "=" not in texts[0]:
+        return ToOffset(_offset(texts[0], "--to-offset"))
     offsets: dict[TopicPartition, RequestedOffset] = {}
-    for word in given:
+    for word in texts:
         for item in word.split(","):
-            found = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
-            if not found:
+            parsed = re.fullmatch(r"\s*([^:=,]+):(\d+)=(-?\d+)\s*", item)
+            if not parsed:
                 raise UsageError(f"--to-offset {item!r}: not TOPIC:PARTITION=OFFSET", hint="--to-offset orders:0=17")
-            tp = TopicPartition(found[1], _partition(found[2], f"--to-offset {item}"))
+            tp = TopicPartition(parsed[1], _partition(parsed[2], f"--to-offset {item}"))
             if tp in offsets:
                 raise UsageError(f"--to-offset names {tp} twice")
-            offsets[tp] = RequestedOffset(_offset(found[3], f"--to-offset {item}"))
+            offsets[tp] = RequestedOffset(_offset(parsed[3], f"--to-offset {item}"))
     return ToRequested(offsets)
 
 
@@ -227,10 +229,10 @@ def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int
 def parse_ago(text: str, option: str = "--by-duration") -> float:
     """Parse an ISO 8601 duration (PnDTnHnMnS) or ``2h30m`` into seconds. Raises UsageError."""
     stripped = text.strip()
-    found = re.fullmatch(_ISO_DURATION, stripped)
-    if found and any(found[unit] for unit in "dhms"):
-        seconds = sum(float(found[unit] or 0) * size for unit, size in zip("dhms", (86_400, 3600, 60, 1), strict=True))
-        return -seconds if found["sign"] == "-" else seconds
+    parsed = re.fullmatch(_ISO_DURATION, stripped)
+    if parsed and any(parsed[unit] for unit in "dhms"):
+        seconds = sum(float(parsed[unit] or 0) * size for unit, size in zip("dhms", (86_400, 3600, 60, 1), strict=True))
+        return -seconds if parsed["sign"] == "-" else seconds
     if stripped[:1] in "Pp":
         raise UsageError(f"{option} {text}: not a duration", hint="ISO 8601 like PT2H30M or P1DT12H, or 2h30m")
     return parse_duration(stripped, option)

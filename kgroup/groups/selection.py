@@ -92,8 +92,8 @@ def check_groups(selection: Groups) -> None:
         _check_name(name)
     if selection.regex is not None:
         _pattern(selection.regex)
-    _known(selection.in_state, STATES, "--in-state")
-    _known(selection.type, TYPES, "--type")
+    _check_values(selection.in_state, STATES, "--in-state")
+    _check_values(selection.type, TYPES, "--type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,36 +120,36 @@ def choose(selection: Groups, listed: Sequence[ListedGroup], cluster: str) -> Gr
     Raises NotFound, with similar names, if the pattern matches no group, or if none of the named groups exists. It is
     no error if the filters leave no group.
     """
-    named, chosen, missing = names_of(selection), list(listed), None
+    named, selected, missing = names_of(selection), list(listed), None
     if named or selection.regex is not None:
         by_name = {group.name: group for group in listed}
-        wanted = set(named)
+        selected_names = set(named)
         if selection.regex is not None:
             pattern = _pattern(selection.regex)
             matching = {name for name in by_name if pattern.fullmatch(name)}
             if not matching:
                 raise _no_match(selection.regex, listed, cluster)
-            wanted |= matching
-        chosen = [group for group in listed if group.name in wanted]
+            selected_names |= matching
+        selected = [group for group in listed if group.name in selected_names]
         absent = [name for name in named if name not in by_name]
         missing = unknown_groups(absent, listed, cluster) if absent else None
-        if missing and not chosen:
+        if missing and not selected:
             raise missing
     states = {_folded(state) for state in _words(selection.in_state)}
     types = {kind.lower() for kind in _words(selection.type)}
-    kept = (
+    filtered = (
         group
-        for group in chosen
+        for group in selected
         if (not states or _folded(group.state) in states) and (not types or group.type in types)
     )
-    return GroupChoice(tuple(kept), missing)
+    return GroupChoice(tuple(filtered), missing)
 
 
 def uses_topic(group: Group, topics: Iterable[str]) -> bool:
     """Whether the group commits to, or is assigned or subscribed to, one of the topics."""
-    wanted = set(topics)
-    return any(partition.topic in wanted for partition in group.partitions) or any(
-        topic in wanted for member in group.members or () for topic in member.subscription or ()
+    names = set(topics)
+    return any(partition.topic in names for partition in group.partitions) or any(
+        topic in names for member in group.members or () for topic in member.subscription or ()
     )
 
 
@@ -168,11 +168,11 @@ def visibility_note(listed: Sequence[ListedGroup], complete: bool) -> str | None
     return "this user lacks DESCRIBE on the Cluster: groups that it may not see may be missing"
 
 
-def check_expected(selection: Selection, found: int) -> None:
-    """Raise Refused if ``--expect`` has another number than ``found``."""
-    if selection.expect is not None and selection.expect != found:
+def check_expected(selection: Selection, count: int) -> None:
+    """Raise Refused if ``--expect`` has another number than ``count``."""
+    if selection.expect is not None and selection.expect != count:
         raise Refused(
-            f"{plural(found, 'group')} chosen, {selection.expect} expected (--expect)",
+            f"{plural(count, 'group')} chosen, {selection.expect} expected (--expect)",
             code="unexpected-count",
         )
 
@@ -193,8 +193,8 @@ def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
     by_folded: dict[str, list[ListedGroup]] = {}
     for group in listed:
         by_folded.setdefault(group.name.lower(), []).append(group)
-    wanted = dict.fromkeys((*close, *parts))
-    return [group for other in wanted for group in by_folded[other]][:_NEAR]
+    near_names = dict.fromkeys((*close, *parts))
+    return [group for other in near_names for group in by_folded[other]][:_NEAR]
 
 
 def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
@@ -217,9 +217,9 @@ def _pattern(regex: str) -> re.Pattern[str]:
         raise UsageError(f"--regex {regex!r}: {error}") from error
 
 
-def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> None:
+def _check_values(values: Sequence[str] | None, known: Sequence[str], option: str) -> None:
     folded = {_folded(word): word for word in known}
-    for word in _words(given):
+    for word in _words(values):
         if not word:
             raise UsageError(f"{option} is empty", hint=_UNSET)
         if _folded(word) not in folded:
@@ -230,9 +230,9 @@ def _known(given: Sequence[str] | None, known: Sequence[str], option: str) -> No
             )
 
 
-def _words(given: Sequence[str] | None) -> list[str]:
+def _words(values: Sequence[str] | None) -> list[str]:
     """Split at commas: ``["Stable,Empty"]`` is two words, as in kafka-consumer-groups.sh."""
-    return [word.strip() for part in given or () for word in part.split(",")]
+    return [word.strip() for part in values or () for word in part.split(",")]
 
 
 def _folded(word: str) -> str:

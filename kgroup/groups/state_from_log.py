@@ -89,7 +89,11 @@ class LoggedState:
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
         """The commits of the group, as far as they are known."""
-        return {tp: stood.commit for tp, stood in self.partitions.items() if stood.commit and not stood.unknown}
+        return {
+            tp: past_commit.commit
+            for tp, past_commit in self.partitions.items()
+            if past_commit.commit and not past_commit.unknown
+        }
 
 
 def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int | None = None) -> LoggedState | None:
@@ -98,30 +102,30 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
     ``events`` are in log order. For each key they need at least the newest event that counted at ``at_ms`` and the
     newest event of all. A commit of a transaction that was still open at ``at_ms`` does not count.
     """
-    kept = _Kept(at_ms)
+    records = _NewestRecords(at_ms)
     for event in events:
-        kept.take(event)
-    partitions = kept.partitions(reach)
-    if kept.newest_ms is None and not any(stood.unknown for stood in partitions.values()):
+        records.take(event)
+    partitions = records.partitions(reach)
+    if records.newest_ms is None and not any(past_commit.unknown for past_commit in partitions.values()):
         return None
     incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
-    match kept.newest_state:
+    match records.newest_state:
         case GenerationWritten() as classic:
-            return _classic_group(name, kept, classic, partitions, incomplete)
+            return _classic_group(name, records, classic, partitions, incomplete)
         case EpochWritten() as consumer:
-            return _consumer_group(name, kept, consumer, partitions, incomplete)
+            return _consumer_group(name, records, consumer, partitions, incomplete)
         case ForeignGroupWritten(type=foreign):
-            return _other_group(name, kept, partitions, incomplete, type_=foreign)
-    if kept.gone_at is not None and not kept.state_is_lost:
+            return _other_group(name, records, partitions, incomplete, type_=foreign)
+    if records.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
-        partitions = {tp: stood for tp, stood in partitions.items() if kept.is_later(tp)}
-    if not any(stood.commit or stood.unknown for stood in partitions.values()):
+        partitions = {tp: past_commit for tp, past_commit in partitions.items() if records.is_later(tp)}
+    if not any(past_commit.commit or past_commit.unknown for past_commit in partitions.values()):
         return None
-    if kept.state_is_lost or incomplete is not None:
-        later = None if kept.first_later is None or not kept.first_later.exists else kept.first_later.type
-        return _other_group(name, kept, partitions, incomplete, type_=later)
-    return _other_group(name, kept, partitions, incomplete, type_="classic", state="Empty", protocol_type="")
+    if records.state_is_lost or incomplete is not None:
+        later = None if records.first_later is None or not records.first_later.exists else records.first_later.type
+        return _other_group(name, records, partitions, incomplete, type_=later)
+    return _other_group(name, records, partitions, incomplete, type_="classic", state="Empty", protocol_type="")
 
 
 def log_line(state: LoggedState, now_ms: int) -> str:
@@ -132,7 +136,7 @@ def log_line(state: LoggedState, now_ms: int) -> str:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _NewestRecords:
     """The newest record of each key up to a moment, and the first commit of each partition after it."""
 
     at_ms: int | None
@@ -148,7 +152,7 @@ class _Kept:
     holdings: dict[str, MemberAssignment] = field(default_factory=dict)
     open: set[TopicPartition] = field(default_factory=set)
     state_is_lost: bool = False
-    _stood: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
+    _commits: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
     _later: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
     _unreadable: Unreadable | None = None
 
@@ -172,7 +176,7 @@ class _Kept:
             self.state_is_lost |= event.record_type in _OF_STATES
         else:
             self._take_state(event)
-        self._seen(event.at_ms)
+        self._note_time(event.at_ms)
 
     def _take_commit(self, event: CommitWritten) -> None:
         tp = event.tp
@@ -184,10 +188,10 @@ class _Kept:
             self.open.add(tp)
             self._later.setdefault(tp, event)
             return
-        self._stood[tp] = event
-        self._seen(event.at_ms)
+        self._commits[tp] = event
+        self._note_time(event.at_ms)
 
-    def _seen(self, at_ms: int) -> None:
+    def _note_time(self, at_ms: int) -> None:
         self.newest_ms = at_ms if self.newest_ms is None else max(self.newest_ms, at_ms)
 
     def _take_state(self, event: Event) -> None:
@@ -204,8 +208,8 @@ class _Kept:
                 self.classic, self.gone_at = None, event.log_offset
             case GroupDeleted():
                 self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
-                for kept in (self.details, self.targets, self.holdings):
-                    kept.clear()
+                for by_member in (self.details, self.targets, self.holdings):
+                    by_member.clear()
             case _:
                 self._take_member(event)
 
@@ -230,23 +234,23 @@ class _Kept:
 
     def is_later(self, tp: TopicPartition) -> bool:
         """Whether the partition was committed after the group was deleted, or its commit is not known."""
-        stood = self._stood.get(tp)
-        return stood is None or self.gone_at is None or stood.log_offset > self.gone_at
+        record = self._commits.get(tp)
+        return record is None or self.gone_at is None or record.log_offset > self.gone_at
 
     def partitions(self, reach: ScannedRange) -> dict[TopicPartition, PastCommit]:
         """The commit of each partition that has a counting record in the log, sorted by partition."""
-        partitions = sorted(self._stood.keys() | self._later.keys())
+        partitions = sorted(self._commits.keys() | self._later.keys())
         return {tp: self._of(tp, reach) for tp in partitions}
 
     def _of(self, tp: TopicPartition, reach: ScannedRange) -> PastCommit:
-        found, broken = self._stood.get(tp), self._unreadable
-        if broken is not None and (found is None or found.log_offset < broken.log_offset):
+        record, broken = self._commits.get(tp), self._unreadable
+        if broken is not None and (record is None or record.log_offset < broken.log_offset):
             return PastCommit(None, unknown=f"{broken.why}: it may be this partition's commit")
-        if found is not None:
+        if record is not None:
             commit = None
-            if found.offset is not None:
-                commit = Commit(found.offset, found.leader_epoch, found.metadata)
-            return PastCommit(commit, found.at_ms, found.topic_id)
+            if record.offset is not None:
+                commit = Commit(record.offset, record.leader_epoch, record.metadata)
+            return PastCommit(commit, record.at_ms, record.topic_id)
         if not reach.to_log_start:
             return PastCommit(
                 None, unknown=f"the log was not read back to it: {reach.stopped or 'it was stopped before'}"
@@ -272,7 +276,7 @@ def _put(into: dict[str, T], member_id: str, value: T | None) -> None:
 
 def _classic_group(
     name: str,
-    kept: _Kept,
+    records: _NewestRecords,
     group: GenerationWritten,
     partitions: Mapping[TopicPartition, PastCommit],
     incomplete: str | None,
@@ -289,8 +293,8 @@ def _classic_group(
         assignment_epoch=None,
         members=tuple(_classic_member(member) for member in group.members),
         partitions=partitions,
-        newest_ms=group.at_ms if kept.newest_ms is None else kept.newest_ms,
-        open=frozenset(kept.open),
+        newest_ms=group.at_ms if records.newest_ms is None else records.newest_ms,
+        open=frozenset(records.open),
         incomplete=incomplete,
     )
 
@@ -312,59 +316,65 @@ def _classic_member(member: GenerationMember) -> Member:
 
 
 def _consumer_group(
-    name: str, kept: _Kept, group: EpochWritten, partitions: Mapping[TopicPartition, PastCommit], incomplete: str | None
+    name: str,
+    records: _NewestRecords,
+    group: EpochWritten,
+    partitions: Mapping[TopicPartition, PastCommit],
+    incomplete: str | None,
 ) -> LoggedState:
     return LoggedState(
         name=name,
         type="consumer",
-        state=None if incomplete is not None else _consumer_state(kept, group.epoch),
+        state=None if incomplete is not None else _consumer_state(records, group.epoch),
         protocol_type="consumer",
         assignor=None,
         generation=None,
         leader=None,
         group_epoch=group.epoch,
-        assignment_epoch=kept.target_epoch,
-        members=tuple(_consumer_member(kept, member_id, said) for member_id, said in kept.details.items()),
+        assignment_epoch=records.target_epoch,
+        members=tuple(_consumer_member(records, member_id, details) for member_id, details in records.details.items()),
         partitions=partitions,
-        newest_ms=group.at_ms if kept.newest_ms is None else kept.newest_ms,
-        open=frozenset(kept.open),
+        newest_ms=group.at_ms if records.newest_ms is None else records.newest_ms,
+        open=frozenset(records.open),
         incomplete=incomplete,
     )
 
 
-def _consumer_state(kept: _Kept, epoch: int) -> str:
+def _consumer_state(records: _NewestRecords, epoch: int) -> str:
     """The state of a consumer group, derived as the coordinator does it (ConsumerGroup.maybeUpdateGroupState)."""
-    if not kept.details:
+    if not records.details:
         return "Empty"
-    if kept.target_epoch is None or epoch > kept.target_epoch:
+    if records.target_epoch is None or epoch > records.target_epoch:
         return "Assigning"
     settled = all(
-        (has := kept.holdings.get(member_id)) is not None and has.stable and has.epoch == kept.target_epoch
-        for member_id in kept.details
+        (holding := records.holdings.get(member_id)) is not None
+        and holding.stable
+        and holding.epoch == records.target_epoch
+        for member_id in records.details
     )
     return "Stable" if settled else "Reconciling"
 
 
-def _consumer_member(kept: _Kept, member_id: str, said: MemberDetails) -> Member:
-    has = kept.holdings.get(member_id)
+def _consumer_member(records: _NewestRecords, member_id: str, details: MemberDetails) -> Member:
+    holding = records.holdings.get(member_id)
     return Member(
         member_id=member_id,
-        instance_id=said.instance_id,
-        client_id=said.client_id,
-        host=said.host,
+        instance_id=details.instance_id,
+        client_id=details.client_id,
+        host=details.host,
         rack=None,
-        epoch=None if has is None else has.epoch,
-        protocol="consumer" if said.classic_session_ms is None else "classic",
-        subscription=tuple(sorted(said.topics)),
-        subscription_regex=said.pattern,
-        assignment=_assignment(None if has is None else has.partitions | has.pending),
-        target_assignment=_assignment(kept.targets.get(member_id)),
+        epoch=None if holding is None else holding.epoch,
+        protocol="consumer" if details.classic_session_ms is None else "classic",
+        subscription=tuple(sorted(details.topics)),
+        subscription_regex=details.pattern,
+        assignment=_assignment(None if holding is None else holding.partitions | holding.pending),
+        target_assignment=_assignment(records.targets.get(member_id)),
     )
 
 
 def _other_group(
     name: str,
-    kept: _Kept,
+    records: _NewestRecords,
     partitions: Mapping[TopicPartition, PastCommit],
     incomplete: str | None,
     *,
@@ -385,8 +395,8 @@ def _other_group(
         assignment_epoch=None,
         members=(),
         partitions=partitions,
-        newest_ms=kept.newest_ms or 0,
-        open=frozenset(kept.open),
+        newest_ms=records.newest_ms or 0,
+        open=frozenset(records.open),
         incomplete=incomplete,
     )
 

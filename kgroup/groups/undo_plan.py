@@ -97,7 +97,7 @@ def type_restores(result: Result) -> tuple[TypeRestore, ...]:
     """The groups whose type or configs a plan changes, each with its result."""
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     rows = result.plan.by_group()
-    found = []
+    restores = []
     for group in result.plan.groups:
         name = group.name
         if name in result.plan.whole:
@@ -107,8 +107,10 @@ def type_restores(result: Result) -> tuple[TypeRestore, ...]:
             change = result.id if name in result.whole else None
             becomes = result.plan.converted.get(name, group.type)
             configs = result.plan.configs.get(name, {})
-            found.append(TypeRestore(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change))
-    return tuple(found)
+            restores.append(
+                TypeRestore(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change)
+            )
+    return tuple(restores)
 
 
 def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
@@ -191,8 +193,12 @@ def groups_to_delete(
     created: frozenset[str], rows: Sequence[ChangeRow], now: Mapping[GroupTopicPartition, Commit]
 ) -> frozenset[str]:
     """The groups that the change created and that undo would leave without any commit: undo deletes them."""
-    left = {group for group, _, _ in now.keys() - {(row.group, *row.tp) for row in rows if row.new is None}}
-    return frozenset(name for name in created if name not in left and any(row.group == name for row in rows))
+    with_other_commits = {
+        group for group, _, _ in now.keys() - {(row.group, *row.tp) for row in rows if row.new is None}
+    }
+    return frozenset(
+        name for name in created if name not in with_other_commits and any(row.group == name for row in rows)
+    )
 
 
 COMMIT_UNKNOWN = "commit-unknown"
@@ -214,14 +220,16 @@ def as_of_rows(
     """
     rows = []
     for tp in partitions_of(state, now, unread):
-        stood, old = state.partitions.get(tp, _NO_RECORD), now.get(tp)
-        row = ChangeRow(state.name, *tp, old, stood.commit, logs.get(tp))
+        past_commit, old = state.partitions.get(tp, _NO_RECORD), now.get(tp)
+        row = ChangeRow(state.name, *tp, old, past_commit.commit, logs.get(tp))
         if error := unread.get(tp):
             rows.append(row.failing(error))
-        elif stood.unknown is not None:
-            rows.append(ChangeRow(state.name, *tp, old, None, logs.get(tp)).failing(unknown_commit(stood.unknown)))
-        elif stood.commit != old:
-            rows.append(_row(row, stood, topics.get(tp.topic)))
+        elif past_commit.unknown is not None:
+            rows.append(
+                ChangeRow(state.name, *tp, old, None, logs.get(tp)).failing(unknown_commit(past_commit.unknown))
+            )
+        elif past_commit.commit != old:
+            rows.append(_row(row, past_commit, topics.get(tp.topic)))
     return rows
 
 
@@ -237,17 +245,17 @@ def unknown_commit(why: str) -> RowError:
     return RowError(COMMIT_UNKNOWN, why, exit_code=ExitCode.PARTLY)
 
 
-def topic_recreated_error(stood: PastCommit, topic_id: str | None) -> RowError | None:
+def topic_recreated_error(past_commit: PastCommit, topic_id: str | None) -> RowError | None:
     """The error ``topic-recreated`` if the topic of a past commit has another id now; None if not, or not known."""
-    if stood.commit is None or topic_id is None or stood.topic_id in (None, topic_id):
+    if past_commit.commit is None or topic_id is None or past_commit.topic_id in (None, topic_id):
         return None
     return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)
 
 
-def _row(row: ChangeRow, stood: PastCommit, topic: str | KgroupError | None) -> ChangeRow:
+def _row(row: ChangeRow, past_commit: PastCommit, topic: str | KgroupError | None) -> ChangeRow:
     if isinstance(topic, KgroupError):
         return row.failing(RowError.of(topic))
-    if error := topic_recreated_error(stood, topic):
+    if error := topic_recreated_error(past_commit, topic):
         return row.failing(error)
-    note = "no commit then: it is deleted" if stood.commit is None else outside_note(stood.commit, row.log)
+    note = "no commit then: it is deleted" if past_commit.commit is None else outside_note(past_commit.commit, row.log)
     return ChangeRow(row.group, *row.tp, row.old, row.new, row.log, note=note)

@@ -69,10 +69,10 @@ class Condition(Protocol):
     def about_members(self) -> bool:
         """Whether members that come and go between two observations matter."""
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """Whether the condition holds in this observation."""
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Whether the condition waits for members to leave."""
 
 
@@ -84,13 +84,15 @@ class Empty:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """A static member that left temporarily counts as a member."""
-        return ConditionResult(self, sight.group is None or sight.group.state in ("Empty", "Dead"), state_text(sight))
+        return ConditionResult(
+            self, observation.group is None or observation.group.state in ("Empty", "Dead"), state_text(observation)
+        )
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Whether there is any member."""
-        return not self.judge(sight).holds
+        return not self.judge(observation).holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +103,15 @@ class Stable:
     reads_lag: bool = False
     about_members: bool = True
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """If this user may not see the members, the group's state and epochs decide."""
-        group = sight.group
+        group = observation.group
         if group is None or group.state != "Stable":
-            return ConditionResult(self, False, state_text(sight))
+            return ConditionResult(self, False, state_text(observation))
         if group.type == "consumer":
             if group.group_epoch != group.assignment_epoch:
-                seen = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
-                return ConditionResult(self, False, seen)
+                epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+                return ConditionResult(self, False, epochs)
             behind = [m for m in group.members or () if m.epoch is not None and m.epoch != group.group_epoch]
             if behind:
                 names = labels(group)
@@ -117,9 +119,9 @@ class Stable:
                 return ConditionResult(
                     self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}"
                 )
-        return ConditionResult(self, True, state_text(sight))
+        return ConditionResult(self, True, state_text(observation))
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Always False."""
         return False
 
@@ -137,15 +139,15 @@ class LagAtMost:
         """``lag=20000``."""
         return f"lag={self.bound}"
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """For a partition without a commit, the whole log counts as lag."""
-        unknown = _lag_unknown(sight)
+        unknown = _lag_unknown(observation)
         if unknown:
-            return ConditionResult(self, False, unknown, known=sight.group is None)
-        lag = total_lag(sight.group)
+            return ConditionResult(self, False, unknown, known=observation.group is None)
+        lag = total_lag(observation.group)
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Always False."""
         return False
 
@@ -163,25 +165,25 @@ class LagTimeBelow:
         """``lag-time=30s``."""
         return f"lag-time={format_duration(self.bound_s)}"
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """Compares the timestamps of records with the clock of this machine."""
-        unknown = _lag_unknown(sight)
+        unknown = _lag_unknown(observation)
         if unknown:
-            return ConditionResult(self, False, unknown, known=sight.group is None)
+            return ConditionResult(self, False, unknown, known=observation.group is None)
         oldest: tuple[int, str] | None = None
-        for tp, timestamp_ms in sorted(sight.unread_ms.items()):
+        for tp, timestamp_ms in sorted(observation.unread_ms.items()):
             where = f"{tp}"
             if timestamp_ms is None or timestamp_ms < 0:
                 return ConditionResult(self, False, f"age of the oldest unread record of {where} unknown", known=False)
             oldest = min(oldest or (timestamp_ms, where), (timestamp_ms, where))
         if oldest is None:
             return ConditionResult(self, True, "nothing unread")
-        age_s = max(0, sight.now_ms - oldest[0]) / 1000
+        age_s = max(0, observation.now_ms - oldest[0]) / 1000
         return ConditionResult(
             self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}"
         )
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Always False."""
         return False
 
@@ -199,16 +201,16 @@ class MemberCount:
         """``members=6``."""
         return f"members={self.number}"
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """A static member that left temporarily counts as a member."""
-        count = _count(sight)
+        count = _count(observation)
         if count is None:
             return ConditionResult(self, False, "members unknown", known=False)
-        return ConditionResult(self, count == self.number, state_text(sight))
+        return ConditionResult(self, count == self.number, state_text(observation))
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Whether there are more than ``number`` members."""
-        return (_count(sight) or 0) > self.number
+        return (_count(observation) or 0) > self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +226,13 @@ class OfType:
         """``type=consumer``."""
         return f"type={self.type}"
 
-    def judge(self, sight: Observation) -> ConditionResult:
+    def judge(self, observation: Observation) -> ConditionResult:
         """A group that does not exist has no type."""
-        if sight.group is None:
-            return ConditionResult(self, False, state_text(sight))
-        return ConditionResult(self, sight.group.type == self.type, f"type {sight.group.type}")
+        if observation.group is None:
+            return ConditionResult(self, False, state_text(observation))
+        return ConditionResult(self, observation.group.type == self.type, f"type {observation.group.type}")
 
-    def waits_for_leaving(self, sight: Observation) -> bool:
+    def waits_for_leaving(self, observation: Observation) -> bool:
         """Always False."""
         return False
 
@@ -312,13 +314,13 @@ def total_lag(group: Group | None) -> int | None:
 
 def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
     """[first unread offset, log end) of each partition that is known to have unread records."""
-    found = {}
+    ranges = {}
     for partition in group.partitions:
         log, commit = partition.log, partition.commit
         if log is not None and _lag(partition):
             first = log.start if commit is None else max(log.start, commit.offset)
-            found[partition.tp] = (first, log.end)
-    return found
+            ranges[partition.tp] = (first, log.end)
+    return ranges
 
 
 def _lag(partition: Partition) -> int | None:
@@ -328,11 +330,11 @@ def _lag(partition: Partition) -> int | None:
     return None if partition.error or partition.out_of_range == "ABOVE_END" else partition.lag
 
 
-def _lag_unknown(sight: Observation) -> str | None:
+def _lag_unknown(observation: Observation) -> str | None:
     """The reason why the lag is unknown; None if it is known."""
-    group = sight.group
+    group = observation.group
     if group is None:
-        return state_text(sight)
+        return state_text(observation)
     if not (group.partitions or hidden_words(group.hidden_commits)):
         return "no partition is committed or assigned"
     if hidden := hidden_words(group.hidden_commits):
@@ -344,9 +346,9 @@ def _lag_unknown(sight: Observation) -> str | None:
     return None
 
 
-def _count(sight: Observation) -> int | None:
+def _count(observation: Observation) -> int | None:
     """The number of members; None if this user may not see them and the state is not Empty or Dead."""
-    group = sight.group
+    group = observation.group
     if group is None or group.state in ("Empty", "Dead"):
         return 0
     return None if group.members is None else len(group.members)
@@ -356,12 +358,12 @@ def _has_left(member: Member) -> bool:
     return member.epoch == _LEFT_FOR_A_MOMENT
 
 
-def state_text(sight: Observation) -> str:
+def state_text(observation: Observation) -> str:
     """``Stable, 6 members``; ``Empty``; ``does not exist``."""
-    group = sight.group
+    group = observation.group
     if group is None:
         return "does not exist"
-    count = _count(sight)
+    count = _count(observation)
     return f"{group.state}, {plural(count, 'member')}" if count else group.state
 
 
@@ -407,11 +409,11 @@ class ObservedMembers:
             return ObservedMembers()
         coordinator = group.coordinator.id if group.coordinator else self.coordinator
         rebalancing = group.type == "classic" and group.state in _CLASSIC_REBALANCE
-        anew = rebalancing or self.rebalancing or coordinator != self.coordinator
+        restarted = rebalancing or self.rebalancing or coordinator != self.coordinator
         since, left = {}, set()
         for member in group.members or ():
             leaving = _has_left(member) and member.member_id not in self.left
-            since[member.member_id] = now_s if anew or leaving else self.since_s.get(member.member_id, now_s)
+            since[member.member_id] = now_s if restarted or leaving else self.since_s.get(member.member_id, now_s)
             left |= {member.member_id} if _has_left(member) else set()
         return ObservedMembers(coordinator, rebalancing, since, frozenset(left))
 
@@ -457,45 +459,45 @@ class EventLine:
 
 
 def line_of(
-    sight: Observation,
-    judgements: Sequence[ConditionResult],
+    observation: Observation,
+    results: Sequence[ConditionResult],
     sessions: Mapping[str, SessionBound],
     hold_s: float = 0.0,
 ) -> EventLine:
     """The WAIT line of a group. ``sessions`` are by member id; ``hold_s`` is how long all conditions have to hold."""
-    failing = [judgement for judgement in judgements if not judgement.holds]
+    failing = [result for result in results if not result.holds]
     if not failing:
-        so = "; ".join(dict.fromkeys(_so(judgement) for judgement in judgements))
+        so = "; ".join(dict.fromkeys(_met_text(result) for result in results))
         more = f", to hold for {format_duration(hold_s)}" if hold_s > 0 else ""
-        return EventLine((sight.name, "so"), f"{sight.name} {so}{more}")
-    group = sight.group
+        return EventLine((observation.name, "so"), f"{observation.name} {so}{more}")
+    group = observation.group
     parts: dict[str, None] = {}
-    keys: list[Hashable] = [sight.name]
-    for judgement in failing:
-        condition = judgement.condition
-        few = group is not None and condition.waits_for_leaving(sight) and 0 < len(group.members or ()) <= NAMED
+    keys: list[Hashable] = [observation.name]
+    for result in failing:
+        condition = result.condition
+        few = group is not None and condition.waits_for_leaving(observation) and 0 < len(group.members or ()) <= NAMED
         if group is not None and few:
             parts[_remaining_text(group, sessions)] = None
             keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]
-        elif condition.reads_lag and group is not None and judgement.known:
-            parts[f"{judgement.observed}, waiting for {condition.text}"] = None
+        elif condition.reads_lag and group is not None and result.known:
+            parts[f"{result.observed}, waiting for {condition.text}"] = None
             keys.append(condition.text)
         else:
-            parts[judgement.observed] = None
-            keys.append(judgement.observed)
-    return EventLine(tuple(keys), f"{sight.name} {'; '.join(parts)}")
+            parts[result.observed] = None
+            keys.append(result.observed)
+    return EventLine(tuple(keys), f"{observation.name} {'; '.join(parts)}")
 
 
-def _so(judgement: ConditionResult) -> str:
-    match judgement.condition:
+def _met_text(result: ConditionResult) -> str:
+    match result.condition:
         case Empty():
-            return "is Empty" if judgement.observed in ("Empty", "Dead") else judgement.observed
+            return "is Empty" if result.observed in ("Empty", "Dead") else result.observed
         case Stable() | MemberCount():
-            return f"is {judgement.observed}" if judgement.observed != "does not exist" else judgement.observed
+            return f"is {result.observed}" if result.observed != "does not exist" else result.observed
         case OfType(type=kind):
             return f"is of type {kind}"
         case _:
-            return judgement.observed
+            return result.observed
 
 
 def _life(sessions: Mapping[str, SessionBound], member: Member) -> SessionBound:
@@ -506,22 +508,22 @@ def _remaining_text(group: Group, sessions: Mapping[str, SessionBound]) -> str:
     """``1 member: pay-4 10.0.7.6, session ends within 31s if it is gone``."""
     members = group.members or ()
     names = labels(group)
-    said = [f"{names[m.member_id]} {m.host}, {session_text(m, _life(sessions, m))}" for m in members]
+    lines = [f"{names[m.member_id]} {m.host}, {session_text(m, _life(sessions, m))}" for m in members]
     evicting = evict_text(group, sessions)
-    return f"{plural(len(members), 'member')}: {'; '.join(said)}" + (f"; {evicting}" if evicting else "")
+    return f"{plural(len(members), 'member')}: {'; '.join(lines)}" + (f"; {evicting}" if evicting else "")
 
 
 def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None:
     """The command that removes the static members that may be dead; None if there are none."""
-    gone = [
+    instance_ids = [
         m.instance_id
         for m in group.members or ()
         if m.instance_id is not None and (_has_left(m) or _life(sessions, m).life is not Liveness.ALIVE)
     ]
-    if not gone:
+    if not instance_ids:
         return None
-    instances = " ".join(f"--instance {quote(instance)}" for instance in gone)
-    return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(gone) == 1 else 'them'} now"
+    instances = " ".join(f"--instance {quote(instance)}" for instance in instance_ids)
+    return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(instance_ids) == 1 else 'them'} now"
 
 
 def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
@@ -579,19 +581,21 @@ class Hold:
 
     for_s: float
     since_s: float | None = None
-    traces: tuple[GroupVersion, ...] = ()
+    versions: tuple[GroupVersion, ...] = ()
     broken: bool = False
 
-    def step(self, now_s: float, holds: bool, traces: Sequence[GroupVersion]) -> Hold:
-        """Add an observation. ``traces`` are the versions of all groups; empty if members do not matter."""
+    def step(self, now_s: float, holds: bool, versions: Sequence[GroupVersion]) -> Hold:
+        """Add an observation. ``versions`` are the versions of all groups; empty if members do not matter."""
         if not holds:
             return Hold(self.for_s)
-        changed = any(old.differs(new) for old, new in zip(self.traces, traces, strict=False))
+        changed = any(old.differs(new) for old, new in zip(self.versions, versions, strict=False))
         if self.since_s is None or changed:
-            return Hold(self.for_s, now_s, tuple(traces), broken=changed)
+            return Hold(self.for_s, now_s, tuple(versions), broken=changed)
         # If the generation could not be read this time, the previous one is kept.
-        kept = tuple(new if new.number is not None else old for old, new in zip(self.traces, traces, strict=False))
-        return Hold(self.for_s, self.since_s, kept)
+        known_versions = tuple(
+            new if new.number is not None else old for old, new in zip(self.versions, versions, strict=False)
+        )
+        return Hold(self.for_s, self.since_s, known_versions)
 
     def reached(self, now_s: float) -> bool:
         """Whether the conditions have held for ``for_s`` seconds."""

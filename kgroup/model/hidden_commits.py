@@ -39,12 +39,12 @@ def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:
 
 def hidden_notes(groups: Mapping[str, Hidden]) -> Iterator[str]:
     """A line for each of the first 5 groups with hidden commits, one for the others, one for the unknown groups."""
-    found = {name: hidden for name, hidden in groups.items() if hidden}
-    for name, hidden in list(found.items())[:_NAMED]:
+    known = {name: hidden for name, hidden in groups.items() if hidden}
+    for name, hidden in list(known.items())[:_NAMED]:
         yield f"{name}: {hidden_words(hidden)}"
-    if len(found) > _NAMED:
-        commits = sum(len(hidden or ()) for hidden in list(found.values())[_NAMED:])
-        yield f"{len(found) - _NAMED} more groups: {plural(commits, 'commit')} hidden: no DESCRIBE on Topic"
+    if len(known) > _NAMED:
+        commits = sum(len(hidden or ()) for hidden in list(known.values())[_NAMED:])
+        yield f"{len(known) - _NAMED} more groups: {plural(commits, 'commit')} hidden: no DESCRIBE on Topic"
     unknown = sum(hidden is None for hidden in groups.values())
     if unknown:
         of = f" of {unknown} of {len(groups)} groups" if len(groups) > 1 and unknown < len(groups) else ""

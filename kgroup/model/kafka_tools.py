@@ -33,8 +33,8 @@ def acl_hint(operations: str | Iterable[str], resource: str, *names: str, princi
     Without ``names`` the right is for the cluster itself. Operations may be spelled ``READ`` or ``DescribeConfigs``.
     ``principal`` defaults to the user of this process.
     """
-    wanted = [operations] if isinstance(operations, str) else operations
-    spelled = (each if not each.isupper() else each.title().replace("_", "") for each in wanted)
+    names_of_operations = [operations] if isinstance(operations, str) else operations
+    spelled = (each if not each.isupper() else each.title().replace("_", "") for each in names_of_operations)
     granted = " ".join(f"--operation {each}" for each in spelled)
     what = " ".join(f"--{resource} {name if name == '...' else quote(name)}" for name in names)
     who = principal or _principal

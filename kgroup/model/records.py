@@ -52,8 +52,8 @@ def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     Several groups that skip records of the same partition often skip the same records.
     """
     result: list[OffsetRange] = []
-    wanted = sorted(item for item in ranges if item.start < item.end)
-    for (topic, partition), items in groupby(wanted, key=lambda item: (item.topic, item.partition)):
+    in_order = sorted(item for item in ranges if item.start < item.end)
+    for (topic, partition), items in groupby(in_order, key=lambda item: (item.topic, item.partition)):
         start, end = -1, -1
         for item in items:
             if item.start <= end:

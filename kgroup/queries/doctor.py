@@ -44,7 +44,7 @@ _NOT_ASKED = KgroupError("not asked for")
 _STATE_SUFFIX = "-changelog"
 Layouts = Mapping[str, TopicLayout | KgroupError]
 Views = Mapping[TopicPartition, LogView | KgroupError]
-Opened = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
+OpenTransactions = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class _Logs:
 
     layouts: Layouts
     views: Views
-    held_ms: Mapping[TopicPartition, int | KgroupError | None]
-    opened: Opened
+    blocked_since_ms: Mapping[TopicPartition, int | KgroupError | None]
+    open_transactions: OpenTransactions
 
     def facts(self, tp: TopicPartition) -> LogDetails:
         """The details of one partition; empty if its log could not be read."""
@@ -71,31 +71,36 @@ class _Logs:
             return LogDetails()
         (since,) = view.at_times
         arrived = 0 if since is None else view.end - since
-        held = self.held_ms.get(tp)
+        blocked_ms = self.blocked_since_ms.get(tp)
         return LogDetails(
             last_stable=view.last_stable.offset,
-            held_since_ms=self._began(tp, view.last_stable.offset) or (held if isinstance(held, int) else None),
+            held_since_ms=self._transaction_start_ms(tp, view.last_stable.offset)
+            or (blocked_ms if isinstance(blocked_ms, int) else None),
             production=Production(arrived, PRODUCTION_MS),
             leader_epoch=view.leader_epoch,
         )
 
-    def _began(self, tp: TopicPartition, offset: int) -> int | None:
+    def _transaction_start_ms(self, tp: TopicPartition, offset: int) -> int | None:
         """When the transaction at this offset began, by the broker's clock, or None; producers set record times."""
-        found = self.opened.get(tp, ())
-        holders = () if isinstance(found, KgroupError) else (one for one in found if one.start_offset <= offset)
-        return next((one.began_ms for one in holders if one.began_ms is not None), None)
+        transactions = self.open_transactions.get(tp, ())
+        holders = (
+            ()
+            if isinstance(transactions, KgroupError)
+            else (transaction for transaction in transactions if transaction.start_offset <= offset)
+        )
+        return next((transaction.began_ms for transaction in holders if transaction.began_ms is not None), None)
 
 
 def group_snapshots(
-    reporter: Reporter, cluster: Cluster, found: Snapshot, depth: ScanDepth
+    reporter: Reporter, cluster: Cluster, snapshot: Snapshot, depth: ScanDepth
 ) -> tuple[GroupSnapshot, ...]:
     """All readable data of these groups, in their order; ``unread`` has the reasons for missing data."""
-    if not found.groups:
+    if not snapshot.groups:
         return ()
     now_ms = utc_ms()
-    evidence = read_evidence(reporter, cluster, without_unread_groups(found.groups, found.errors), (), ())
+    evidence = read_evidence(reporter, cluster, without_unread_groups(snapshot.groups, snapshot.errors), (), ())
     by_name = {item.group.name: item for item in evidence}
-    known = [by_name[group.name].group if group.name in by_name else group for group in found.groups]
+    known = [by_name[group.name].group if group.name in by_name else group for group in snapshot.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
     groups = [_with_all_partitions(group, layouts) for group in known]
     past = _group_logs(cluster, groups, depth)
@@ -106,17 +111,21 @@ def group_snapshots(
         reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
-    logs = _looked_at(cluster, layouts, partitions, now_ms)
+    logs = _read_logs(cluster, layouts, partitions, now_ms)
     names = _topic_names(cluster)
     rules = load_rules()
     snapshots = []
     for group in groups:
         item = by_name.get(group.name)
-        asked = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item))
-        made = _snapshot(_with_logs(group, logs.views), item, past, logs, names, asked)
-        judged = readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
-        made = replace(made, unread={**_unread_logs(group, found.errors, logs.views), **made.unread})
-        snapshots.append(replace(made, readiness=judged, bootstrap=cluster.ref.bootstrap_servers))
+        query = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item))
+        group_snapshot = _snapshot(_with_logs(group, logs.views), item, past, logs, names, query)
+        group_readiness = (
+            readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
+        )
+        group_snapshot = replace(
+            group_snapshot, unread={**_unread_logs(group, snapshot.errors, logs.views), **group_snapshot.unread}
+        )
+        snapshots.append(replace(group_snapshot, readiness=group_readiness, bootstrap=cluster.ref.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
 
 
@@ -131,32 +140,32 @@ def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> 
         return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
 
 
-def _with_first_unread(cluster: Cluster, made: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
+def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
     """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
-    wanted = {
-        (one.group.name, stall.partition.tp): LogRange(
+    unread_ranges = {
+        (snapshot.group.name, stall.partition.tp): LogRange(
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
         )
-        for one in made
-        for stall in stalls_of(one)
+        for snapshot in snapshots
+        for stall in stalls_of(snapshot)
         if stall.partition.commit is not None and stall.partition.log is not None
     }
-    if not wanted:
-        return tuple(made)
+    if not unread_ranges:
+        return tuple(snapshots)
     try:
-        times = cluster.first_timestamps_of((tp, span) for (_, tp), span in wanted.items())
+        times = cluster.first_timestamps_of((tp, span) for (_, tp), span in unread_ranges.items())
     except KgroupError:
-        return tuple(made)  # a finding without its age
-    found = {(name, tp): times[tp, span] for (name, tp), span in wanted.items()}
-    return tuple(replace(one, logs=_told(one, found)) for one in made)
+        return tuple(snapshots)  # a finding without its age
+    first_unread_ms = {(name, tp): times[tp, span] for (name, tp), span in unread_ranges.items()}
+    return tuple(replace(snapshot, logs=_logs_with_first_unread(snapshot, first_unread_ms)) for snapshot in snapshots)
 
 
-def _told(
-    one: GroupSnapshot, found: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
+def _logs_with_first_unread(
+    snapshot: GroupSnapshot, first_unread_ms: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
 ) -> Mapping[TopicPartition, LogDetails]:
-    logs = dict(one.logs)
-    for tp, facts in one.logs.items():
-        answer = found.get((one.group.name, tp), _NOT_ASKED)
+    logs = dict(snapshot.logs)
+    for tp, facts in snapshot.logs.items():
+        answer = first_unread_ms.get((snapshot.group.name, tp), _NOT_ASKED)
         if not isinstance(answer, KgroupError):
             logs[tp] = replace(facts, unread=answer is not None, unread_since_ms=answer)
     return logs
@@ -184,40 +193,40 @@ def _snapshot(
     past: GroupLogs,
     logs: _Logs,
     names: Sequence[str],
-    asked: HistoryQuery,
+    query: HistoryQuery,
 ) -> GroupSnapshot:
     log = past.logs.get(group.name)
-    told = None if log is None else from_log(log.events, log.reach, group, asked)
+    log_facts = None if log is None else from_log(log.events, log.reach, group, query)
     why = past.unread.get(group.name, "__consumer_offsets was not read")
-    unread = {} if told else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)
-    if told and log and log.reach.stopped:
+    unread = {} if log_facts else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)
+    if log_facts and log and log.reach.stopped:
         unread |= dict.fromkeys(("settings", "emptied_at_ms"), log.reach.stopped)
     unread |= {} if item is None else item.unread
     partitions = [p.tp for p in group.partitions]
-    opened, refused = _transactions(logs, partitions)
-    if refused:
-        unread["transactions"] = refused
+    open_transactions, why_not_read = _transactions(logs, partitions)
+    if why_not_read:
+        unread["transactions"] = why_not_read
     topics = {topic: layout for topic in topics_of(group) if isinstance(layout := logs.layouts.get(topic), TopicLayout)}
-    gone = {topic for topic in topics_of(group) if isinstance(logs.layouts.get(topic), NotFound)}
-    emptied_ms = told.emptied_at_ms if told else None
+    missing_topics = {topic for topic in topics_of(group) if isinstance(logs.layouts.get(topic), NotFound)}
+    emptied_ms = log_facts.emptied_at_ms if log_facts else None
     if emptied_ms is None and group.is_empty and item and item.past:
         emptied_ms = item.past.emptied_at_ms
     broker = item.broker if item else BrokerFacts()
     return GroupSnapshot(
         group=group,
-        now_ms=asked.now_ms,
-        settings=_settings(told, group),
-        commits=_commits(told, item, group),
-        commits_since_ms=told.commits_since_ms if told else None,
+        now_ms=query.now_ms,
+        settings=_settings(log_facts, group),
+        commits=_commits(log_facts, item, group),
+        commits_since_ms=log_facts.commits_since_ms if log_facts else None,
         logs={tp: logs.facts(tp) for tp in partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
-        gone=frozenset(gone),
+        gone=frozenset(missing_topics),
         state_topics=tuple(_state_topics(group.name, names)),
-        history=told.history if told else None,
+        history=log_facts.history if log_facts else None,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,
-        transactions=opened,
+        transactions=open_transactions,
         transaction_max_ms=broker.transaction_max_ms,
         unread=unread,
     )
@@ -235,28 +244,28 @@ def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict
     return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
 
 
-def _settings(told: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberSettings] | None:
+def _settings(log_facts: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberSettings] | None:
     """The settings of current members; None if the log was not read."""
-    if told is None:
+    if log_facts is None:
         return None
-    here = {member.member_id for member in group.members or ()}
-    return {who: found for who, found in told.settings.items() if who in here}
+    current = {member.member_id for member in group.members or ()}
+    return {member_id: settings for member_id, settings in log_facts.settings.items() if member_id in current}
 
 
 def _commits(
-    told: DoctorLogFacts | None, item: MigrationEvidence | None, group: Group
+    log_facts: DoctorLogFacts | None, item: MigrationEvidence | None, group: Group
 ) -> Mapping[TopicPartition, CommitSeries] | None:
     """The commits in the log; without one, the current commit if its time is known. None if nothing was read."""
     past = item.past if item else None
-    if told is None and past is None:
+    if log_facts is None and past is None:
         return None
-    found = dict(told.commits) if told else {}
+    commits = dict(log_facts.commits) if log_facts else {}
     for partition in group.partitions if past else ():
         tp = partition.tp
         at_ms = past.commits_ms.get(tp) if past else None
-        if past and at_ms is not None and partition.commit is not None and tp not in found:
-            found[tp] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(tp))
-    return found
+        if past and at_ms is not None and partition.commit is not None and tp not in commits:
+            commits[tp] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(tp))
+    return commits
 
 
 def _state_topics(group: str, names: Sequence[str]) -> list[str]:
@@ -267,28 +276,30 @@ def _transactions(
     logs: _Logs, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
     """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
-    found: list[OpenTransaction] = []
+    transactions: list[OpenTransaction] = []
     for topic, number in partitions:
-        row = logs.opened.get(TopicPartition(topic, number), ())
-        if isinstance(row, KgroupError):
-            return None, f"open transactions of {topic}:{number}: {row.message}"
-        found += row
-    return tuple(found), None
+        read = logs.open_transactions.get(TopicPartition(topic, number), ())
+        if isinstance(read, KgroupError):
+            return None, f"open transactions of {topic}:{number}: {read.message}"
+        transactions += read
+    return tuple(transactions), None
 
 
 def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
     """The group with the other partitions of its topics: a group that uses assign() may have missed a new one."""
-    here = {(p.topic, p.partition) for p in group.partitions}
-    more = [
+    committed = {(p.topic, p.partition) for p in group.partitions}
+    uncommitted = [
         Partition(topic, number, None, None, None, None)
-        for topic in sorted({topic for topic, _ in here})
+        for topic in sorted({topic for topic, _ in committed})
         if isinstance(layout := layouts.get(topic), TopicLayout)
         for number in sorted(layout.leaders)
-        if (topic, number) not in here
+        if (topic, number) not in committed
     ]
-    if not more:
+    if not uncommitted:
         return group
-    return replace(group, partitions=tuple(sorted((*group.partitions, *more), key=lambda p: (p.topic, p.partition))))
+    return replace(
+        group, partitions=tuple(sorted((*group.partitions, *uncommitted), key=lambda p: (p.topic, p.partition)))
+    )
 
 
 def _with_logs(group: Group, views: Views) -> Group:
@@ -305,23 +316,26 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
     return replace(partition, log=LogRange(view.start, view.end))
 
 
-def _looked_at(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
+def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
     """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
     views = cluster.log_views(layouts, partitions, [now_ms - PRODUCTION_MS]) if partitions else {}
-    held = {
+    blocked = {
         tp: LogRange(view.last_stable.offset, view.end)
         for tp, view in views.items()
         if isinstance(view, LogView) and view.last_stable.offset < view.end
     }
-    if not held:
+    if not blocked:
         return _Logs(layouts, views, {}, {})
-    held_ms: Mapping[TopicPartition, int | KgroupError | None]
-    opened: Opened
+    blocked_since_ms: Mapping[TopicPartition, int | KgroupError | None]
+    open_transactions: OpenTransactions
     try:
-        held_ms, opened = cluster.first_timestamps(held), cluster.open_transactions(layouts, held)
+        blocked_since_ms, open_transactions = (
+            cluster.first_timestamps(blocked),
+            cluster.open_transactions(layouts, blocked),
+        )
     except KgroupError as error:
-        held_ms, opened = {}, dict.fromkeys(held, error)
-    return _Logs(layouts, views, held_ms, opened)
+        blocked_since_ms, open_transactions = {}, dict.fromkeys(blocked, error)
+    return _Logs(layouts, views, blocked_since_ms, open_transactions)
 
 
 def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
@@ -338,7 +352,7 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
     if isinstance(topic.min_in_sync, KgroupError):
         unread["min_in_sync"] = topic.min_in_sync.message
     topic_partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
-    logs = _looked_at(cluster, layouts, topic_partitions, now_ms)
+    logs = _read_logs(cluster, layouts, topic_partitions, now_ms)
     opened, refused = _transactions(logs, topic_partitions)
     if partitions is None:
         opened, refused = None, unread["offsets_topic"]

@@ -49,8 +49,8 @@ class Logged:
 
 def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log") -> None:
     """Raise UsageError for invalid limits, and for limits without a scan; ``missing`` is the option that starts one."""
-    for option, given in (("--log-budget", bounds.log_budget), ("--log-bytes", bounds.log_bytes)):
-        if given is not None and not reads:
+    for option, value in (("--log-budget", bounds.log_budget), ("--log-bytes", bounds.log_bytes)):
+        if value is not None and not reads:
             raise UsageError(f"{option} is for reading __consumer_offsets, which is not asked for", hint=missing)
     _budget_s(bounds)
     _most_bytes(bounds)
@@ -70,7 +70,7 @@ def read_logged(
     Raises NotAuthorized if this user may not read the topic, and KgroupError if it cannot be read at all.
     """
     with scan_progress(reporter) as progress:
-        found = cluster.last_records(
+        logs = cluster.last_records(
             names,
             _budget_s(bounds),
             numbers=numbers,
@@ -79,19 +79,19 @@ def read_logged(
             progress=progress,
         )
     if at_ms is not None:
-        _say_untraced(reporter, at_ms, compacted=any(log.reach.whole_from != 0 for log in found.by_group.values()))
+        _note_untraced(reporter, at_ms, compacted=any(log.reach.whole_from != 0 for log in logs.by_group.values()))
     errors: list[RowError] = []
-    for number, error in sorted(found.unread.items()):
+    for number, error in sorted(logs.unread.items()):
         if isinstance(error, NotAuthorized):
             raise NotAuthorized(
                 f"{OFFSETS_TOPIC} could not be read: no READ on Topic", hint=acl_hint("Read", "topic", OFFSETS_TOPIC)
             )
         errors.append(RowError.of(error, topic=OFFSETS_TOPIC, partition=number))
     if names is None:  # groups in the part that was not read are not even known by name
-        errors += (_unlisted(number, why) for number, why in sorted(found.stopped.items()))
+        errors += (_unlisted(number, why) for number, why in sorted(logs.stopped.items()))
     states: dict[str, LoggedState] = {}
     missing = []
-    for name, log in sorted(found.by_group.items()):
+    for name, log in sorted(logs.by_group.items()):
         state = state_at(name, log.events, log.reach, at_ms)
         if state is not None:
             states[name] = state
@@ -104,14 +104,14 @@ def read_logged(
 
 
 def logged_snapshot(
-    reporter: Reporter, cluster: Cluster, which: Selection, source: FromLog, want: SnapshotRequest
+    reporter: Reporter, cluster: Cluster, which: Selection, source: FromLog, request: SnapshotRequest
 ) -> LoggedSnapshot:
-    """The groups that ``which`` selects, from the log, with their partitions' log ranges if ``want`` has them.
+    """The groups that ``which`` selects, from the log, with their partitions' log ranges if ``request`` has them.
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
     """
     logged = choose_logged(reporter, cluster, which, source)
-    snapshot = cluster.with_logs(list(logged.states.values()), want)
+    snapshot = cluster.with_logs(list(logged.states.values()), request)
     groups = tuple(with_errors(group, logged.states[group.name]) for group in snapshot.groups)
     warn_open_transactions(reporter, logged.states.values())
     return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
@@ -149,7 +149,7 @@ def choose_logged(
             if not logged.states and not logged.errors:
                 raise error
             logged = replace(logged, errors=(*logged.errors, RowError.of(error)))
-        chosen = logged.states
+        states = logged.states
     else:
         logged = read_logged(reporter, cluster, None, bounds, at_ms=at_ms, numbers=numbers)
         listed = [listed_group(state) for state in logged.states.values()]
@@ -159,23 +159,23 @@ def choose_logged(
             if not logged.errors:
                 raise
             choice = GroupChoice((), None)  # it may be in the part that was not read; the errors report that
-        chosen = {group.name: logged.states[group.name] for group in choice.groups}
-        errors = tuple(error for error in logged.errors if error.group is None or error.group in chosen)
+        states = {group.name: logged.states[group.name] for group in choice.groups}
+        errors = tuple(error for error in logged.errors if error.group is None or error.group in states)
         if choice.missing and not any(error.group is None for error in errors):
             errors = (*errors, RowError.of(choice.missing))
         logged = replace(logged, errors=errors)
     if which.topic:
-        chosen = {name: state for name, state in chosen.items() if _concerns(state, which.topic)}
-        kept = tuple(e for e in logged.errors if e.group is None or e.group in chosen or e.code == LOG_INCOMPLETE)
+        states = {name: state for name, state in states.items() if _has_topic(state, which.topic)}
+        kept = tuple(e for e in logged.errors if e.group is None or e.group in states or e.code == LOG_INCOMPLETE)
         logged = replace(logged, errors=kept)
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
-        others = [listed_group(state) for state in chosen.values() if state.type is not None]
+        others = [listed_group(state) for state in states.values() if state.type is not None]
         left_out = exclude_foreign(reporter, which, others, " --from-log")
-        chosen = {name: state for name, state in chosen.items() if name not in left_out}
+        states = {name: state for name, state in states.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
-    check_expected(which, len(chosen))
-    return replace(logged, states=chosen)
+    check_expected(which, len(states))
+    return replace(logged, states=states)
 
 
 def without_stale(cluster: Cluster, logged: Logged) -> Logged:
@@ -187,15 +187,15 @@ def without_stale(cluster: Cluster, logged: Logged) -> Logged:
     layouts = cluster.layouts({topic for _, (topic, _) in partitions}) if partitions else {}
     states, errors = dict(logged.states), list(logged.errors)
     for name, tp in partitions:
-        stood, layout = logged.states[name].partitions[tp], layouts[tp.topic]
-        if not isinstance(layout, KgroupError) and (error := topic_recreated_error(stood, layout.id)):
-            stale = replace(stood, commit=None, unknown=error.message)
+        past_commit, layout = logged.states[name].partitions[tp], layouts[tp.topic]
+        if not isinstance(layout, KgroupError) and (error := topic_recreated_error(past_commit, layout.id)):
+            stale = replace(past_commit, commit=None, unknown=error.message)
             states[name] = replace(states[name], partitions={**states[name].partitions, tp: stale})
             errors.append(replace(error, group=name, topic=tp.topic, partition=tp.partition))
     return replace(logged, states=states, errors=tuple(errors))
 
 
-def partitions_of_broker(broker: int, keepers: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
+def partitions_of_broker(broker: int, partitions: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
     """The partitions of ``__consumer_offsets`` that this broker leads, or led until it went down.
 
     It leads the partition; or no broker leads it, and this one is a replica; or this one is down, and is its preferred
@@ -203,23 +203,23 @@ def partitions_of_broker(broker: int, keepers: Mapping[int, Replicas], alive: Co
     """
     return tuple(
         number
-        for number, keeper in sorted(keepers.items())
-        if keeper.leader == broker
-        or (keeper.leader is None and broker in keeper.replicas)
-        or (broker not in alive and keeper.replicas[:1] == (broker,))
+        for number, partition in sorted(partitions.items())
+        if partition.leader == broker
+        or (partition.leader is None and broker in partition.replicas)
+        or (broker not in alive and partition.replicas[:1] == (broker,))
     )
 
 
 def coordinators_of(
-    groups: Collection[str], keepers: Mapping[int, Replicas], brokers: Mapping[int, Broker]
+    groups: Collection[str], partitions: Mapping[int, Replicas], brokers: Mapping[int, Broker]
 ) -> dict[str, Coordinator | None]:
     """The current leader of each group's partition; None without a leader."""
-    found: dict[str, Coordinator | None] = {}
+    coordinators: dict[str, Coordinator | None] = {}
     for name in groups:
-        leader = keepers[partition_of(name, len(keepers))].leader
+        leader = partitions[partition_of(name, len(partitions))].leader
         broker = None if leader is None else brokers.get(leader)
-        found[name] = Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
-    return found
+        coordinators[name] = Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
+    return coordinators
 
 
 def listed_group(state: LoggedState) -> ListedGroup:
@@ -232,7 +232,7 @@ def listed_group(state: LoggedState) -> ListedGroup:
 
 def with_errors(group: Group, state: LoggedState) -> Group:
     """The group with an error in each partition whose commit is unknown."""
-    if not any(stood.unknown for stood in state.partitions.values()):
+    if not any(past_commit.unknown for past_commit in state.partitions.values()):
         return group
     return replace(
         group,
@@ -276,7 +276,7 @@ def offsets_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | No
     return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
 
 
-def _say_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
+def _note_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
     """Note that some commits of that time may be missing without any error: the log has no trace of them."""
     if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
         reporter.note(
@@ -288,9 +288,9 @@ def _say_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
 def _errors_of(state: LoggedState) -> Iterator[RowError]:
     if state.incomplete:
         yield _incomplete(state.name, state.incomplete)
-    for tp, stood in state.partitions.items():
-        if stood.unknown:
-            yield replace(unknown_commit(stood.unknown), group=state.name, topic=tp.topic, partition=tp.partition)
+    for tp, past_commit in state.partitions.items():
+        if past_commit.unknown:
+            yield replace(unknown_commit(past_commit.unknown), group=state.name, topic=tp.topic, partition=tp.partition)
 
 
 def _unlisted(number: int, why: str) -> RowError:
@@ -323,8 +323,12 @@ def _no_group(missing: Sequence[str], cluster: Cluster, at_ms: int | None) -> No
     )
 
 
-def _concerns(state: LoggedState, topics: Sequence[str]) -> bool:
-    committed = any(topic in topics for (topic, _), stood in state.partitions.items() if stood.commit or stood.unknown)
+def _has_topic(state: LoggedState, topics: Sequence[str]) -> bool:
+    committed = any(
+        topic in topics
+        for (topic, _), past_commit in state.partitions.items()
+        if past_commit.commit or past_commit.unknown
+    )
     bare = Group(
         state.name, "", "", None, None, None, None, None, None, None, state.members, ()
     )  # only the subscriptions and assignments of its members matter
@@ -343,9 +347,9 @@ def _most_bytes(bounds: LogBounds) -> int | None:
     """``500MB`` or ``2GiB`` in bytes; a bare number is bytes. None without a limit. Raises UsageError."""
     if bounds.log_bytes is None:
         return None
-    found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.log_bytes)
-    size = float(found[1]) if found else 0
-    if not found or size <= 0:
+    parsed = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.log_bytes)
+    size = float(parsed[1]) if parsed else 0
+    if not parsed or size <= 0:
         raise UsageError(f"--log-bytes {bounds.log_bytes}: not a size", hint="--log-bytes 500MB or 2GiB")
-    step = 1024 if (found[3] or "").lower() == "ib" else 1000
-    return max(1, int(size * step ** " kmg".index((found[2] or " ").lower())))
+    step = 1024 if (parsed[3] or "").lower() == "ib" else 1000
+    return max(1, int(size * step ** " kmg".index((parsed[2] or " ").lower())))

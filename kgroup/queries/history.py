@@ -52,9 +52,9 @@ class HistoryRequest:
 class Histories:
     """The logs of groups and their histories. ``states`` are from the coordinators; None: there is no such group."""
 
-    def __init__(self, cluster: Cluster, wish: HistoryRequest, states: Mapping[str, str | None]) -> None:
+    def __init__(self, cluster: Cluster, request: HistoryRequest, states: Mapping[str, str | None]) -> None:
         self._cluster = cluster
-        self._wish = wish
+        self._request = request
         self._states = dict(states)
         self._events: dict[str, tuple[Event, ...]] = {}
         self._reach: dict[str, ScannedRange] = {}
@@ -62,10 +62,10 @@ class Histories:
 
     def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
         """Read the logs; returns the groups that could not be read."""
-        wish = self._wish
+        request = self._request
         logs = self._cluster.group_logs(
-            dict.fromkeys(self._states, wish.since_ms),
-            wish.budget_s,
+            dict.fromkeys(self._states, request.since_ms),
+            request.budget_s,
             max_bytes=MOST_BYTES,
             to_last_state=True,
             progress=progress,
@@ -78,9 +78,9 @@ class Histories:
 
     def read_on(self) -> None:
         """Read the records since the last read, and the current states. Raises KgroupError if that fails."""
-        wish = self._wish
+        request = self._request
         floors = {group: GroupLog(self._events[group], reach).next_offset for group, reach in self._reach.items()}
-        logs = self._cluster.group_logs(dict.fromkeys(floors), wish.budget_s, max_bytes=MOST_BYTES, floors=floors)
+        logs = self._cluster.group_logs(dict.fromkeys(floors), request.budget_s, max_bytes=MOST_BYTES, floors=floors)
         for why in logs.unread.values():
             raise _unread(why, forbidden=logs.forbidden)
         for group, log in logs.logs.items():
@@ -89,11 +89,11 @@ class Histories:
                 self._events[group] = (*known, *log.events)
                 self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
         snapshot = self._cluster.describe(list(self._states), STATE_ONLY)
-        found = {group.name: group.state for group in snapshot.groups}
-        gone = {error.group for error in snapshot.errors if error.code == NotFound.code}
+        states = {group.name: group.state for group in snapshot.groups}
+        deleted = {error.group for error in snapshot.errors if error.code == NotFound.code}
         for group in self._states:
-            if group in found or group in gone:
-                self._states[group] = found.get(group)
+            if group in states or group in deleted:
+                self._states[group] = states.get(group)
 
     def _stays(self, event: Event, floor: int) -> bool:
         """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""
@@ -129,24 +129,24 @@ class Histories:
         return tuple(self._history(group) for group in self._states if group in self._events)
 
     def _since_ms(self, now_ms: int) -> int:
-        wish = self._wish
-        return wish.since_ms if wish.moves_on_ms is None else now_ms - wish.moves_on_ms
+        request = self._request
+        return request.since_ms if request.moves_on_ms is None else now_ms - request.moves_on_ms
 
     def _history(self, group: str) -> GroupHistory:
-        wish = self._wish
+        request = self._request
         now_ms = utc_ms()
-        asked = HistoryQuery(
+        query = HistoryQuery(
             since_ms=self._since_ms(now_ms),
             # Records written during the read belong to it, whatever the brokers' clocks show.
-            until_ms=_last_ms(self._events[group], now_ms) if wish.until_ms is None else wish.until_ms,
+            until_ms=_last_ms(self._events[group], now_ms) if request.until_ms is None else request.until_ms,
             now_ms=now_ms,
             session_ms=self._sessions_ms.get(group),
             state=self._states[group],
-            commits=wish.commits,
-            includes=wish.includes,
+            commits=request.commits,
+            includes=request.includes,
             mark=_plan_of,
         )
-        return history(group, self._events[group], self._reach[group], asked)
+        return history(group, self._events[group], self._reach[group], query)
 
 
 def _last_state(events: Sequence[Event]) -> Event | None:

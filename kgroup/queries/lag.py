@@ -70,44 +70,46 @@ class LagReading:
     unread: str | None = None
 
 
-def read_evidence(cluster: Cluster, groups: Sequence[Group], ask: LagReadOptions, now_ms: int) -> dict[str, LagReading]:
+def read_evidence(
+    cluster: Cluster, groups: Sequence[Group], options: LagReadOptions, now_ms: int
+) -> dict[str, LagReading]:
     """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it."""
-    committed = ask.isolation is Isolation.READ_COMMITTED
-    since = {group.name: now_ms - _span_of(group) for group in groups} if ask.no_log is None else {}
-    wants = LagQuery(
+    committed = options.isolation is Isolation.READ_COMMITTED
+    since = {group.name: now_ms - _span_of(group) for group in groups} if options.no_log is None else {}
+    query = LagQuery(
         moments_ms=tuple(now_ms - span_ms for span_ms in _RATES_MS),
         since_ms=since,
-        log_budget_s=ask.log_budget_s,
-        to_state=ask.state,
-        first_unread=ask.no_time is None,
+        log_budget_s=options.log_budget_s,
+        to_state=options.state,
+        first_unread=options.no_time is None,
         read_committed=committed,
-        surroundings=ask.surroundings,
+        surroundings=options.surroundings,
         quiet_since_ms=now_ms - _SPAN_MS,
     )
-    facts = read_lag_facts(cluster, groups, wants)
+    facts = read_lag_facts(cluster, groups, query)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    return {group.name: _of_group(group, facts, ask, wants, now_ms) for group in groups}
+    return {group.name: _of_group(group, facts, options, query, now_ms) for group in groups}
 
 
 def _span_of(group: Group) -> int:
     return _SPAN_MS if group.totals.lag or any(p.lag is None for p in group.partitions) else _IDLE_SPAN_MS
 
 
-def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuery, now_ms: int) -> LagReading:
+def _of_group(group: Group, facts: LagFacts, options: LagReadOptions, query: LagQuery, now_ms: int) -> LagReading:
     log = facts.logs.logs.get(group.name)
-    told = None if log is None else from_log(log.events, log.reach, group, now_ms)
+    log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
-    firsts = dict(_firsts(group, facts, wants))
+    firsts = dict(_firsts(group, facts, query))
     evidence = LagEvidence(
         now_ms=now_ms,
-        isolation=ask.isolation,
-        partitions={p.tp: _of_partition(p, facts, firsts, told, wants) for p in group.partitions},
-        state_since_ms=None if told is None else told.state_since_ms,
-        siblings=_siblings(group, facts, wants),
-        members={} if told is None else told.members,
-        churn=None if told is None else told.churn,
-        unknown=dict(_unknown(group, facts, ask, firsts, told)),
+        isolation=options.isolation,
+        partitions={p.tp: _of_partition(p, facts, firsts, log_facts, query) for p in group.partitions},
+        state_since_ms=None if log_facts is None else log_facts.state_since_ms,
+        siblings=_siblings(group, facts, query),
+        members={} if log_facts is None else log_facts.members,
+        churn=None if log_facts is None else log_facts.churn,
+        unknown=dict(_unknown(group, facts, options, firsts, log_facts)),
     )
     newest = None
     if log is not None:
@@ -122,18 +124,22 @@ def _of_group(group: Group, facts: LagFacts, ask: LagReadOptions, wants: LagQuer
 
 
 def _unknown(
-    group: Group, facts: LagFacts, ask: LagReadOptions, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None
+    group: Group,
+    facts: LagFacts,
+    options: LagReadOptions,
+    firsts: Mapping[TopicPartition, First],
+    log_facts: LagLogFacts | None,
 ) -> Iterator[tuple[Source, str]]:
     """The data that could not be read, each with the reason."""
-    if told is None:
-        why = ask.no_log or facts.logs.unread.get(group.name) or "not read"
+    if log_facts is None:
+        why = options.no_log or facts.logs.unread.get(group.name) or "not read"
         yield Source.COMMITS, why
-        if ask.state:
+        if options.state:
             yield Source.STATE, why
-    elif ask.state and told.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
+    elif options.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
         yield Source.STATE, stopped
-    if ask.no_time is not None:
-        yield Source.TIME, ask.no_time
+    if options.no_time is not None:
+        yield Source.TIME, options.no_time
     else:
         failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
         for tp, error in islice(failed, 1):
@@ -153,26 +159,30 @@ def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
-def _firsts(group: Group, facts: LagFacts, wants: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
+def _firsts(group: Group, facts: LagFacts, query: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
     for p in group.partitions:
         tp = p.tp
-        span = unread_span(p, facts.views.get(tp), read_committed=wants.read_committed)
+        span = unread_span(p, facts.views.get(tp), read_committed=query.read_committed)
         if span is not None and (tp, span) in facts.firsts:
             yield tp, facts.firsts[tp, span]
 
 
 def _of_partition(
-    p: Partition, facts: LagFacts, firsts: Mapping[TopicPartition, First], told: LagLogFacts | None, wants: LagQuery
+    p: Partition,
+    facts: LagFacts,
+    firsts: Mapping[TopicPartition, First],
+    log_facts: LagLogFacts | None,
+    query: LagQuery,
 ) -> PartitionEvidence:
     tp = p.tp
     view, layout = facts.views.get(tp), facts.layouts.get(p.topic)
-    seen = view if isinstance(view, LogView) else None
+    log_view = view if isinstance(view, LogView) else None
     return PartitionEvidence(
-        commits=() if told is None else told.commits.get(tp, ()),
-        read_since_ms=None if told is None else told.read_since_ms,
-        ends=() if seen is None or p.log is None else tuple(_ends_then(p.log, seen, wants.moments_ms)),
+        commits=() if log_facts is None else log_facts.commits.get(tp, ()),
+        read_since_ms=None if log_facts is None else log_facts.read_since_ms,
+        ends=() if log_view is None or p.log is None else tuple(_ends_then(p.log, log_view, query.moments_ms)),
         first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
-        last_stable=None if seen is None else seen.last_stable.offset,
+        last_stable=None if log_view is None else log_view.last_stable.offset,
         open_transaction=_oldest(facts.transactions.get(tp)),
         retention=_retention(facts.retention, tp),
         leader=layout.leaders.get(p.partition) if isinstance(layout, TopicLayout) else None,
@@ -191,11 +201,11 @@ def _first_unread(first: First) -> FirstUnread | None:
     return FirstUnread(None) if first is None else FirstUnread(first.offset, first.timestamp_ms)
 
 
-def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> BlockingTransaction | None:
+def _oldest(transactions: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> BlockingTransaction | None:
     """The transaction at the last stable offset; if no coordinator knows it, it began by its last write or earlier."""
-    if not found or isinstance(found, KgroupError):
+    if not transactions or isinstance(transactions, KgroupError):
         return None
-    first = found[0]
+    first = transactions[0]
     since_ms = first.last_ms if first.began_ms is None else first.began_ms
     return BlockingTransaction(
         first.producer_id,
@@ -207,16 +217,16 @@ def _oldest(found: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) 
     )
 
 
-def _retention(keeping: TopicRetentions | None, tp: TopicPartition) -> Retention | None:
-    settings = None if keeping is None else keeping.settings.get(tp.topic)
-    if keeping is None or settings is None:
+def _retention(retentions: TopicRetentions | None, tp: TopicPartition) -> Retention | None:
+    settings = None if retentions is None else retentions.settings.get(tp.topic)
+    if retentions is None or settings is None:
         return None
     limit_bytes = _limit(settings, "retention.bytes")
     cleanup = settings.get("cleanup.policy", "delete").split(",")
     return Retention(
         _limit(settings, "retention.ms"),
         limit_bytes,
-        keeping.sizes.get(tp) if limit_bytes is not None else None,
+        retentions.sizes.get(tp) if limit_bytes is not None else None,
         compacted="compact" in cleanup,
         deletes="delete" in cleanup,
     )
@@ -228,7 +238,7 @@ def _limit(settings: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _siblings(group: Group, facts: LagFacts, wants: LagQuery) -> tuple[Sibling, ...] | None:
+def _siblings(group: Group, facts: LagFacts, query: LagQuery) -> tuple[Sibling, ...] | None:
     """The lag of other groups on this group's lagging topics, None for unknown log ends; None if not read."""
     others = facts.others
     if not isinstance(others, OtherGroups):
@@ -239,11 +249,13 @@ def _siblings(group: Group, facts: LagFacts, wants: LagQuery) -> tuple[Sibling, 
         for (topic, number), commit in committed.items():
             if topic in topics and name != group.name:
                 lags.setdefault((name, topic), []).append(_lag(commit, facts.views.get(TopicPartition(topic, number))))
-    quiet_ms = wants.quiet_since_ms - 1
+    quiet_ms = query.quiet_since_ms - 1
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     return tuple(
-        Sibling(name, topic, None if None in found else sum(lag or 0 for lag in found), signs.get(name))
-        for (name, topic), found in lags.items()
+        Sibling(
+            name, topic, None if None in partition_lags else sum(lag or 0 for lag in partition_lags), signs.get(name)
+        )
+        for (name, topic), partition_lags in lags.items()
     )
 
 

@@ -20,55 +20,57 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 """At most so many events are kept, or 40 per partition if that is more; ten commits determine a partition's status."""
 
 
-def read_lag_facts(cluster: Cluster, groups: Sequence[Group], wants: LagQuery) -> LagFacts:
+def read_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery) -> LagFacts:
     """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
     cache = cluster.cache
-    around = cache.surroundings
+    surroundings = cache.surroundings
     topics = frozenset(p.topic for group in groups for p in group.partitions if p.lag)
-    if around is not None and not (topics <= around.about and around.is_fresh(SURROUNDINGS_EVERY_S)):
-        around = None
-    floors = {name: cache.logs[name].next_offset for name in wants.since_ms if name in cache.logs}
-    facts = cluster.lag_facts(groups, replace(wants, floors=floors, surroundings=wants.surroundings and around is None))
-    kept: dict[str, GroupLog] = {}
-    found = dict(facts.logs.logs)
-    for name, now in facts.logs.logs.items():
+    if surroundings is not None and not (topics <= surroundings.about and surroundings.is_fresh(SURROUNDINGS_EVERY_S)):
+        surroundings = None
+    floors = {name: cache.logs[name].next_offset for name in query.since_ms if name in cache.logs}
+    facts = cluster.lag_facts(
+        groups, replace(query, floors=floors, surroundings=query.surroundings and surroundings is None)
+    )
+    cached_logs: dict[str, GroupLog] = {}
+    logs = dict(facts.logs.logs)
+    for name, new in facts.logs.logs.items():
         before = cache.logs.get(name)
         if before is None:
-            kept[name] = now
-        elif (log := merge_logs(before, now, floors[name], wants.since_ms[name])) is not None:
-            kept[name] = found[name] = log
-    cache.logs = kept
-    if wants.surroundings and around is None:
-        around = cache.surroundings = CachedValue(facts, topics)
+            cached_logs[name] = new
+        elif (log := merge_logs(before, new, floors[name], query.since_ms[name])) is not None:
+            cached_logs[name] = logs[name] = log
+    cache.logs = cached_logs
+    if query.surroundings and surroundings is None:
+        surroundings = cache.surroundings = CachedValue(facts, topics)
     return replace(
         facts,
-        logs=GroupLogs(found, facts.logs.unread, facts.logs.forbidden),
-        retention=around.value.retention if around else None,
-        others=around.value.others if around else None,
+        logs=GroupLogs(logs, facts.logs.unread, facts.logs.forbidden),
+        retention=surroundings.value.retention if surroundings else None,
+        others=surroundings.value.others if surroundings else None,
     )
 
 
-def merge_logs(before: GroupLog, now: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
+def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
     """The group's log from the cache below offset ``floor`` and from now; None if there is a gap.
 
     Events older than ``since_ms`` are dropped except the newest of each kind, so that a watch for days needs no more
     memory than one refresh.
     """
-    if now.reach.start > floor or now.reach.end < before.reach.end:
+    if new.reach.start > floor or new.reach.end < before.reach.end:
         return None
     events = (
         *(event for event in before.events if event.log_offset < floor),
-        *(event for event in now.events if event.log_offset >= floor),
+        *(event for event in new.events if event.log_offset >= floor),
     )
     since_ms = _young(events, since_ms)
     whole_ms = whole_since(before.events, before.reach)
-    reach = replace(before.reach, end=now.reach.end)
+    reach = replace(before.reach, end=new.reach.end)
     if whole_ms is not None:
         # Nothing was missing from whole_ms on; events that are dropped now are missing from now on.
         start = max(reach.start, reach.whole_from or 0)
         reach = replace(reach, start=start, whole_from=start, oldest_ms=max(whole_ms, since_ms))
-    if now.reach.whole_from is not None and now.reach.whole_from > floor:
-        reach = replace(reach, whole_from=now.reach.whole_from)
+    if new.reach.whole_from is not None and new.reach.whole_from > floor:
+        reach = replace(reach, whole_from=new.reach.whole_from)
     events = tuple(_remembered(events, since_ms))
     return GroupLog(events, replace(reach, stopped=_stopped(reach, whole_ms, since_ms), open_since_ms=_open_ms(events)))
 

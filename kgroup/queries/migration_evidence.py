@@ -26,7 +26,7 @@ ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 def read_evidence(
     reporter: Reporter,
     cluster: Cluster,
-    found: SelectedGroups,
+    selected: SelectedGroups,
     others: Sequence[ListedGroup],
     clients: ClientUse,
     configured: tuple[str, ...] = (),
@@ -36,24 +36,26 @@ def read_evidence(
     ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
     own configuration.
     """
-    names = [group.name for group in found.groups]
-    topics = {group.name: sorted(topics_of(group)) for group in found.groups}
+    names = [group.name for group in selected.groups]
+    topics = {group.name: sorted(topics_of(group)) for group in selected.groups}
     now_ms = utc_ms()
-    facts = cluster.broker_facts({group.coordinator.id for group in found.groups if group.coordinator})
+    facts = cluster.broker_facts({group.coordinator.id for group in selected.groups if group.coordinator})
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}
     may_hide = _may_hide(cluster, access)
-    pasts, note = cluster.pasts(found.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
+    pasts, note = (
+        cluster.pasts(selected.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
+    )
     if note:
         reporter.note(note)
-    layouts = cluster.layouts({topic for own in topics.values() for topic in own})
-    gone = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
+    layouts = cluster.layouts({topic for group_topics in topics.values() for topic in group_topics})
+    missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
     pending: dict[str, list[TopicPartition]] = {}
-    for (name, topic, number), error in found.unread.items():
+    for (name, topic, number), error in selected.unread.items():
         if error.code == _PENDING:
             pending.setdefault(name, []).append(TopicPartition(topic, number))
     evidence = []
-    for group in found.groups:
+    for group in selected.groups:
         name = group.name
         unread = {"past": note} if note and name not in pasts else {}
         own_configs = configs.get(name)
@@ -72,7 +74,7 @@ def read_evidence(
                 access=None if isinstance(own_access, KgroupError) else own_access,
                 now_ms=now_ms,
                 pending=tuple(sorted({*pending.get(name, ()), *(past.pending if (past := pasts.get(name)) else ())})),
-                gone=tuple(sorted(gone & {topic for topic, _ in committed(group)})),
+                gone=tuple(sorted(missing_topics & {topic for topic, _ in committed(group)})),
                 clients=tuple(client for of, client in clients if of in (None, name)),
                 configured=configured,
                 may_hide=may_hide,

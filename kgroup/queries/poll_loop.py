@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _ReportedLine:
     key: Hashable
     text: str
     at_s: float
@@ -42,26 +42,26 @@ class EventLog:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._said: dict[Hashable, _Said] = {}
+        self._reported: dict[Hashable, _ReportedLine] = {}
         self.changes = 0
 
-    def report(self, word: str, about: Hashable, line: EventLine, now_s: float) -> None:
+    def report(self, word: str, subject: Hashable, line: EventLine, now_s: float) -> None:
         """Report the line if it is new; ``now_s`` is from a monotonic clock."""
-        last = self._said.get(about)
+        last = self._reported.get(subject)
         known = last is not None and last.key == line.key
         if known and last and (last.text == line.text or now_s - last.at_s < _COUNTS_EVERY_S):
             return
         self.changes += not known
-        self._said[about] = _Said(line.key, line.text, now_s)
+        self._reported[subject] = _ReportedLine(line.key, line.text, now_s)
         self._reporter.event(word, line.text)
 
-    def reset(self, about: Hashable) -> None:
+    def reset(self, subject: Hashable) -> None:
         """Make the next line with this subject count as new."""
-        self._said.pop(about, None)
+        self._reported.pop(subject, None)
 
     def no_answer(self, word: str, message: str, now_s: float) -> None:
         """Report that the cluster does not answer; all other lines after it count as new."""
-        self._said = {about: said for about, said in self._said.items() if about == _NO_ANSWER}
+        self._reported = {subject: line for subject, line in self._reported.items() if subject == _NO_ANSWER}
         self.report(word, _NO_ANSWER, EventLine(_NO_ANSWER, f"no answer: {message}"), now_s)
 
     def answered(self) -> None:

@@ -132,28 +132,28 @@ class _Follow(PollLoop[Rollout]):
         except Unreachable as error:
             return error
         now_s = time.monotonic()
-        found = {group.name: group for group in snapshot.groups}
+        groups = {group.name: group for group in snapshot.groups}
         faults = {row.group: error_of_row(row) for row in snapshot.errors if row.code != NotFound.code}
         for name, followed in self._followed.items():
             if name in faults:
                 if faults[name].exit_code is ExitCode.NOT_AUTHORIZED:
                     raise faults[name]
                 continue
-            after = self._followed[name] = followed.step(found.get(name), now_s)
+            after = self._followed[name] = followed.step(groups.get(name), now_s)
             self.note(name, now_s, done=after.finished)
         return next(iter(faults.values()), None)
 
     def report(self, now_s: float, failure: KgroupError | None) -> PollState:
-        self._say(now_s, failure)
+        self._report_changes(now_s, failure)
         finished = failure is None and all(followed.finished for followed in self._followed.values())
         settling_s = max(followed.unsettled_s(now_s, self._settled_s) for followed in self._followed.values())
         return PollState(finished and settling_s <= 0, finished, settling_s if finished else math.inf)
 
-    def _over(self, followed: Followed, now_s: float) -> bool:
+    def _is_over(self, followed: Followed, now_s: float) -> bool:
         settled = followed.unsettled_s(now_s, self._settled_s) <= 0
         return followed.finished and (self.left_s(now_s) <= 0 or settled)
 
-    def _say(self, now_s: float, failure: KgroupError | None) -> None:
+    def _report_changes(self, now_s: float, failure: KgroupError | None) -> None:
         """Report the events since the last poll, and the state of each group if it has changed."""
         many = len(self._followed) > LINES_AT_ONCE
         for name, followed in self._followed.items():
@@ -164,7 +164,7 @@ class _Follow(PollLoop[Rollout]):
             self.events.no_answer(_WORD, failure.message, now_s)
             return
         self.events.answered()
-        over = [name for name, followed in self._followed.items() if self._over(followed, now_s)]
+        over = [name for name, followed in self._followed.items() if self._is_over(followed, now_s)]
         if many:
             self.events.report(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
             return

@@ -42,7 +42,7 @@ _SHORT_S = 0.5
 @contextmanager
 def scan_progress(reporter: Reporter) -> Iterator[Callable[[int, int], None]]:
     """The progress callback for ``Cluster.group_logs``: offsets read, and their expected total."""
-    begun = time.monotonic()
+    started_s = time.monotonic()
     bar: Progress | None = None
     most = 0
     with ExitStack() as open_bar:
@@ -50,7 +50,7 @@ def scan_progress(reporter: Reporter) -> Iterator[Callable[[int, int], None]]:
         def tell(done: int, total: int) -> None:
             nonlocal bar, most
             if bar is None:
-                if time.monotonic() - begun < _SHORT_S:
+                if time.monotonic() - started_s < _SHORT_S:
                     return
                 most = total
                 bar = open_bar.enter_context(reporter.progress("reading __consumer_offsets", total, "offsets"))

@@ -71,7 +71,7 @@ def snapshots(
     reporter: Reporter,
     cluster: Cluster,
     which: Selection,
-    want: SnapshotRequest,
+    request: SnapshotRequest,
     at_a_time: int | None = None,
     verb: str = "",
 ) -> Iterator[Snapshot]:
@@ -82,32 +82,32 @@ def snapshots(
     does for this ``verb``.
     """
     if names_only(which) and not which.topic:
-        yield _by_name(cluster, which, want, verb)
+        yield _by_name(cluster, which, request, verb)
         return
-    chosen = choose_groups(reporter, cluster, which)
-    described = _described(reporter, which, chosen.groups, verb)
-    if chosen.errors:
-        yield Snapshot((), chosen.errors, ())
+    listed = choose_groups(reporter, cluster, which)
+    described = _described(reporter, which, listed.groups, verb)
+    if listed.errors:
+        yield Snapshot((), listed.errors, ())
     step = at_a_time or max(1, len(described))
     for at in range(0, len(described), step):
-        yield _without_vanished(cluster, cluster.describe(described[at : at + step], want))
+        yield _without_vanished(cluster, cluster.describe(described[at : at + step], request))
 
 
-def _by_name(cluster: Cluster, which: Selection, want: SnapshotRequest, verb: str) -> Snapshot:
+def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb: str) -> Snapshot:
     """The named groups; the others are listed only if one is missing."""
     names = names_of(which)
-    snapshot = cluster.describe(names, want)
-    found = {group.name for group in snapshot.groups}
-    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in found]
+    snapshot = cluster.describe(names, request)
+    known_names = {group.name for group in snapshot.groups}
+    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in known_names]
     if not missing:
-        check_expected(which, len(found))
+        check_expected(which, len(known_names))
         return snapshot
     listing = cluster.list_groups()
     refuse_foreign([group for group in listing.groups if group.name in missing], verb)
     unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
-    if not found:
+    if not known_names:
         raise unknown
-    check_expected(which, len(found))
+    check_expected(which, len(known_names))
     others = tuple(error for error in snapshot.errors if error.group not in missing)
     return replace(snapshot, errors=(*others, RowError.of(unknown)))
 
@@ -134,8 +134,8 @@ def exclude_foreign(
 def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
     """A group deleted between listing and describing is not an error; one that is still listed is."""
     missing = {error.group for error in snapshot.errors if error.code == NotFound.code and not error.topic}
-    kept = (error for error in snapshot.errors if error.code != NotFound.code or error.topic)
-    return replace(snapshot, errors=(*kept, *cluster.denied(filter(None, missing))))
+    errors = (error for error in snapshot.errors if error.code != NotFound.code or error.topic)
+    return replace(snapshot, errors=(*errors, *cluster.denied(filter(None, missing))))
 
 
 _THEIR_FLAGS = {

@@ -41,10 +41,12 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     from kgroup.groups.verdict.group import verdict
     from kgroup.queries.lag import LagReadOptions, read_evidence
 
-    ask = LagReadOptions(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
+    options = LagReadOptions(
+        budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True
+    )
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_evidence(cluster, groups, ask, utc_ms())
+            read = read_evidence(cluster, groups, options, utc_ms())
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
@@ -57,8 +59,8 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
 
 def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
     """A warning if this machine's clock is behind the coordinators' records; other differences do not show here."""
-    evidence = [one for each in read.values() for one in each.evidence.partitions.values()]
-    newest_ms = max((one.commits[-1].timestamp_ms for one in evidence if one.commits), default=None)
+    evidence = [partition for each in read.values() for partition in each.evidence.partitions.values()]
+    newest_ms = max((partition.commits[-1].timestamp_ms for partition in evidence if partition.commits), default=None)
     warning = Clocks(utc_ms(), newest_ms, exact=False).warning
     return () if warning is None else (warning,)
 

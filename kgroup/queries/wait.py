@@ -85,14 +85,14 @@ class GroupWaitResult:
 
     name: str
     group: Group | None
-    judgements: tuple[ConditionResult, ...]
+    results: tuple[ConditionResult, ...]
     waited_s: float
     remaining: tuple[Remaining, ...]
 
     @property
     def holds(self) -> bool:
         """Whether all conditions are true."""
-        return all(judgement.holds for judgement in self.judgements)
+        return all(result.holds for result in self.results)
 
     @property
     def member_count(self) -> int | None:
@@ -108,7 +108,7 @@ class GroupWaitResult:
 
     @property
     def _reads_lag(self) -> bool:
-        return any(judgement.condition.reads_lag for judgement in self.judgements)
+        return any(result.condition.reads_lag for result in self.results)
 
     @property
     def sessions(self) -> dict[str, SessionBound]:
@@ -125,8 +125,8 @@ class GroupWaitResult:
             "lag": self.lag,
             "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
-                {"condition": judgement.condition.text, "holds": judgement.holds, "seen": judgement.observed}
-                for judgement in self.judgements
+                {"condition": result.condition.text, "holds": result.holds, "seen": result.observed}
+                for result in self.results
             ],
             "waited_ms": round(self.waited_s * 1000),
             "remaining": [item.document() for item in self.remaining],
@@ -170,8 +170,8 @@ def wait_until(
 
 def describe_members(group: Group, sessions: Sessions) -> tuple[str, ...]:
     """A line for each member, for refusals: label, host, session as one poll shows it; last, the evict command."""
-    timeouts, watched = sessions.of(group), ObservedMembers().step(group, 0.0)
-    known = {m.member_id: watched.session(m, timeouts.get(m.member_id), 0.0) for m in group.members or ()}
+    timeouts, observed = sessions.of(group), ObservedMembers().step(group, 0.0)
+    known = {m.member_id: observed.session(m, timeouts.get(m.member_id), 0.0) for m in group.members or ()}
     evict = evict_text(group, known)
     return (*lines_of_members(group, known), *((evict,) if evict else ()))
 
@@ -193,52 +193,58 @@ class _Wait(PollLoop[WaitResult]):
         self._reads_lag = any(condition.reads_lag for condition in conditions)
         self._reads_ages = any(isinstance(condition, LagTimeBelow) for condition in conditions)
         self._about_members = any(condition.about_members for condition in conditions)
-        self._sights: tuple[Observation, ...] = ()
-        self._judged: dict[str, tuple[ConditionResult, ...]] = {}
-        self._watched: dict[str, ObservedMembers] = {}
+        self._observations: tuple[Observation, ...] = ()
+        self._results: dict[str, tuple[ConditionResult, ...]] = {}
+        self._observed_members: dict[str, ObservedMembers] = {}
         self._timeouts_ms: dict[str, int] = {}
-        self._timeouts_asked_s: float | None = None
+        self._timeouts_read_s: float | None = None
         self._ages: dict[tuple[TopicPartition, int], int] = {}
         self._noted: set[str] = set()
-        self._needs_date = hold_s > 0 and self._about_members
-        self._dated = False
+        self._needs_generations = hold_s > 0 and self._about_members
+        self._has_generations = False
 
     def _all_hold(self) -> bool:
-        return bool(self._judged) and all(j.holds for judged in self._judged.values() for j in judged)
+        return bool(self._results) and all(j.holds for results in self._results.values() for j in results)
 
     def report(self, now_s: float, failure: KgroupError | None) -> PollState:
         holding = failure is None and self._all_hold()
-        traces = [GroupVersion.of(sight.group) for sight in self._sights] if self._about_members else []
-        self._hold = self._hold.step(now_s, holding and (self._dated or not self._needs_date), traces)
-        self._say(now_s, failure)
-        begun = self._hold.since_s is not None
+        versions = (
+            [GroupVersion.of(observation.group) for observation in self._observations] if self._about_members else []
+        )
+        self._hold = self._hold.step(
+            now_s, holding and (self._has_generations or not self._needs_generations), versions
+        )
+        self._report_changes(now_s, failure)
+        hold_began = self._hold.since_s is not None
         return PollState(
             failure is None and self._hold.reached(now_s),
             holding,
-            self._hold.left_s(now_s) if begun else math.inf,
-            soon=holding and not begun,  # the hold begins with a poll that also reads generations
+            self._hold.left_s(now_s) if hold_began else math.inf,
+            soon=holding and not hold_began,  # the hold begins with a poll that also reads generations
         )
 
     def poll(self) -> KgroupError | None:
         # During a hold the generation shows what happened between two polls; before a hold it is not needed.
-        self._dated = self._needs_date and self._all_hold()
-        want = SnapshotRequest(
+        self._has_generations = self._needs_generations and self._all_hold()
+        request = SnapshotRequest(
             offsets=self._reads_lag,
             logs=self._reads_lag,
-            generation_budget_s=_GENERATION_BUDGET_S if self._dated else 0,
+            generation_budget_s=_GENERATION_BUDGET_S if self._has_generations else 0,
         )
         try:
             with self.in_time():
-                snapshot = self.cluster.describe(self._names, want)
-                found = {group.name: group for group in snapshot.groups}
+                snapshot = self.cluster.describe(self._names, request)
+                groups = {group.name: group for group in snapshot.groups}
                 ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
         except Unreachable as error:
             return error
         now_s, now_ms = time.monotonic(), utc_ms()
-        sights = tuple(Observation(name, found.get(name), now_ms, ages.get(name, {})) for name in self._names)
-        judged = {sight.name: tuple(c.judge(sight) for c in self._conditions) for sight in sights}
-        for sight in sights:
-            if fault := _fault(sight, judged[sight.name], snapshot.errors):
+        observations = tuple(Observation(name, groups.get(name), now_ms, ages.get(name, {})) for name in self._names)
+        results = {
+            observation.name: tuple(c.judge(observation) for c in self._conditions) for observation in observations
+        }
+        for observation in observations:
+            if fault := _fault(observation, results[observation.name], snapshot.errors):
                 if fault.exit_code is ExitCode.NOT_AUTHORIZED:
                     raise fault
                 return fault
@@ -246,10 +252,12 @@ class _Wait(PollLoop[WaitResult]):
             if note not in self._noted:
                 self._noted.add(note)
                 self.reporter.note(note)
-        self._sights, self._judged = sights, judged
-        for sight in sights:
-            self._watched[sight.name] = self._watched.get(sight.name, ObservedMembers()).step(sight.group, now_s)
-            self.note(sight.name, now_s, done=all(judgement.holds for judgement in judged[sight.name]))
+        self._observations, self._results = observations, results
+        for observation in observations:
+            self._observed_members[observation.name] = self._observed_members.get(
+                observation.name, ObservedMembers()
+            ).step(observation.group, now_s)
+            self.note(observation.name, now_s, done=all(result.holds for result in results[observation.name]))
         return None
 
     def _ages_of(self, groups: Sequence[Group]) -> Ages:
@@ -258,40 +266,42 @@ class _Wait(PollLoop[WaitResult]):
         A position from an earlier poll is not read again: its record is unchanged.
         """
         spans = {(group.name, tp): span for group in groups for tp, span in unread(group).items()}
-        told: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
-        missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in told}
-        asked = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
-        for (tp, span), answer in (self.cluster.first_timestamps_of(asked) if asked else {}).items():
+        first_unread_ms: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
+        missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in first_unread_ms}
+        ranges = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
+        for (tp, span), answer in (self.cluster.first_timestamps_of(ranges) if ranges else {}).items():
             if isinstance(answer, Unreachable | NotAuthorized):
                 where = f"{tp}"
                 raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
-            told[tp, span.start] = answer
+            first_unread_ms[tp, span.start] = answer
         self._ages = {
-            (tp, start): answer for (_, tp), (start, _) in spans.items() if isinstance(answer := told[tp, start], int)
+            (tp, start): answer
+            for (_, tp), (start, _) in spans.items()
+            if isinstance(answer := first_unread_ms[tp, start], int)
         }
         ages: dict[str, dict[TopicPartition, int | None]] = {}
         for (name, tp), (start, _) in spans.items():
-            answer = told[tp, start]
+            answer = first_unread_ms[tp, start]
             if answer is not None:  # None: there is no record in the range, so nothing is unread
                 ages.setdefault(name, {})[tp] = None if isinstance(answer, KgroupError) else answer
         return ages
 
-    def _sessions_of(self, sight: Observation, now_s: float) -> dict[str, SessionBound]:
-        watched = self._watched.get(sight.name, ObservedMembers())
-        members = sight.group.members if sight.group else None
-        return {m.member_id: watched.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
+    def _sessions_of(self, observation: Observation, now_s: float) -> dict[str, SessionBound]:
+        observed = self._observed_members.get(observation.name, ObservedMembers())
+        members = observation.group.members if observation.group else None
+        return {m.member_id: observed.session(m, self._timeouts_ms.get(m.member_id), now_s) for m in members or ()}
 
-    def _learn_timeouts(self, sights: Sequence[Observation], *, now_s: float, at_once: bool = False) -> None:
+    def _read_timeouts(self, observations: Sequence[Observation], *, now_s: float, at_once: bool = False) -> None:
         """Read the session timeouts of members that will be named, if not known yet."""
         groups = [
-            sight.group
-            for sight in sights
-            if sight.group and any(m.member_id not in self._timeouts_ms for m in sight.group.members or ())
+            observation.group
+            for observation in observations
+            if observation.group and any(m.member_id not in self._timeouts_ms for m in observation.group.members or ())
         ]
-        asked = self._timeouts_asked_s
-        if not groups or (not at_once and asked is not None and now_s - asked < _SESSIONS_EVERY_S):
+        last_read_s = self._timeouts_read_s
+        if not groups or (not at_once and last_read_s is not None and now_s - last_read_s < _SESSIONS_EVERY_S):
             return
-        self._timeouts_asked_s = now_s
+        self._timeouts_read_s = now_s
         try:
             with self.cluster.time_limit(_SESSIONS_LOOK_S):
                 sessions = self.cluster.session_timeouts(groups)
@@ -299,64 +309,76 @@ class _Wait(PollLoop[WaitResult]):
             return  # the next poll shows whether the cluster is unreachable
         self._timeouts_ms |= {member_id: timeout for (_, member_id), timeout in sessions.timeouts_ms.items()}
 
-    def _say(self, now_s: float, failure: KgroupError | None) -> None:
+    def _report_changes(self, now_s: float, failure: KgroupError | None) -> None:
         """Report what changed in WAIT lines; lines with only new counts are repeated every ten seconds."""
         if failure is not None:
             self.events.no_answer("WAIT", failure.message, now_s)
             return
         self.events.answered()
-        waiting = [s for s in self._sights if not all(j.holds for j in self._judged[s.name])]
+        waiting = [s for s in self._observations if not all(j.holds for j in self._results[s.name])]
         if len(waiting) > LINES_AT_ONCE:
-            self._line("many", summary([sight.name for sight in waiting], len(self._sights)), now_s)
+            self._line("many", summary([observation.name for observation in waiting], len(self._observations)), now_s)
             return
         self.events.reset("many")
-        going = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]
-        self._learn_timeouts(going, now_s=now_s)
+        leaving = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]
+        self._read_timeouts(leaving, now_s=now_s)
         if self._hold.broken:
             self._line(
                 "broken", EventLine(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s
             )
-        many = len(self._sights) > LINES_AT_ONCE
-        for sight in self._sights if not many else waiting:
-            line = line_of(sight, self._judged[sight.name], self._sessions_of(sight, now_s), self._hold.for_s)
-            self._line(sight.name, line, now_s)
+        many = len(self._observations) > LINES_AT_ONCE
+        for observation in self._observations if not many else waiting:
+            line = line_of(
+                observation, self._results[observation.name], self._sessions_of(observation, now_s), self._hold.for_s
+            )
+            self._line(observation.name, line, now_s)
         if many and not waiting:
-            self._line("all", EventLine("so", f"all {plural(len(self._sights), 'group')} are as wanted"), now_s)
+            self._line("all", EventLine("so", f"all {plural(len(self._observations), 'group')} are as wanted"), now_s)
 
     def _hold_text(self) -> str:
         return f"the hold of {format_duration(self._hold.for_s)}"
 
-    def _line(self, about: Hashable, line: EventLine, now_s: float) -> None:
-        self.events.report("WAIT", about, line, now_s)
+    def _line(self, subject: Hashable, line: EventLine, now_s: float) -> None:
+        self.events.report("WAIT", subject, line, now_s)
 
     def result(self, now_s: float, *, reached: bool) -> WaitResult:
-        going = [s for s in self._sights if not reached and any(c.waits_for_leaving(s) for c in self._conditions)]
-        self._learn_timeouts(going, now_s=now_s, at_once=True)
+        leaving = [
+            s for s in self._observations if not reached and any(c.waits_for_leaving(s) for c in self._conditions)
+        ]
+        self._read_timeouts(leaving, now_s=now_s, at_once=True)
         groups = []
-        for sight in self._sights:
+        for observation in self._observations:
             remaining: tuple[Remaining, ...] = ()
-            if sight in going and sight.group:
-                known = self._sessions_of(sight, now_s)
+            if observation in leaving and observation.group:
+                known = self._sessions_of(observation, now_s)
                 unknown = SessionBound(Liveness.UNKNOWN)
-                remaining = tuple(Remaining(m, known.get(m.member_id, unknown)) for m in sight.group.members or ())
-            until_s = self.waited_s(now_s, sight.name)
-            groups.append(GroupWaitResult(sight.name, sight.group, self._judged[sight.name], until_s, remaining))
+                remaining = tuple(
+                    Remaining(m, known.get(m.member_id, unknown)) for m in observation.group.members or ()
+                )
+            until_s = self.waited_s(now_s, observation.name)
+            groups.append(
+                GroupWaitResult(
+                    observation.name, observation.group, self._results[observation.name], until_s, remaining
+                )
+            )
         held_s = 0.0 if self._hold.since_s is None else now_s - self._hold.since_s
         return WaitResult(tuple(groups), reached, self.waited_s(now_s), held_s)
 
 
-def _fault(sight: Observation, judged: Sequence[ConditionResult], errors: Sequence[RowError]) -> KgroupError | None:
+def _fault(
+    observation: Observation, results: Sequence[ConditionResult], errors: Sequence[RowError]
+) -> KgroupError | None:
     """Why the poll is not enough to judge the group; None if it is, or if the group does not exist."""
-    rows = [row for row in errors if row.group == sight.name]
+    rows = [row for row in errors if row.group == observation.name]
     final = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE)
-    if sight.group is None:
+    if observation.group is None:
         rows = [row for row in rows if row.topic is None and row.code != NotFound.code]
-    elif any(judgement.condition.reads_lag for judgement in judged):
+    elif any(result.condition.reads_lag for result in results):
         # Without hidden commits or an unreadable topic the lag would be too small. A deleted topic is a valid answer.
-        if hidden := not_all_shown(sight.name, sight.group.hidden_commits):
+        if hidden := not_all_shown(observation.name, observation.group.hidden_commits):
             return hidden
         rows = [row for row in rows if row.topic is None or row.exit_code in final]
-    elif all(judgement.known for judgement in judged):
+    elif all(result.known for result in results):
         return None
     return error_of_row(rows[0]) if rows else None
 

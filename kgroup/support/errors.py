@@ -76,15 +76,15 @@ class KgroupError(Exception):
 
         ``hint`` and ``cluster`` replace its own; None keeps them. The error itself stays as its maker made it.
         """
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.__cause__, made.__suppress_context__ = self.__cause__, self.__suppress_context__
-        made.message = f"{prefix}{self.message}"
-        made.args = (made.message,)
-        made.details = (*self.details, *details)
-        made.hint = self.hint if hint is None else hint
-        made.cluster = self.cluster if cluster is None else cluster
-        return made
+        error = type(self).__new__(type(self))
+        error.__dict__.update(self.__dict__)
+        error.__cause__, error.__suppress_context__ = self.__cause__, self.__suppress_context__
+        error.message = f"{prefix}{self.message}"
+        error.args = (error.message,)
+        error.details = (*self.details, *details)
+        error.hint = self.hint if hint is None else hint
+        error.cluster = self.cluster if cluster is None else cluster
+        return error
 
 
 class UsageError(KgroupError):

@@ -24,12 +24,12 @@ def exclusive_lock(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s
-    told = False
+    reported = False
     with path.open("a") as file:
         while not _try(file.fileno()):
-            if not told:
+            if not reported:
                 event("WAIT", f"for {holder}")
-                told = True
+                reported = True
             if time.monotonic() > deadline:
                 raise Refused(
                     f"{holder} has held {path} for {patience_s:.0f} s",

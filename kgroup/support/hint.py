@@ -16,9 +16,9 @@ class Hint(str):
     """
 
     def __new__(cls, text: str, *commands: Words) -> Hint:
-        made = super().__new__(cls, text.format(*(join(("kgroup", *words)) for words in commands)))
-        made.text, made.commands = text, commands
-        return made
+        hint = super().__new__(cls, text.format(*(join(("kgroup", *words)) for words in commands)))
+        hint.text, hint.commands = text, commands
+        return hint
 
     text: str
     commands: tuple[Words, ...]

@@ -30,22 +30,22 @@ class Java:
 
 def find_java(environment: Mapping[str, str]) -> Java:
     """The first Java that is new enough. Raises Refused [no-java], with the places that were searched."""
-    seen: list[str] = []
+    tried: list[str] = []
     for place, executable in _candidates(environment):
         if executable is None:
-            seen.append(place)
+            tried.append(place)
             continue
         java = _ask(executable)
         if java is None:
-            seen.append(f"{place}: {executable} does not tell its version")
+            tried.append(f"{place}: {executable} does not tell its version")
         elif java.major < OLDEST:
-            seen.append(f"{place}: {executable} is Java {java.major}, too old")
+            tried.append(f"{place}: {executable} is Java {java.major}, too old")
         else:
             return java
     raise Refused(
         f"the sandbox needs Java {OLDEST} or newer",
         code="no-java",
-        details=tuple(seen),
+        details=tuple(tried),
         hint=f"Install one (Debian: openjdk-{OLDEST}-jre-headless), or set JAVA_HOME.",
     )
 
@@ -60,8 +60,8 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
     else:
         yield f"JAVA_HOME={home} has no bin/java", None
     path = environment.get("PATH", "")
-    found = shutil.which("java", path=path)
-    yield ("PATH", Path(found)) if found else (f"no java in PATH={path}", None)
+    executable = shutil.which("java", path=path)
+    yield ("PATH", Path(executable)) if executable else (f"no java in PATH={path}", None)
 
 
 def _ask(executable: Path) -> Java | None:
@@ -71,6 +71,6 @@ def _ask(executable: Path) -> Java | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = answer.stderr + answer.stdout
-    version = _VERSION.search(said)
-    return Java(executable, int(version[1]), said) if version and answer.returncode == 0 else None
+    output = answer.stderr + answer.stdout
+    version = _VERSION.search(output)
+    return Java(executable, int(version[1]), output) if version and answer.returncode == 0 else None

@@ -61,8 +61,8 @@ def contains_secret(text: str, secrets: Iterable[str] = ()) -> bool:
 
     ``secrets`` with fewer than 4 characters are ignored: they may be in the text by chance.
     """
-    told = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
-    return redact(text, told) != text or any(re.search(pattern, text) for pattern in _TOLD)
+    secrets_to_find = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+    return redact(text, secrets_to_find) != text or any(re.search(pattern, text) for pattern in _TOLD)
 
 
 _SHORTEST_SECRET = 4
@@ -79,7 +79,7 @@ _ASSIGNMENT = r"(?s)((?:-X|--property=)?\s*[\w.-]+)\s*=(.*)"
 def redact_words(words: Iterable[str]) -> list[str]:
     """A command line, to be shown again, without the values of secret settings (``-X sasl.password=...``)."""
     return [
-        f"{found[1]}={HIDDEN}" if (found := re.fullmatch(_ASSIGNMENT, word)) and is_secret(found[1]) else word
+        f"{parsed[1]}={HIDDEN}" if (parsed := re.fullmatch(_ASSIGNMENT, word)) and is_secret(parsed[1]) else word
         for word in words
     ]
 
@@ -87,7 +87,7 @@ def redact_words(words: Iterable[str]) -> list[str]:
 @functools.lru_cache(maxsize=8)
 def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
     """All spellings of the secrets, longest first so that a shorter one does not cut a longer one."""
-    found: set[str] = set()
+    spellings: set[str] = set()
     for secret in secrets:
         if not secret:
             continue
@@ -95,15 +95,15 @@ def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
         for written in (repr(secret)[1:-1], repr(encoded)[2:-1]):
             # Whether repr() escapes an apostrophe depends on the rest of the string.
             bare = written.replace("\\'", "'")
-            found |= {bare, bare.replace("'", "\\'")}
-        found |= {
+            spellings |= {bare, bare.replace("'", "\\'")}
+        spellings |= {
             secret,
             quote(secret, safe=""),
             base64.b64encode(encoded).decode("ascii").rstrip("="),
         }
         # No library logs a PEM key line by line, but searching for its lines costs nothing.
-        found |= {line for line in secret.splitlines() if len(line) >= 16 and not line.startswith("-----")}
-    return tuple(sorted(found, key=len, reverse=True))
+        spellings |= {line for line in secret.splitlines() if len(line) >= 16 and not line.startswith("-----")}
+    return tuple(sorted(spellings, key=len, reverse=True))
 
 
 class RedactingFormatter(logging.Formatter):

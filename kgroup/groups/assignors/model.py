@@ -46,8 +46,8 @@ class Subscriber:
 
 def subscribed(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> list[AssignorTopic]:
     """The topics with partitions and at least one subscriber, in the order given; a leader fetches no others."""
-    wanted = frozenset[str]().union(*(member.topics for member in members))
-    return [topic for topic in topics if topic.name in wanted and topic.partitions > 0]
+    names = frozenset[str]().union(*(member.topics for member in members))
+    return [topic for topic in topics if topic.name in names and topic.partitions > 0]
 
 
 def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
@@ -55,12 +55,12 @@ def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for number in range(topic.partitions)]
 
 
-def tidy(members: Sequence[Subscriber], given: Mapping[str, Iterable[TopicPartition]]) -> Assigned:
+def tidy(members: Sequence[Subscriber], assigned: Mapping[str, Iterable[TopicPartition]]) -> Assigned:
     """The partitions of each member, sorted; Kafka promises no order within a member's assignment."""
-    return {member.member_id: tuple(sorted(given.get(member.member_id, ()))) for member in members}
+    return {member.member_id: tuple(sorted(assigned.get(member.member_id, ()))) for member in members}
 
 
-def matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]]) -> bool:
+def racks_matter(member_racks: Iterable[str], replica_racks: Iterable[frozenset[str]]) -> bool:
     """Whether racks can change the result: a member shares a rack with a replica, and partitions differ in racks."""
     replicas = list(replica_racks)
     everywhere = frozenset[str]().union(*replicas)
@@ -91,10 +91,10 @@ class Racks:
             for topic in topics
             for number, racks in enumerate(topic.replica_racks or (frozenset[str](),) * topic.partitions)
         }
-        if not of_member or not matter(of_member.values(), of_partition.values()):
+        if not of_member or not racks_matter(of_member.values(), of_partition.values()):
             return cls({}, {}, {})
-        standing = list(of_member.values())
-        count = {racks: sum(rack in racks for rack in standing) for racks in set(of_partition.values())}
+        racks_of_members = list(of_member.values())
+        count = {racks: sum(rack in racks for rack in racks_of_members) for racks in set(of_partition.values())}
         return cls(of_member, of_partition, {partition: count[racks] for partition, racks in of_partition.items()})
 
     def __bool__(self) -> bool:

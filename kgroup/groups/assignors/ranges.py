@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import member_order
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, matter, rack_of, subscribed, tidy
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, rack_of, racks_matter, subscribed, tidy
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -45,7 +45,7 @@ class _Share:
         self.extras = self.topic.partitions % len(self.subscribers)
         self.taken = {member.member_id: [] for member in self.subscribers}
         racks = [rack for member in self.subscribers if (rack := rack_of(member)) is not None]
-        self.by_rack = matter(racks, self.topic.replica_racks or ())
+        self.by_rack = racks_matter(racks, self.topic.replica_racks or ())
 
     @property
     def racks_told(self) -> bool:
@@ -61,17 +61,17 @@ class _Share:
         return rack is None or (self.topic.replica_racks is not None and rack in self.topic.replica_racks[number])
 
     def give(self, member: Subscriber, numbers: Sequence[int]) -> None:
-        held = self.taken[member.member_id]
-        held.extend(numbers)
-        gone = set(numbers)
-        self.free = [number for number in self.free if number not in gone]
-        if gone and len(held) > self.topic.partitions // len(self.subscribers):
+        own = self.taken[member.member_id]
+        own.extend(numbers)
+        taken = set(numbers)
+        self.free = [number for number in self.free if number not in taken]
+        if taken and len(own) > self.topic.partitions // len(self.subscribers):
             self.extras -= 1
 
-    def fill(self, wanted: Callable[[Subscriber, int], bool]) -> None:
-        """Give each subscriber in turn the lowest free partitions that ``wanted`` accepts, up to its room."""
+    def fill(self, accepts: Callable[[Subscriber, int], bool]) -> None:
+        """Give each subscriber in turn the lowest free partitions that ``accepts`` accepts, up to its room."""
         for member in self.subscribers:
-            fitting = [number for number in self.free if wanted(member, number)]
+            fitting = [number for number in self.free if accepts(member, number)]
             self.give(member, fitting[: self.room(member)])
 
 
@@ -107,9 +107,9 @@ def _deal_together(together: Sequence[_Share], size: int) -> None:
 
 
 def _collect(members: Sequence[Subscriber], shares: Sequence[_Share]) -> Assigned:
-    given: dict[str, list[TopicPartition]] = defaultdict(list)
+    assigned: dict[str, list[TopicPartition]] = defaultdict(list)
     for share in shares:
         share.fill(lambda _member, _number: True)
         for member_id, numbers in share.taken.items():
-            given[member_id].extend(TopicPartition(share.topic.name, number) for number in numbers)
-    return tidy(members, given)
+            assigned[member_id].extend(TopicPartition(share.topic.name, number) for number in numbers)
+    return tidy(members, assigned)

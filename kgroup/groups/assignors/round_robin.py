@@ -15,12 +15,12 @@ def round_robin(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) 
     The ring does not restart with each topic. Racks and previous ownership do not count.
     """
     ring = sorted(members, key=member_order)
-    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     at = 0
     for topic in sorted(subscribed(members, topics), key=lambda topic: utf16(topic.name)):
         for partition in partitions_of(topic):
             while topic.name not in ring[at].topics:
                 at = (at + 1) % len(ring)
-            given[ring[at].member_id].append(partition)
+            assigned[ring[at].member_id].append(partition)
             at = (at + 1) % len(ring)
-    return tidy(members, given)
+    return tidy(members, assigned)

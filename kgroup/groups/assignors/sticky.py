@@ -17,8 +17,8 @@ def sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> As
     Instance ids do not count. As in Kafka, members without topics at the start of that order get partitions as if
     they subscribed to the topics of the others. Their clients refuse these partitions and join again.
     """
-    given, _ = _assign(members, topics, user_data_generation)
-    return tidy(members, given)
+    assigned, _ = _assign(members, topics, user_data_generation)
+    return tidy(members, assigned)
 
 
 def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
@@ -26,12 +26,12 @@ def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorT
 
     The owner revokes what is missing from its assignment and joins again; the next call assigns it.
     """
-    given, in_transit = _assign(members, topics, subscription_generation)
+    assigned, in_transit = _assign(members, topics, subscription_generation)
     return tidy(
         members,
         {
             member_id: [partition for partition in partitions if partition not in in_transit]
-            for member_id, partitions in given.items()
+            for member_id, partitions in assigned.items()
         },
     )
 
@@ -40,26 +40,28 @@ def _assign(
     members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> tuple[dict[str, list[TopicPartition]], frozenset[TopicPartition]]:
     """The target assignment, and those of its partitions that another owner must revoke first."""
-    wanted = subscribed(members, topics)
-    claims = settle(members, wanted, generation_of)
-    racks = Racks.of(members, wanted)
+    used = subscribed(members, topics)
+    claims = settle(members, used, generation_of)
+    racks = Racks.of(members, used)
     if _subscribe_alike(members):
-        constrained = Constrained(claims, racks, wanted)
+        constrained = Constrained(claims, racks, used)
         return constrained.assign(), constrained.in_transit()
-    given = General(members, wanted, claims, racks).assign()
-    return given, _claimed_by_others(members, given)
+    assigned = General(members, used, claims, racks).assign()
+    return assigned, _claimed_by_others(members, assigned)
 
 
 def _claimed_by_others(
-    members: Sequence[Subscriber], given: Mapping[str, Sequence[TopicPartition]]
+    members: Sequence[Subscriber], assigned: Mapping[str, Sequence[TopicPartition]]
 ) -> frozenset[TopicPartition]:
     """Partitions that go to a member that does not claim them while another member does.
 
     Unlike with equal subscriptions, rejected claims count here too: a member with a stale claim gets it at once.
     """
-    held = {member.member_id: frozenset(member.owned) for member in members}
-    new = {partition for who, partitions in given.items() for partition in partitions if partition not in held[who]}
-    lost = {partition for who, claimed in held.items() for partition in claimed.difference(given[who])}
+    owned = {member.member_id: frozenset(member.owned) for member in members}
+    new = {
+        partition for name, partitions in assigned.items() for partition in partitions if partition not in owned[name]
+    }
+    lost = {partition for name, claimed in owned.items() for partition in claimed.difference(assigned[name])}
     return frozenset(new & lost)
 
 

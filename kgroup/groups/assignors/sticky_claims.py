@@ -80,12 +80,12 @@ def _earlier(
     members: Sequence[Subscriber], generation_of: Callable[[Subscriber], int]
 ) -> dict[TopicPartition, tuple[str, int]]:
     newest = max(map(generation_of, members), default=NEVER)
-    found: dict[TopicPartition, tuple[str, int]] = {}
+    latest: dict[TopicPartition, tuple[str, int]] = {}
     for member in members:
         generation = generation_of(member)
         if generation == newest:
             continue
         for partition in member.owned:
-            if partition not in found or generation > found[partition][1]:
-                found[partition] = (member.member_id, generation)
-    return found
+            if partition not in latest or generation > latest[partition][1]:
+                latest[partition] = (member.member_id, generation)
+    return latest

@@ -88,10 +88,10 @@ class Constrained:
 
     def _deal_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Assign each partition to a member in a rack of one of its replicas; return those without such a member."""
-        left = []
+        remaining = []
         cursor = 0
         for partition in free:
-            at = self._beside(partition, self.short, cursor)
+            at = self._next_in_rack(partition, self.short, cursor)
             if at is not None:
                 member_id = self.short[at]
                 self.assigned[member_id].append(partition)
@@ -102,14 +102,14 @@ class Constrained:
                 else:
                     at += 1
                 cursor = at % len(self.short) if self.short else 0
-            elif (at := self._beside(partition, self.even, 0)) is not None:
+            elif (at := self._next_in_rack(partition, self.even, 0)) is not None:
                 self.assigned[self.even.pop(at)].append(partition)
                 self._use_slot()
             else:
-                left.append(partition)
-        return left
+                remaining.append(partition)
+        return remaining
 
-    def _beside(self, partition: TopicPartition, members: Sequence[str], first: int) -> int | None:
+    def _next_in_rack(self, partition: TopicPartition, members: Sequence[str], first: int) -> int | None:
         for step in range(len(members)):
             at = (first + step) % len(members)
             if self.racks.match(members[at], partition):

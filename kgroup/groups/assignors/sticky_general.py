@@ -133,7 +133,11 @@ class General:
         if self._racks:
             for partition in free:
                 # Unlike with equal subscriptions, a member without a rack may get any partition here.
-                near = [who for who in self._subscribers[partition[0]] if not self._racks.clash(who, partition)]
+                near = [
+                    member_id
+                    for member_id in self._subscribers[partition[0]]
+                    if not self._racks.clash(member_id, partition)
+                ]
                 if near:
                     self._put(partition, self._lowest(near))
         for partition in free:
@@ -162,9 +166,9 @@ class General:
         """
         any_moved = False
         moved = True
-        seen = set()
-        while moved and (state := self._state()) not in seen:
-            seen.add(state)
+        states = set()
+        while moved and (state := self._state()) not in states:
+            states.add(state)
             moved = False
             for partition in partitions:
                 if self._is_balanced():
@@ -216,7 +220,7 @@ class General:
             for topic in self._topics_of[member_id]
         )
 
-    def _spread(self, given: Mapping[str, Mapping[TopicPartition, None]]) -> int:
+    def _spread(self, assigned: Mapping[str, Mapping[TopicPartition, None]]) -> int:
         """Sum of the size differences over all pairs of members in play; 0 is perfect balance."""
-        sizes = sorted(len(given[member_id]) for member_id in self._in_play)
+        sizes = sorted(len(assigned[member_id]) for member_id in self._in_play)
         return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))

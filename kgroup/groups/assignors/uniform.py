@@ -53,11 +53,11 @@ class Mixed:
             # Every topic is evened out, also after one that moved a partition: no any() over a generator.
             if sum([self._even_out(topic) for topic in shared]) == 0:
                 break
-        given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in self._members}
+        assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in self._members}
         for topic_name, held in self._held.items():
             for at, numbers in held.items():
-                given[self._members[at].member_id].extend(TopicPartition(topic_name, number) for number in numbers)
-        return given
+                assigned[self._members[at].member_id].extend(TopicPartition(topic_name, number) for number in numbers)
+        return assigned
 
     def _by_size(self, topic: str) -> list[int]:
         return sorted(self._subscribers[topic], key=lambda at: self._size[at])
@@ -153,18 +153,18 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> A
     group gets blocks: 7 partitions and 3 members give 0-2, 3-4, 5-6. ``topics`` are in the order in which the
     coordinator looks up their ids. With equal subscriptions the result is in the order of Kafka's hash tables.
     """
-    wanted = subscribed(members, topics)
-    ids = _ids(wanted, topics)
+    used = subscribed(members, topics)
+    ids = _ids(used, topics)
     if all(member.topics == members[0].topics for member in members):
-        in_order = in_hash_order(wanted, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
-        return {member_id: tuple(given) for member_id, given in _alike(members, in_order).items()}
-    return tidy(members, Mixed(members, wanted, ids).assign())
+        in_order = in_hash_order(used, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
+        return {member_id: tuple(partitions) for member_id, partitions in _alike(members, in_order).items()}
+    return tidy(members, Mixed(members, used, ids).assign())
 
 
-def _ids(wanted: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:
+def _ids(used: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:
     """The Uuids by topic; if one is unknown, list positions for all topics, since a mix would spoil the order."""
-    if all(topic.id is not None for topic in wanted):
-        return {topic.name: topic.id for topic in wanted if topic.id is not None}
+    if all(topic.id is not None for topic in used):
+        return {topic.name: topic.id for topic in used if topic.id is not None}
     return {topic.name: tp for tp, topic in enumerate(topics, 1)}
 
 
@@ -175,15 +175,15 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> di
     owned = {partition for member in members for partition in member.owned}
     pool = [partition for partition in every if partition not in owned]
     low, extras = divmod(len(every), len(members))
-    given: dict[str, list[TopicPartition]] = {}
+    assigned: dict[str, list[TopicPartition]] = {}
     unfilled: list[tuple[str, int]] = []
     for at, member in enumerate(members):
         mine = [partition for partition in member.owned if partition in existing]
         has_extra = extras > 0
         quota = low + has_extra
-        given[member.member_id] = mine[:quota]
+        assigned[member.member_id] = mine[:quota]
         pool.extend(mine[quota:])
-        quota -= len(given[member.member_id])
+        quota -= len(assigned[member.member_id])
         if quota > 0 and has_extra and len(members) - at > extras:
             # Enough members follow that may have their extra partition already: leave it to them.
             has_extra = False
@@ -193,9 +193,9 @@ def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> di
         extras -= has_extra
     at = 0
     for member_id, missing in unfilled:
-        given[member_id] = _with_more(given[member_id], pool[at : at + missing])
+        assigned[member_id] = _with_more(assigned[member_id], pool[at : at + missing])
         at += missing
-    return given
+    return assigned
 
 
 def _with_more(kept: Sequence[TopicPartition], more: Sequence[TopicPartition]) -> list[TopicPartition]:

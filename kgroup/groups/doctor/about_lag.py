@@ -73,25 +73,25 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         return partly
     worst = max(lags, key=lambda where: lags[where])
     by_member: Counter[str] = Counter()
-    held: Counter[str] = Counter()
+    partition_counts: Counter[str] = Counter()
     for partition in committed:
         if partition.owner is not None and str(partition.tp) in lags:
             by_member[partition.owner.member_id] += lags[str(partition.tp)]
-            held[partition.owner.member_id] += 1
+            partition_counts[partition.owner.member_id] += 1
     names = member_labels(group)
-    who, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
+    member_id, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
     if _most(lags[worst], total):
         where, lag = worst, lags[worst]
-        said = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
-        said += f" over {plural(len(lags), 'partition')}"
+        evidence = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
+        evidence += f" over {plural(len(lags), 'partition')}"
         command = f"kgroup history {name(group)} --commits --topic {where}"
         remedy = (
             "see whether it gets more records (hot-partition) or stands (stalled-commits): else its records are slow"
         )
-    elif _most(of_member, total) and 2 * held[who] < len(lags):
-        where, lag = names.get(who, who), of_member
-        said = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
-        said += f", with {held[who]} of {plural(len(lags), 'partition')}"
+    elif _most(of_member, total) and 2 * partition_counts[member_id] < len(lags):
+        where, lag = names.get(member_id, member_id), of_member
+        evidence = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
+        evidence += f", with {partition_counts[member_id]} of {plural(len(lags), 'partition')}"
         command = f"kgroup describe {name(group)} --members"
         remedy = "compare that member with the others: host, version, throttling; a restart gives its partitions away"
     else:
@@ -99,7 +99,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     return (
         SKEWED_LAG.finding(
             Severity.WARNING,
-            said,
+            evidence,
             remedy=remedy,
             numbers={"lag": lag, "total_lag": total, "partitions": len(lags)},
             places=(where,),
@@ -222,7 +222,7 @@ def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
 
 def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
-    found = []
+    stalls = []
     for partition in snapshot.group.partitions:
         key = partition.tp
         known = (snapshot.commits or {}).get(key)
@@ -246,8 +246,8 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
         since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
         for_ms = snapshot.now_ms - since_ms
         if for_ms >= STALLED.value:
-            found.append(Stall(partition, for_ms, len(same), lag))
-    return found
+            stalls.append(Stall(partition, for_ms, len(same), lag))
+    return stalls
 
 
 def _stable(facts: LogDetails, otherwise: int) -> int:

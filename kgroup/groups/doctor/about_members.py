@@ -68,19 +68,20 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
     if not surplus:
         return ()
     names = member_labels(group)
-    who = [names[member.member_id] for member in surplus]
-    wanted = sorted(set().union(*(_reads(member, members) for member in members)))
-    partitions = sum(sizes.get(topic, 0) for topic in wanted)
+    labels = [names[member.member_id] for member in surplus]
+    topics_read = sorted(set().union(*(_reads(member, members) for member in members)))
+    partitions = sum(sizes.get(topic, 0) for topic in topics_read)
     more: tuple[str, ...] = ()
-    if len(wanted) == 1:
-        rest = f"--alter --topic {wanted[0]} --partitions {len(members)}"
+    if len(topics_read) == 1:
+        rest = f"--alter --topic {topics_read[0]} --partitions {len(members)}"
         more = (kafka("kafka-topics.sh", snapshot.bootstrap, rest),)
     return IDLE.finding(
-        Severity.WARNING if len(who) > STANDBY.value else Severity.INFO,
-        f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(who)} idle ({some_of(who)})",
-        remedy=f"run {plural(len(who), 'member')} fewer, or add partitions (keys then go to other ones)",
-        numbers={"members": len(members), "partitions": partitions, "idle": len(who)},
-        places=who,
+        Severity.WARNING if len(labels) > STANDBY.value else Severity.INFO,
+        f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(labels)} idle "
+        f"({some_of(labels)})",
+        remedy=f"run {plural(len(labels), 'member')} fewer, or add partitions (keys then go to other ones)",
+        numbers={"members": len(members), "partitions": partitions, "idle": len(labels)},
+        places=labels,
         commands=more,
     )
 
@@ -100,19 +101,21 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     unsized = sorted(set().union(*(s.topics for s in subscribers)) - sizes.keys() - (snapshot.gone or frozenset()))
     if unsized:
         return SKEWED.unknown(f"how many partitions {some_of(unsized)} has: {_unsized(snapshot)}")
-    even = sorted((len(given) for given in assign(CLIENT_SIDE["sticky"], subscribers, topics).values()), reverse=True)
+    even = sorted(
+        (len(assigned) for assigned in assign(CLIENT_SIDE["sticky"], subscribers, topics).values()), reverse=True
+    )
     if counts[0] - even[0] < SKEW_LEAST.value or 100 * counts[0] < SKEW.value * even[0]:
         return ()
     names = member_labels(group)
     order = sorted(here, key=lambda member: -member.partition_count)
     most, least = order[0], order[-1]
     total = sum(counts)
-    said = f"{even[0]} each" if even[0] == even[-1] else f"{even[-1]} to {even[0]} each"
+    sticky_counts = f"{even[0]} each" if even[0] == even[-1] else f"{even[-1]} to {even[0]} each"
     classic = group.type == "classic"
     return SKEWED.finding(
         Severity.WARNING,
         f"{names[most.member_id]} holds {counts[0]} of {total} partitions, {names[least.member_id]} {counts[-1]}; "
-        f"sticky would give {said}",
+        f"sticky would give {sticky_counts}",
         remedy="an assignor that balances over all topics: "
         + ("cooperative-sticky, in two rolling restarts (KIP-429)" if classic else "group.remote.assignor=uniform"),
         numbers={"members": len(here), "partitions": total, "most": counts[0], "least": counts[-1], "even": even[0]},

@@ -102,21 +102,21 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
         why = f"not read: {some_of(unlisted)}"
     open_rows = [p for p in rows if p.commit is None]
     partly = NEVER_READ.partly(why or unread_partitions(open_rows))
-    found = [p for p in open_rows if p.error is None and p.log is not None and p.log.end > p.log.start]
-    if not found:
+    unread = [p for p in open_rows if p.error is None and p.log is not None and p.log.end > p.log.start]
+    if not unread:
         return partly
-    records = {str(p.tp): p.log.end - p.log.start for p in found if p.log}
+    records = {str(p.tp): p.log.end - p.log.start for p in unread if p.log}
     where = sorted(records, key=lambda key: -records[key])
-    ownerless = sum(partition.owner is None for partition in found)
+    ownerless = sum(partition.owner is None for partition in unread)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
     return (
         NEVER_READ.finding(
             Severity.INFO if group.is_simple else Severity.WARNING,
-            f"{plural(len(found), 'partition')} with {human_count(sum(records.values()))} records and no commit: "
+            f"{plural(len(unread), 'partition')} with {human_count(sum(records.values()))} records and no commit: "
             f"{some_of(where)}{nobody}",
             remedy="auto.offset.reset=by_duration:<DURATION> or earliest, before partitions are added; what was passed "
             "over can be read by a reset to the log start",
-            numbers={"partitions": len(found), "records": sum(records.values()), "without_owner": ownerless},
+            numbers={"partitions": len(unread), "records": sum(records.values()), "without_owner": ownerless},
             places=where,
             commands=(f"kgroup reset {name(group)} --topic {where[0]} --to-earliest",),
         )
@@ -126,12 +126,12 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
 
 def topic_gone(snapshot: GroupSnapshot) -> Answer:
     """WARNING for a subscription to a missing topic; INFO for an old commit, which expires by itself."""
-    group, gone = snapshot.group, snapshot.gone
-    if gone is None:
+    group, missing_topics = snapshot.group, snapshot.gone
+    if missing_topics is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
-    subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & gone
-    commits = sorted(f"{p.tp}" for p in group.partitions if p.commit is not None and p.topic in gone)
-    committed = {partition.topic for partition in group.partitions if partition.commit is not None} & gone
+    subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & missing_topics
+    commits = sorted(f"{p.tp}" for p in group.partitions if p.commit is not None and p.topic in missing_topics)
+    committed = {partition.topic for partition in group.partitions if partition.commit is not None} & missing_topics
     topics = sorted(subscribed) + sorted(committed - subscribed)
     if not topics:
         return ()
@@ -155,36 +155,36 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
     judged = [p for p in committed if _id_differs(snapshot, p) is not None or _epoch_differs(snapshot, p) is not None]
     if committed and not judged:
         return RECREATED.unknown("neither topic ids (Kafka 4.1 and later) nor leader epochs of the commits are known")
-    found = _recreated(snapshot)
-    if not found:
+    stale = _recreated(snapshot)
+    if not stale:
         return ()
-    by_id = [p for p in found if _id_differs(snapshot, p)]
-    topics = sorted({partition.topic for partition in found})
-    inside = sum(partition.out_of_range is None and partition.log is not None for partition in found)
+    by_id = [p for p in stale if _id_differs(snapshot, p)]
+    topics = sorted({partition.topic for partition in stale})
+    inside = sum(partition.out_of_range is None and partition.log is not None for partition in stale)
     how = (
         f"{plural(len(by_id), 'commit')} made under another topic id"
         if by_id
-        else f"{plural(len(found), 'commit')} with a leader epoch that the log never had (or it was truncated)"
+        else f"{plural(len(stale), 'commit')} with a leader epoch that the log never had (or it was truncated)"
     )
     silent = f"; {inside} fit into the new log by chance, which no client notices" if inside else ""
     return RECREATED.finding(
         Severity.CRITICAL,
         f"{some_of(topics)}: {how}{silent}",
         remedy="read the new topic from its start; the old offsets point at other records",
-        numbers={"topics": len(topics), "commits": len(found), "by_topic_id": len(by_id), "inside_log": inside},
-        places=[str(partition.tp) for partition in found],
+        numbers={"topics": len(topics), "commits": len(stale), "by_topic_id": len(by_id), "inside_log": inside},
+        places=[str(partition.tp) for partition in stale],
         commands=tuple(f"kgroup reset {name(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
     )
 
 
 def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
     """The partitions of recreated topics. A known topic id decides alone: an unclean election can lose an epoch."""
-    found = []
+    stale = []
     for partition in snapshot.group.partitions:
         differs = _id_differs(snapshot, partition)
         if differs if differs is not None else _epoch_differs(snapshot, partition):
-            found.append(partition)
-    return found
+            stale.append(partition)
+    return stale
 
 
 def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:

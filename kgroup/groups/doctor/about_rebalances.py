@@ -64,26 +64,26 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     history = snapshot.history
     if history is None:
         return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
-    own = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
-    densest = _densest(own)
+    recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
+    densest = _densest(recent)
     if len(densest) < STORM.value:
         reach = snapshot.now_ms - history.since_ms
         short = f"the log was read back to {utc(history.since_ms)} only" if reach < WINDOW.value else None
         return REBALANCE_STORM.partly(short)
-    last_ms = max(rebalance.at_ms for rebalance in own)
+    last_ms = max(rebalance.at_ms for rebalance in recent)
     going_on = snapshot.now_ms - last_ms <= ONGOING.value
-    latest = [r for r in own if r.at_ms > last_ms - WINDOW.value] if going_on else densest
+    latest = [r for r in recent if r.at_ms > last_ms - WINDOW.value] if going_on else densest
     shown = latest if len(latest) >= STORM.value else densest
     stopped = sum(rebalance.took_ms or 0 for rebalance in shown)
     span = max(shown[-1].at_ms - shown[0].at_ms, 1)
     heavy = len(shown) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
     now = "going on" if going_on else f"over since {utc(last_ms)}"
-    standing = f", stopped for {text(stopped)} ({percent(stopped, span)})" if stopped else ""
+    stopped_text = f", stopped for {text(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(who for rebalance in shown for who in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{who} ({count})' for who, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and shown is latest else Severity.WARNING,
-        f"{len(shown)} in {text(span)}, {now}{standing}{by}",
+        f"{len(shown)} in {text(span)}, {now}{stopped_text}{by}",
         remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
         "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
         numbers={"rebalances": len(shown), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
@@ -151,7 +151,7 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
     if len(restarts) < RESTARTS.value:
         return ()
-    who = sorted({restart.member for restart in restarts})
+    names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
     away = f"away {text(longest)} at most" if longest else "back at once"
     costs = len(history.rebalances)
@@ -165,12 +165,12 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     )
     return NOT_STATIC.finding(
         Severity.WARNING if unrest >= STORM.value else Severity.INFO,
-        f"{plural(len(restarts), 'restart')} of {plural(len(who), 'member')} without an instance id since "
+        f"{plural(len(restarts), 'restart')} of {plural(len(names), 'member')} without an instance id since "
         f"{utc(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",
         remedy="an instance id of its own for each instance, and a session timeout above the restart time: then a "
         "restart costs no rebalance (a member that dies for good is noticed later)",
-        numbers={"restarts": len(restarts), "members": len(who), "longest_away_ms": longest, "rebalances": costs},
-        places=who,
+        numbers={"restarts": len(restarts), "members": len(names), "longest_away_ms": longest, "rebalances": costs},
+        places=names,
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,

@@ -66,18 +66,18 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
     sessions = {m.member_id: s for m in group.members if (s := _session(snapshot, m)) is not None}
     if not sessions:
         return HEARTBEAT.unknown(snapshot.why("settings", _UNSEEN))
-    short = [who for who, ms in sessions.items() if HEARTBEATS.value * DEFAULT_HEARTBEAT.value > ms]
+    short = [member_id for member_id, ms in sessions.items() if HEARTBEATS.value * DEFAULT_HEARTBEAT.value > ms]
     if not short:
         return HEARTBEAT.partly(_NOT_SENT)
     names = member_labels(group)
-    least = min(sessions[who] for who in short)
+    least = min(sessions[member_id] for member_id in short)
     return HEARTBEAT.finding(
         Severity.INFO,
         f"session timeout {text(least)} ({plural(len(short), 'member')}): a third is {text(least // 3)}, and clients "
         f"heartbeat every {text(DEFAULT_HEARTBEAT.value)} unless told otherwise",
         remedy="a heartbeat interval of at most a third of the session timeout, or a longer session",
         numbers={"session_timeout_ms": least, "third_ms": least // 3, "members": len(short)},
-        places=[names[who] for who in short],
+        places=[names[member_id] for member_id in short],
         commands=(f"heartbeat.interval.ms={least // 3}", "session.timeout.ms=45000"),
     )
 
@@ -112,16 +112,16 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     history = snapshot.history
     if history is None:
         return SESSION.unknown(snapshot.why("history", "the history in __consumer_offsets was not read"))
-    seen = [restart for restart in history.restarts if restart.instance_id in static]
-    if not seen:
+    restarts = [restart for restart in history.restarts if restart.instance_id in static]
+    if not restarts:
         return SESSION.unknown(f"no static member restarted since {utc(history.since_ms)}")
     by_instance = {instance: _session(snapshot, member) for instance, member in static.items()}
     sessions = {instance: session for instance, session in by_instance.items() if session is not None}
-    if not any(restart.instance_id in sessions for restart in seen):
+    if not any(restart.instance_id in sessions for restart in restarts):
         return SESSION.unknown(snapshot.why("settings", _UNSEEN))
     late = {
         restart: restart.away_ms
-        for restart in seen
+        for restart in restarts
         if restart.away_ms is not None and restart.away_ms > sessions.get(restart.instance_id or "", restart.away_ms)
     }
     if not late:
@@ -129,23 +129,23 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     longest = max(late, key=lambda restart: late[restart])
     away_ms = late[longest]
     session = sessions[longest.instance_id or ""]
-    wanted = -(-3 * away_ms // 2000) * 1000
+    advised = -(-3 * away_ms // 2000) * 1000
     consumer = snapshot.group.type == "consumer"
-    rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={wanted}"
-    own = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
+    rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={advised}"
+    command = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
     return SESSION.finding(
         Severity.WARNING,
-        f"{len(late)} of {plural(len(seen), 'static restart')} took longer than the session of {text(session)}: "
+        f"{len(late)} of {plural(len(restarts), 'static restart')} took longer than the session of {text(session)}: "
         f"{longest.instance_id} {text(away_ms)}",
         remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
         numbers={
-            "restarts": len(seen),
+            "restarts": len(restarts),
             "too_long": len(late),
             "longest_away_ms": away_ms,
             "session_timeout_ms": session,
         },
         places=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),
-        commands=(own if consumer else f"session.timeout.ms={wanted}",),
+        commands=(command if consumer else f"session.timeout.ms={advised}",),
     )
 
 
@@ -156,9 +156,10 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
         return POLL.unknown(_hidden(snapshot))
     settings = snapshot.settings or {}
     known = {
-        m.member_id: found.rebalance_timeout_ms
+        m.member_id: member_settings.rebalance_timeout_ms
         for m in group.members
-        if (found := settings.get(m.member_id)) is not None and found.rebalance_timeout_ms is not None
+        if (member_settings := settings.get(m.member_id)) is not None
+        and member_settings.rebalance_timeout_ms is not None
     }
     if group.members and not known:
         return POLL.unknown(snapshot.why("settings", _UNSEEN))
@@ -199,22 +200,22 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
     long = longest is not None and longest >= LONG_SESSION.value
     if not gone and not long:
         return ()
-    who = gone or [m for m in static if (_session(snapshot, m) or 0) >= LONG_SESSION.value]
+    named = gone or [m for m in static if (_session(snapshot, m) or 0) >= LONG_SESSION.value]
     left = some_of([names[member.member_id] for member in gone])
     within = f"{text(longest)} after they left" if longest is not None else "an unknown time"
-    seen = (
+    evidence = (
         f"{len(gone)} of {plural(len(static), 'static member')} left ({left}); the group is not Empty until {within}"
         if gone
-        else f"{plural(len(who), 'static member')} with a session of {text(longest or 0)}: after a stop the group is "
+        else f"{plural(len(named), 'static member')} with a session of {text(longest or 0)}: after a stop the group is "
         "not Empty for so long"
     )
     return STATIC.finding(
         Severity.WARNING if gone and long else Severity.INFO,
-        seen,
+        evidence,
         remedy="wait, or remove those that will not come back; until then reset and delete are refused",
         numbers={"static": len(static), "gone": len(gone), "session_timeout_ms": longest or 0},
-        places=[names[member.member_id] for member in who],
-        commands=_evictions(snapshot, who),
+        places=[names[member.member_id] for member in named],
+        commands=_evictions(snapshot, named),
     )
 
 
@@ -226,14 +227,14 @@ def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str,
 
 
 def _some(names: Mapping[str, str], members: Sequence[str]) -> str:
-    return some_of([names[who] for who in members])
+    return some_of([names[member_id] for member_id in members])
 
 
 def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
     """A classic member's own session timeout in ms, otherwise the group's or the broker's; None if unknown."""
-    found = (snapshot.settings or {}).get(member.member_id)
-    if found is not None and found.session_timeout_ms is not None:
-        return found.session_timeout_ms
+    settings = (snapshot.settings or {}).get(member.member_id)
+    if settings is not None and settings.session_timeout_ms is not None:
+        return settings.session_timeout_ms
     if snapshot.group.type == "consumer" and member.protocol != "classic":
         return _group_value(snapshot, SESSION_CONFIG, snapshot.broker.session)
     return None
@@ -243,9 +244,9 @@ def _group_value(snapshot: GroupSnapshot, config: str, bounds: ConfigBounds | No
     """The group's own value, otherwise the broker's default; None if the group's configs are unknown."""
     if snapshot.configs is None:
         return None
-    own = snapshot.configs.get(config, "")
-    if own.isdecimal():
-        return int(own)
+    value = snapshot.configs.get(config, "")
+    if value.isdecimal():
+        return int(value)
     return bounds.default_ms if bounds else None
 
 

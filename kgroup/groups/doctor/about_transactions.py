@@ -46,7 +46,7 @@ _NOT_ASKED = "open transactions were not asked for (DescribeProducers: READ on t
 def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     """INFO if the commit is beyond the last stable offset of every blocked partition: the group reads uncommitted."""
     group, maximum = snapshot.group, snapshot.transaction_max_ms or HANGING.value
-    held: list[tuple[bool, int, int, str, int]] = []
+    blocked: list[tuple[bool, int, int, str, int]] = []
     missing: list[str] = []
     undated: list[str] = []
     since = {(t.topic, t.partition): t.last_ms for t in snapshot.transactions or ()}
@@ -61,21 +61,23 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
                 undated.append(str(partition.tp))
             elif (age := snapshot.now_ms - start) >= SLOW.value:
                 beyond = partition.commit is not None and partition.commit.offset > facts.last_stable
-                held.append((beyond, -age, facts.last_stable - partition.log.end, str(partition.tp), facts.last_stable))
+                blocked.append(
+                    (beyond, -age, facts.last_stable - partition.log.end, str(partition.tp), facts.last_stable)
+                )
     if missing and len(missing) == len(group.partitions):
         return LSO.unknown(snapshot.why("last_stable", "the last stable offsets were not read"))
     why = f"last stable offset unknown: {some_of(missing)}" if missing else None
     why = f"held back, but since when is not known: {some_of(undated)}" if undated else why
     partly = LSO.partly(why)
-    if not held:
+    if not blocked:
         return partly
-    held.sort()
-    beyond, age, records, worst, stable = held[0][0], -held[0][1], -held[0][2], held[0][3], held[0][4]
+    blocked.sort()
+    beyond, age, records, worst, stable = blocked[0][0], -blocked[0][1], -blocked[0][2], blocked[0][3], blocked[0][4]
     topic = worst.rpartition(":")[0]
     severity = Severity.INFO
     if not beyond:
         severity = Severity.CRITICAL if age >= maximum else Severity.WARNING
-    more = f"; {len(held) - 1} more of {plural(len(group.partitions), 'partition')}" if len(held) > 1 else ""
+    more = f"; {len(blocked) - 1} more of {plural(len(group.partitions), 'partition')}" if len(blocked) > 1 else ""
     passed = "; the group has committed beyond it, so it reads uncommitted" if beyond else ""
     return (
         LSO.finding(
@@ -83,8 +85,8 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
             f"{worst} stands at {stable} for {text(age)}: {human_count(records)} records held back{more}{passed}",
             remedy="end the transaction: its producer, or after transaction.timeout.ms the coordinator; one that hangs "
             "has to be aborted (hanging-transaction)",
-            numbers={"partitions": len(held), "held_back": -sum(row[2] for row in held), "held_ms": age},
-            places=[row[3] for row in held],
+            numbers={"partitions": len(blocked), "held_back": -sum(row[2] for row in blocked), "held_ms": age},
+            places=[row[3] for row in blocked],
             commands=(f"kgroup lag {name(group)} --topic {topic} --isolation read_committed",),
         )
         + partly
@@ -108,35 +110,35 @@ def hanging_offsets_transaction(snapshot: ClusterSnapshot) -> Answer:
 def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: GroupSnapshot | ClusterSnapshot) -> Answer:
     """As ``find-hanging``: silent beyond the maximum timeout, unknown to the coordinator (WARNING if not asked)."""
     maximum = snapshot.transaction_max_ms or HANGING.value
-    found = [t for t in transactions if snapshot.now_ms - t.last_ms > maximum and t.known is not True]
-    if not found:
+    hanging = [t for t in transactions if snapshot.now_ms - t.last_ms > maximum and t.known is not True]
+    if not hanging:
         return ()
-    found.sort(key=lambda t: t.last_ms)
-    first = found[0]
-    sure = any(transaction.known is False for transaction in found)
+    hanging.sort(key=lambda t: t.last_ms)
+    first = hanging[0]
+    sure = any(transaction.known is False for transaction in hanging)
     unsure = "" if sure else "; whether its coordinator knows it could not be asked"
-    more = f"; {len(found) - 1} more" if len(found) > 1 else ""
-    who = f", {first.transactional_id}" if first.transactional_id else ""
+    more = f"; {len(hanging) - 1} more" if len(hanging) > 1 else ""
+    producer = f", {first.transactional_id}" if first.transactional_id else ""
     return rule.finding(
         Severity.CRITICAL if sure else Severity.WARNING,
         f"{first.tp} from {first.start_offset} on, silent for "
-        f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{who}"
+        f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{producer}"
         f"{more}{unsure}",
         remedy="abort it: its records are then skipped by read_committed readers; with security, add --command-config",
         numbers={
-            "transactions": len(found),
+            "transactions": len(hanging),
             "producer_id": first.producer_id,
             "producer_epoch": first.producer_epoch,
             "start_offset": first.start_offset,
             "silent_ms": snapshot.now_ms - first.last_ms,
         },
-        places=[f"{t.tp}" for t in found],
+        places=[f"{t.tp}" for t in hanging],
         commands=[
             kafka(
                 "kafka-transactions.sh",
                 snapshot.bootstrap,
                 f"abort --topic {t.topic} --partition {t.partition} --start-offset {t.start_offset}",
             )
-            for t in found[: ABORTS.value]
+            for t in hanging[: ABORTS.value]
         ],
     )

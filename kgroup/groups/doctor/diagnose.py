@@ -16,13 +16,13 @@ _Snapshot = TypeVar("_Snapshot")
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     """The answers of all group rules. What could not be checked is listed in ``not_looked``, never as a finding."""
-    found = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    diagnosis = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
-        return found
-    named = {item.rule for item in found.not_looked}
+        return diagnosis
+    named = {item.rule for item in diagnosis.not_looked}
     unseen = tuple(NotChecked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
-    return replace(found, not_looked=(*found.not_looked, *unseen))
+    return replace(diagnosis, not_looked=(*diagnosis.not_looked, *unseen))
 
 
 def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:
@@ -33,11 +33,11 @@ def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:
 def _diagnosis(
     group: str | None, snapshot: _Snapshot, rules: Sequence[tuple[Rule, Callable[[_Snapshot], Answer]]]
 ) -> Diagnosis:
-    said = [item for _, look in rules for item in look(snapshot)]
-    missing = tuple(item for item in said if isinstance(item, NotChecked))
+    answers = [item for _, apply_rule in rules for item in apply_rule(snapshot)]
+    missing = tuple(item for item in answers if isinstance(item, NotChecked))
     return Diagnosis(
         group,
-        ranked([item for item in said if isinstance(item, Finding)], ORDER),
+        ranked([item for item in answers if isinstance(item, Finding)], ORDER),
         missing,
         len(rules) - sum(not item.partly for item in missing),
     )
@@ -91,17 +91,17 @@ class FindingSummary:
         }
 
 
-def summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
+def finding_summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
     """One row per rule with findings: the worst severity first, then the most frequent."""
-    seen: dict[str, list[tuple[Finding, str]]] = {}
+    by_rule: dict[str, list[tuple[Finding, str]]] = {}
     for diagnosis in worst_first(diagnoses):
         for finding in diagnosis.findings:
-            seen.setdefault(finding.rule, []).append((finding, diagnosis.subject))
+            by_rule.setdefault(finding.rule, []).append((finding, diagnosis.subject))
     rows = []
-    for rule, found in seen.items():
-        by_weight = sorted(found, key=lambda pair: -pair[0].severity.rank)
+    for rule, findings in by_rule.items():
+        by_weight = sorted(findings, key=lambda pair: -pair[0].severity.rank)
         subjects = tuple(subject for _, subject in by_weight)
-        rows.append(FindingSummary(rule, by_weight[0][0].severity, len(found), subjects))
+        rows.append(FindingSummary(rule, by_weight[0][0].severity, len(findings), subjects))
     return tuple(sorted(rows, key=lambda row: (-row.severity.rank, -row.count, ORDER.index(row.rule))))
 
 

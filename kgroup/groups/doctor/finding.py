@@ -117,7 +117,7 @@ class Diagnosis:
 
 def ranked(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
     """The findings by severity, worst first, then in the order of the rule ids ``order``."""
-    return tuple(sorted(findings, key=lambda found: (-found.severity.rank, order.index(found.rule))))
+    return tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, order.index(finding.rule))))
 
 
 Unit = Literal["", "ms", "%", "x"]

@@ -34,22 +34,22 @@ class DoctorLogFacts:
     emptied_at_ms: int | None
 
 
-def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, asked: HistoryQuery) -> DoctorLogFacts:
+def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: HistoryQuery) -> DoctorLogFacts:
     """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
-    told = evidence_of(events, reach, group, asked.now_ms)
+    log_facts = evidence_of(events, reach, group, query.now_ms)
     ids = _topic_ids(events)
     return DoctorLogFacts(
         settings={
-            who: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
-            for who, facts in told.members.items()
+            member_id: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
+            for member_id, facts in log_facts.members.items()
         },
         commits={
-            tp: CommitSeries(tuple(CommitPoint(one.offset, one.timestamp_ms) for one in made), ids.get(tp))
-            for tp, made in told.commits.items()
+            tp: CommitSeries(tuple(CommitPoint(commit.offset, commit.timestamp_ms) for commit in commits), ids.get(tp))
+            for tp, commits in log_facts.commits.items()
         },
-        commits_since_ms=told.read_since_ms,
-        history=history_of(history(group.name, events, reach, asked)),
-        emptied_at_ms=told.state_since_ms if group.is_empty else None,
+        commits_since_ms=log_facts.read_since_ms,
+        history=history_of(history(group.name, events, reach, query)),
+        emptied_at_ms=log_facts.state_since_ms if group.is_empty else None,
     )
 
 
@@ -77,7 +77,7 @@ def history_of(timeline: Timeline) -> RebalanceHistory:
 
 
 def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
-    calm = _calm(timeline)
+    planned = _planned_steps(timeline)
     for step in timeline.steps:
         # Generations that did not complete before this one have no record of their own.
         for _ in range(step.never_completed or 0):
@@ -85,17 +85,17 @@ def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
         if step.kind is not StepKind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
             continue
         yield Rebalance(
-            step.at_ms, step.took_ms, step.moved_needlessly, _causers(step), rollout=step.log_offset in calm
+            step.at_ms, step.took_ms, step.moved_needlessly, _causers(step), rollout=step.log_offset in planned
         )
 
 
-def _calm(timeline: Timeline) -> frozenset[int]:
+def _planned_steps(timeline: Timeline) -> frozenset[int]:
     """The log offsets of steps that do not count for a rebalance storm: rollouts, scaling, start and stop of the group.
 
     Scaling: members join and stay, or leave and stay away. Ten members that start one by one cause ten epochs.
     """
     steps = timeline.steps
-    found = {
+    offsets = {
         step.log_offset
         for signature in timeline.signatures
         if signature.kind is SignatureKind.ROLLOUT
@@ -111,13 +111,13 @@ def _calm(timeline: Timeline) -> frozenset[int]:
         coming = starting and all(joined[name] == 1 for name in here)
         steady = not any(joined[name] and went[name] for name in here)
         if _only(step, WENT | {Cause.JOIN}) and (steady or coming):
-            found.add(step.log_offset)
+            offsets.add(step.log_offset)
     stopping = False
     for step in reversed(steps):
         stopping = (stopping and _only(step, WENT)) or step.kind is StepKind.EMPTY
         if stopping and all(went[name] == 1 for name in _causers(step)):
-            found.add(step.log_offset)
-    return frozenset(found)
+            offsets.add(step.log_offset)
+    return frozenset(offsets)
 
 
 def _only(step: HistoryStep, causes: frozenset[Cause]) -> bool:

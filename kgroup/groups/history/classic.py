@@ -29,8 +29,8 @@ class _Change:
 class GenerationTracker:
     """Makes steps from the records of a classic group, in the log's order."""
 
-    def __init__(self, world: TimelineContext) -> None:
-        self._world = world
+    def __init__(self, context: TimelineContext) -> None:
+        self._context = context
         self._before: GenerationWritten | None = None
         self._withheld: Partitions = frozenset()
         self._sizes: dict[str, int] = {}
@@ -63,7 +63,7 @@ class GenerationTracker:
         before = self._before
         if before is None and carried is None and record.generation == 0 and not record.members:
             # Kafka 4 writes this record when it creates a group, a moment before the first member joins.
-            self._world.ownership.reset()
+            self._context.ownership.reset()
             self._before = record
             return None
         members = carried.members if carried else self.members if before else _NOBODY
@@ -72,15 +72,15 @@ class GenerationTracker:
         if before is not None and same and _alike(before, record):
             self._before = record
             return None
-        found, inferred = self._causes(record, change, carried)
+        causes, inferred = self._causes(record, change, carried)
         kind = StepKind.REWRITTEN if same else StepKind.REBALANCE if record.members else StepKind.EMPTY
         known_before = before is not None or carried is not None
         if not known_before:
             # The oldest record has nothing to compare with; only generation 1 is known to be the first with members.
-            found = {Cause.JOIN: [m.member_id for m in record.members]} if record.generation == 1 else {}
-        if not found and kind is not StepKind.EMPTY and not (first and record.generation == 1):
-            found = {Cause.UNKNOWN: ()}
-        step = self._step(record, kind, change, found, inferred)
+            causes = {Cause.JOIN: [m.member_id for m in record.members]} if record.generation == 1 else {}
+        if not causes and kind is not StepKind.EMPTY and not (first and record.generation == 1):
+            causes = {Cause.UNKNOWN: ()}
+        step = self._step(record, kind, change, causes, inferred)
         self._learn(record)
         if same:
             self._came_back_ms |= dict.fromkeys(change.replaced, record.at_ms)
@@ -93,27 +93,27 @@ class GenerationTracker:
     def _causes(
         self, record: GenerationWritten, change: _Change, carried: ProtocolSwitch | None
     ) -> tuple[dict[Cause, Collection[str]], frozenset[Cause]]:
-        before, found, inferred = self._before, dict[Cause, list[str]](), set[Cause]()
+        before, causes, inferred = self._before, dict[Cause, list[str]](), set[Cause]()
         if carried is not None:
-            found[carried.cause] = []
+            causes[carried.cause] = []
         if before is not None and record.generation < before.generation:
-            found[Cause.RECREATED] = []
+            causes[Cause.RECREATED] = []
         if change.joined:
-            found[Cause.JOIN] = list(change.joined)
+            causes[Cause.JOIN] = list(change.joined)
         if change.replaced:
-            found[Cause.STATIC_REPLACED] = list(change.replaced)
+            causes[Cause.STATIC_REPLACED] = list(change.replaced)
         if before is None:
             if change.left:
-                found[Cause.GONE] = list(change.left)
-            return dict(found), frozenset()
+                causes[Cause.GONE] = list(change.left)
+            return dict(causes), frozenset()
         for member_id, went in self._departures(change, before, record).items():
-            found.setdefault(went.cause, []).append(member_id)
+            causes.setdefault(went.cause, []).append(member_id)
             if went.inferred:
                 inferred.add(went.cause)
         if record.members and before.leader is not None and before.leader in change.left:
-            found[Cause.LEADER_GONE] = [before.leader]
-        self._add_metadata(found, change, before, record)
-        return dict(found), frozenset(inferred)
+            causes[Cause.LEADER_GONE] = [before.leader]
+        self._add_metadata(causes, change, before, record)
+        return dict(causes), frozenset(inferred)
 
     def _departures(
         self, change: _Change, before: GenerationWritten, record: GenerationWritten
@@ -126,29 +126,29 @@ class GenerationTracker:
         }
 
     def _add_metadata(
-        self, found: dict[Cause, list[str]], change: _Change, before: GenerationWritten, record: GenerationWritten
+        self, causes: dict[Cause, list[str]], change: _Change, before: GenerationWritten, record: GenerationWritten
     ) -> None:
         """Add the causes for changed subscriptions, for new partitions, and for partitions withheld until now."""
         earlier = {member.member_id: member for member in before.members}
         changed = [m.member_id for m in record.members if _subscribes_anew(m, earlier, change.replaced)]
         if changed:
-            found[Cause.SUBSCRIPTION] = changed
+            causes[Cause.SUBSCRIPTION] = changed
         if self._grown(record):
-            found[Cause.PARTITIONS] = []
+            causes[Cause.PARTITIONS] = []
         if self._withheld & _assigned(record):
-            found[Cause.FOLLOW_UP] = []
+            causes[Cause.FOLLOW_UP] = []
 
     def _absence(self, member: GenerationMember, before: GenerationWritten, record: GenerationWritten) -> Absence:
-        evidence = self._world.evidence
-        held = member.partitions or frozenset()
+        evidence = self._context.evidence
+        owned = member.partitions or frozenset()
         span = (self._began, record.log_offset)
         gone_ms = record.at_ms if record.joined_ms is None or not record.members else record.joined_ms
         joined_ms = self._came_back_ms.get(member.member_id, before.joined_ms)
-        plain_ms = evidence.last_commit(held, *span, plain=True)
-        any_ms = evidence.last_commit(held, *span)
+        plain_ms = evidence.last_commit(owned, *span, plain=True)
+        any_ms = evidence.last_commit(owned, *span)
         proofs = [time for time in (joined_ms, plain_ms) if time is not None]
         signs = [time for time in (joined_ms, any_ms) if time is not None]
-        telling = bool(held) and evidence.whole(*span)
+        telling = bool(owned) and evidence.whole(*span)
         return Absence(
             silent_ms=gone_ms - max(signs) if signs else None,
             proven_ms=gone_ms - max(proofs) if proofs else None,
@@ -177,31 +177,31 @@ class GenerationTracker:
         record: GenerationWritten,
         kind: StepKind,
         change: _Change,
-        found: Mapping[Cause, Collection[str]],
+        causes: Mapping[Cause, Collection[str]],
         inferred: frozenset[Cause],
     ) -> HistoryStep:
-        world = self._world
-        if Cause.RECREATED in found:
-            world.ownership.reset()
+        context = self._context
+        if Cause.RECREATED in causes:
+            context.ownership.reset()
         moves = None
         assigned = {identity(m.member_id, m.instance_id): m.partitions for m in record.members}
         if record.members:
-            moves = world.ownership.assign(assigned)
+            moves = context.ownership.assign(assigned)
         else:
-            world.ownership.all_left()
+            context.ownership.all_left()
         return HistoryStep(
             protocol=RebalanceProtocol.CLASSIC,
             number=record.generation,
             kind=kind,
             log_offset=record.log_offset,
             at_ms=record.at_ms,
-            reasons=reasons(world, found, inferred),
-            leader=None if record.leader is None else world.name(record.leader),
+            reasons=reasons(context, causes, inferred),
+            leader=None if record.leader is None else context.name(record.leader),
             assignor=record.assignor,
             members=tuple(self._present(member) for member in record.members),
             moved=None if moves is None else moves.moved,
             moved_needlessly=None if moves is None else moves.needlessly,
-            never_completed=self._never_completed(record, found),
+            never_completed=self._never_completed(record, causes),
             returned=self._returned(record, change),
             took_ms=_took(record) if kind is StepKind.REBALANCE else None,
             joined_ms=record.joined_ms if kind is StepKind.REBALANCE else None,
@@ -211,7 +211,7 @@ class GenerationTracker:
 
     def _present(self, member: GenerationMember) -> Present:
         return Present(
-            self._world.name(member.member_id),
+            self._context.name(member.member_id),
             member.member_id,
             member.instance_id,
             member.client_id,
@@ -222,12 +222,12 @@ class GenerationTracker:
             poll_ms=member.rebalance_timeout_ms,
         )
 
-    def _never_completed(self, record: GenerationWritten, found: Mapping[Cause, object]) -> int | None:
+    def _never_completed(self, record: GenerationWritten, causes: Mapping[Cause, object]) -> int | None:
         before = self._before
-        if before is None or Cause.RECREATED in found:
+        if before is None or Cause.RECREATED in causes:
             return None if before is None and record.generation > 1 else 0
         skipped = max(0, record.generation - before.generation - 1)
-        whole = self._world.evidence.whole(before.log_offset, record.log_offset)
+        whole = self._context.evidence.whole(before.log_offset, record.log_offset)
         return skipped if not skipped or whole else None
 
     def _returned(self, record: GenerationWritten, change: _Change) -> tuple[str, ...]:
@@ -242,10 +242,10 @@ class GenerationTracker:
             and m.partitions is not None
             and earlier.get(old) == m.partitions
         ]
-        return self._world.named(same)
+        return self._context.named(same)
 
     def _quiet(self, record: GenerationWritten) -> int | None:
-        before, evidence = self._before, self._world.evidence
+        before, evidence = self._before, self._context.evidence
         if before is None or not before.members or not evidence.whole(before.log_offset, record.log_offset):
             return None
         last_ms = evidence.last_of_all(before.log_offset, record.log_offset)
@@ -261,10 +261,10 @@ def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Ch
         for member_id in fresh
         if (instance := now[member_id]) is not None and instance in old_of and old_of[instance] not in now
     }
-    gone = set(replaced.values())
+    replaced_ids = set(replaced.values())
     return _Change(
         tuple(member_id for member_id in fresh if member_id not in replaced),
-        tuple(member_id for member_id in members if member_id not in now and member_id not in gone),
+        tuple(member_id for member_id in members if member_id not in now and member_id not in replaced_ids),
         replaced,
     )
 

@@ -41,8 +41,8 @@ _BEATS_A_SESSION = 3
 class Epochs:
     """Makes steps from the records of a consumer group, in the log's order; a step ends when the next one begins."""
 
-    def __init__(self, world: TimelineContext) -> None:
-        self._world = world
+    def __init__(self, context: TimelineContext) -> None:
+        self._context = context
         self._members: dict[str, MemberDetails] = {}
         self._targets: dict[str, Partitions] = {}
         self._holdings: dict[str, MemberAssignment] = {}
@@ -50,11 +50,11 @@ class Epochs:
         self._gone_members: dict[str, MemberDetails] = {}
         self._gone_holdings: dict[str, MemberAssignment] = {}
         self._owners: dict[TopicPartition, str] = {}
-        self._beats_ms: dict[str, int] = {}
+        self._heartbeats_ms: dict[str, int] = {}
         self._frozen: tuple[ObservedMember, ...] | None = None
         self._since: dict[str, int] = {}
-        self._changes = Changes()
-        self._open: Open | None = None
+        self._changes = EpochChanges()
+        self._open: OpenEpoch | None = None
         self._last: EpochWritten | None = None
         self._carried: ProtocolSwitch | None = None
 
@@ -66,8 +66,8 @@ class Epochs:
     @property
     def members(self) -> Mapping[str, str | None]:
         """The present members and those that left since the last epoch: member id -> instance id."""
-        everybody = {**self._gone_members, **self._members}
-        return {member_id: details.instance_id for member_id, details in everybody.items()}
+        all_details = {**self._gone_members, **self._members}
+        return {member_id: details.instance_id for member_id, details in all_details.items()}
 
     def owner(self, tp: TopicPartition) -> str | None:
         """Id of the member that owns a partition now or still has to revoke it; None if there is none."""
@@ -80,10 +80,10 @@ class Epochs:
     def reset(self) -> HistoryStep | None:
         """Drop all state: the group is gone or has switched to the classic protocol; return the open step."""
         step = self.close(None)
-        for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._beats_ms):
+        for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._heartbeats_ms):
             state.clear()
         self._forget_gone()
-        self._changes, self._last, self._carried = Changes(), None, None
+        self._changes, self._last, self._carried = EpochChanges(), None, None
         return step
 
     def member(self, record: MemberWritten) -> None:
@@ -105,7 +105,7 @@ class Epochs:
                 changes.subscribed.append(member_id)
             return
         self._since[member_id] = record.log_offset
-        self._beats_ms[member_id] = record.at_ms
+        self._heartbeats_ms[member_id] = record.at_ms
         old = self._predecessor(details.instance_id)
         if old is not None:
             changes.replaced[member_id] = old
@@ -142,7 +142,7 @@ class Epochs:
         """The target of the epoch is complete."""
         if self._open is not None and record.epoch is not None and record.epoch >= self._open.record.epoch:
             assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
-            self._open.moves = self._world.ownership.assign(assigned) if assigned else None
+            self._open.moves = self._context.ownership.assign(assigned) if assigned else None
             self._open.target = True
             self._settle(record.at_ms)
 
@@ -160,7 +160,7 @@ class Epochs:
             if before is not None:
                 self._gone_holdings[member_id] = before
             return
-        self._beats_ms[member_id] = record.at_ms
+        self._heartbeats_ms[member_id] = record.at_ms
         self._holdings[member_id] = holding
         self._owners |= dict.fromkeys(holding.partitions | holding.pending, member_id)
         self._settle(record.at_ms, member_id)
@@ -173,19 +173,19 @@ class Epochs:
             return None
         step = self.close(record)
         self._open = self._begin(record, before)
-        self._last, self._changes, self._carried = record, Changes(), None
+        self._last, self._changes, self._carried = record, EpochChanges(), None
         self._forget_gone()
         if not self._members:
-            self._world.ownership.all_left()
+            self._context.ownership.all_left()
         return step
 
-    def _begin(self, record: EpochWritten, before: EpochWritten | None) -> Open:
+    def _begin(self, record: EpochWritten, before: EpochWritten | None) -> OpenEpoch:
         changes, causes, inferred = self._changes, dict[Cause, list[str]](), set[Cause]()
         if self._carried is not None:
             causes[self._carried.cause] = []
         if before is not None and record.epoch < before.epoch:
             causes[Cause.RECREATED] = []
-            self._world.ownership.reset()
+            self._context.ownership.reset()
         if changes.joined:
             causes[Cause.JOIN] = changes.joined
         for member_id, went in changes.gone.items():
@@ -208,7 +208,7 @@ class Epochs:
         kind = StepKind.REBALANCE if self._members else StepKind.EMPTY
         if not causes and kind is StepKind.REBALANCE:
             causes[Cause.UNKNOWN] = []
-        return Open(record, kind, causes, inferred, returned=self._returned())
+        return OpenEpoch(record, kind, causes, inferred, returned=self._returned())
 
     def flush(self, now_ms: int | None) -> HistoryStep | None:
         """The step of static members that came back without an epoch; None without them, or if one may still follow.
@@ -220,17 +220,17 @@ class Epochs:
             return None
         if now_ms is not None and now_ms - changes.at_ms <= BATCH_MS:
             return None
-        found = {Cause.STATIC_REPLACED: list(changes.replaced)}
+        causes = {Cause.STATIC_REPLACED: list(changes.replaced)}
         step = HistoryStep(
             protocol=RebalanceProtocol.CONSUMER,
             number=self._last.epoch,
             kind=StepKind.REWRITTEN,
             log_offset=min(self._since[member_id] for member_id in changes.replaced),
             at_ms=changes.at_ms,
-            reasons=reasons(self._world, found),
+            reasons=reasons(self._context, causes),
             leader=None,
             assignor=None,
-            members=self._present(self._seen()),
+            members=self._present(self._observed()),
             moved=0,
             moved_needlessly=0,
             returned=self._returned(),
@@ -241,57 +241,59 @@ class Epochs:
 
     def close(self, following: EpochWritten | None) -> HistoryStep | None:
         """End and return the open step; ``following`` is the next epoch, None if the log or the group ends."""
-        found, self._open = self._open, None
-        if found is None:
+        ended, self._open = self._open, None
+        if ended is None:
             return None
-        settled = found.settled_ms
+        settled = ended.settled_ms
         completed = None
-        if found.kind is StepKind.REBALANCE:
-            completed = True if settled is not None else False if following is not None and self._told(found) else None
+        if ended.kind is StepKind.REBALANCE:
+            completed = (
+                True if settled is not None else False if following is not None and self._is_complete(ended) else None
+            )
         return HistoryStep(
             protocol=RebalanceProtocol.CONSUMER,
-            number=found.record.epoch,
-            kind=found.kind,
-            log_offset=found.record.log_offset,
-            at_ms=found.record.at_ms,
-            reasons=reasons(self._world, found.causes, frozenset(found.inferred)),
+            number=ended.record.epoch,
+            kind=ended.kind,
+            log_offset=ended.record.log_offset,
+            at_ms=ended.record.at_ms,
+            reasons=reasons(self._context, ended.causes, frozenset(ended.inferred)),
             leader=None,
             assignor=None,
-            members=self._present(self._frozen if self._frozen is not None else self._seen()),
-            moved=None if found.moves is None else found.moves.moved,
-            moved_needlessly=None if found.moves is None else found.moves.needlessly,
-            returned=found.returned,
-            took_ms=None if settled is None else max(0, settled - found.record.at_ms),
+            members=self._present(self._frozen if self._frozen is not None else self._observed()),
+            moved=None if ended.moves is None else ended.moves.moved,
+            moved_needlessly=None if ended.moves is None else ended.moves.needlessly,
+            returned=ended.returned,
+            took_ms=None if settled is None else max(0, settled - ended.record.at_ms),
             completed=completed,
         )
 
-    def _told(self, found: Open) -> bool:
+    def _is_complete(self, current: OpenEpoch) -> bool:
         """Whether all records were read that would show that the members reached this epoch."""
-        everybody = set(self._members) | set(self._gone_members)
-        return everybody <= set(self._holdings) | set(self._gone_members) and self._world.evidence.whole(
-            found.record.log_offset, found.record.log_offset + 1
+        member_ids = set(self._members) | set(self._gone_members)
+        return member_ids <= set(self._holdings) | set(self._gone_members) and self._context.evidence.whole(
+            current.record.log_offset, current.record.log_offset + 1
         )
 
     def _settle(self, at_ms: int, member_id: str | None = None) -> None:
         """Note the time when every member has its target; ``member_id`` None: the target has just become known."""
-        found = self._open
-        if found is None or found.settled_ms is not None or not found.target or not self._members:
+        current = self._open
+        if current is None or current.settled_ms is not None or not current.target or not self._members:
             return
         if member_id is None:
-            found.waiting = {member_id for member_id in self._members if not self._is_there(member_id, found)}
-        elif self._is_there(member_id, found):
-            found.waiting.discard(member_id)
-        if not found.waiting:
-            found.settled_ms = at_ms
+            current.waiting = {member_id for member_id in self._members if not self._is_there(member_id, current)}
+        elif self._is_there(member_id, current):
+            current.waiting.discard(member_id)
+        if not current.waiting:
+            current.settled_ms = at_ms
 
-    def _is_there(self, member_id: str, found: Open) -> bool:
-        has = self._holdings.get(member_id)
-        if has is None:
+    def _is_there(self, member_id: str, current: OpenEpoch) -> bool:
+        holding = self._holdings.get(member_id)
+        if holding is None:
             return False
-        if has.epoch == LEFT_TEMPORARILY:
+        if holding.epoch == LEFT_TEMPORARILY:
             return True
         target = self._targets.get(member_id)
-        return has.epoch >= found.record.epoch and has.stable and target in (None, has.partitions)
+        return holding.epoch >= current.record.epoch and holding.stable and target in (None, holding.partitions)
 
     def _target(self, member_id: str) -> Partitions | None:
         """A member's target; None if the member is older than the log and no target was read since."""
@@ -300,40 +302,42 @@ class Epochs:
     def _freeze(self) -> None:
         """Keep the present members for the open step: later changes belong to the next epoch, not written yet."""
         if self._frozen is None:
-            self._frozen = self._seen()
+            self._frozen = self._observed()
 
     def _forget_gone(self) -> None:
         for state in (self._gone_members, self._gone_targets, self._gone_holdings):
             state.clear()
         self._frozen = None
 
-    def _seen(self) -> tuple[ObservedMember, ...]:
-        found = []
+    def _observed(self) -> tuple[ObservedMember, ...]:
+        members = []
         for member_id, details in self._members.items():
-            has = self._holdings.get(member_id)
-            partitions = self._targets.get(member_id, None if has is None else has.partitions)
-            found.append(
-                ObservedMember(member_id, details, partitions, has is not None and has.epoch == LEFT_TEMPORARILY)
+            holding = self._holdings.get(member_id)
+            partitions = self._targets.get(member_id, None if holding is None else holding.partitions)
+            members.append(
+                ObservedMember(
+                    member_id, details, partitions, holding is not None and holding.epoch == LEFT_TEMPORARILY
+                )
             )
-        return tuple(found)
+        return tuple(members)
 
-    def _present(self, seen: tuple[ObservedMember, ...]) -> tuple[Present, ...]:
-        found = [
+    def _present(self, observed: tuple[ObservedMember, ...]) -> tuple[Present, ...]:
+        members = [
             Present(
-                self._world.name(one.member_id),
-                one.member_id,
-                one.details.instance_id,
-                one.details.client_id,
-                one.details.host,
-                one.partitions,
+                self._context.name(member.member_id),
+                member.member_id,
+                member.details.instance_id,
+                member.details.client_id,
+                member.details.host,
+                member.partitions,
                 None,
-                one.away,
-                self._session_ms(one.details),
-                one.details.rebalance_timeout_ms,
+                member.away,
+                self._session_ms(member.details),
+                member.details.rebalance_timeout_ms,
             )
-            for one in seen
+            for member in observed
         ]
-        return tuple(sorted(found, key=lambda present: (present.name, present.member_id)))
+        return tuple(sorted(members, key=lambda present: (present.name, present.member_id)))
 
     def _returned(self) -> tuple[str, ...]:
         same = [
@@ -341,22 +345,24 @@ class Epochs:
             for new, old in self._changes.replaced.items()
             if old in self._gone_targets and self._gone_targets[old] == self._targets.get(new, self._gone_targets[old])
         ]
-        return self._world.named(same)
+        return self._context.named(same)
 
     def _absence(self, member_id: str, details: MemberDetails, record: MemberWritten) -> Absence:
         """What is known of a gone member's end; in this protocol only heartbeats renew a session, commits do not."""
-        evidence, has = self._world.evidence, self._holdings.get(member_id, self._gone_holdings.get(member_id))
-        held = has.partitions | has.pending if has is not None else self._targets.get(member_id, frozenset())
+        evidence, holding = self._context.evidence, self._holdings.get(member_id, self._gone_holdings.get(member_id))
+        owned = (
+            holding.partitions | holding.pending if holding is not None else self._targets.get(member_id, frozenset())
+        )
         since = self._since.get(member_id, -1)
-        commit_ms = evidence.last_commit(held, since, record.log_offset)
-        heartbeat_ms = self._beats_ms.get(member_id)
+        commit_ms = evidence.last_commit(owned, since, record.log_offset)
+        heartbeat_ms = self._heartbeats_ms.get(member_id)
         session_ms, poll_ms = self._session_ms(details), details.rebalance_timeout_ms
         beat_ms = _HEARTBEAT_MS if session_ms is None else min(_HEARTBEAT_MS, session_ms // _BEATS_A_SESSION)
         proofs = [time for time in (heartbeat_ms, None if commit_ms is None else commit_ms - beat_ms) if time]
         signs = [time for time in (heartbeat_ms, commit_ms) if time is not None]
         whole = evidence.whole(since, record.log_offset)
-        rhythm_ms = evidence.rhythm_ms if held and whole else None
-        if has is not None and has.epoch == LEFT_TEMPORARILY:
+        rhythm_ms = evidence.rhythm_ms if owned and whole else None
+        if holding is not None and holding.epoch == LEFT_TEMPORARILY:
             # It left for a moment and is expected back: no other sign of life can follow.
             signs, proofs, rhythm_ms = ([heartbeat_ms], [], 0) if heartbeat_ms is not None and whole else ([], [], None)
         return Absence(
@@ -373,7 +379,7 @@ class Epochs:
 
     def _session_ms(self, details: MemberDetails) -> int | None:
         own_ms = details.classic_session_ms
-        return self._world.session_ms if own_ms is None else own_ms
+        return self._context.session_ms if own_ms is None else own_ms
 
     def _note_time(self, at_ms: int) -> None:
         if at_ms - self._changes.at_ms > BATCH_MS and not self._changes.any and self._frozen is None:
@@ -382,7 +388,7 @@ class Epochs:
 
 
 @dataclass(slots=True)
-class Changes:
+class EpochChanges:
     """What has changed since the last epoch."""
 
     at_ms: int = 0
@@ -409,7 +415,7 @@ class ObservedMember:
 
 
 @dataclass(slots=True)
-class Open:
+class OpenEpoch:
     """The current epoch as far as it was read; ``waiting`` are members that have not reached it yet."""
 
     record: EpochWritten

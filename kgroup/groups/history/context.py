@@ -37,24 +37,24 @@ def names_of(events: Iterable[Event]) -> Mapping[str, str]:
     A static member is named by its instance id. A dynamic member gets a new member id at each restart. It is therefore
     named by its client id, unless two members shared it at the same time; else with its host, else by its member id.
     """
-    room = _Room()
+    present = _PresentMembers()
     for event in events:
         match event:
             case GenerationWritten(members=members):
-                room.only({m.member_id: Label(m.instance_id, m.client_id, m.host) for m in members})
+                present.only({m.member_id: Label(m.instance_id, m.client_id, m.host) for m in members})
             case MemberWritten(member_id=member_id, details=None):
-                room.leave(member_id)
+                present.leave(member_id)
             case MemberWritten(member_id=member_id, details=MemberDetails() as said):
-                room.enter(member_id, Label(said.instance_id, said.client_id, said.host))
+                present.enter(member_id, Label(said.instance_id, said.client_id, said.host))
             case GroupDeleted():
-                room.only({})
+                present.only({})
             case _:
                 pass
-    names = {member_id: _name(member_id, label, room.crowded) for member_id, label in room.labels.items()}
-    return _distinct(names, room.labels)
+    names = {member_id: _name(member_id, label, present.crowded) for member_id, label in present.labels.items()}
+    return _distinct(names, present.labels)
 
 
-class _Room:
+class _PresentMembers:
     """The members present at one time; ``crowded`` are client ids, or client id and host, that two of them shared."""
 
     def __init__(self) -> None:
@@ -211,7 +211,9 @@ class TimelineContext:
 
 
 def reasons(
-    world: TimelineContext, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
+    context: TimelineContext, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
 ) -> tuple[Reason, ...]:
     """The causes with the names of their members, in the order of the causes."""
-    return tuple(Reason(cause, world.named(by_cause[cause]), cause in inferred) for cause in Cause if cause in by_cause)
+    return tuple(
+        Reason(cause, context.named(by_cause[cause]), cause in inferred) for cause in Cause if cause in by_cause
+    )

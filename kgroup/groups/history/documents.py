@@ -104,7 +104,7 @@ def of_commits(commits: CommitReport, span_ms: int) -> dict[str, Any]:
     """The committed offsets over time; ``span_ms`` is the length of the span that was asked for."""
     return {
         "jumps": [_jump(jump) for jump in commits.jumps],
-        "partitions": [_course(course) for course in commits.courses],
+        "partitions": [_trend(trend) for trend in commits.trends],
         "slice_ms": max(0, span_ms) / SLICES,
         "aborted": commits.aborted,
         "open": commits.open,
@@ -122,7 +122,7 @@ def _jump(jump: OffsetJump) -> dict[str, Any]:
         "moved": jump.moved,
         "during": jump.step,
         "empty_since": rfc3339(jump.empty_since_ms),
-        "beside_rebalance_ms": jump.beside_ms,
+        "beside_rebalance_ms": jump.rebalance_distance_ms,
         "partitions": [
             {"topic": topic, "partition": partition, "old": old, "new": new}
             for topic, partition, old, new in jump.changes
@@ -130,20 +130,20 @@ def _jump(jump: OffsetJump) -> dict[str, Any]:
     }
 
 
-def _course(course: CommitTrend) -> dict[str, Any]:
+def _trend(trend: CommitTrend) -> dict[str, Any]:
     return {
-        "topic": course.topic,
-        "partition": course.partition,
-        "commits": course.commits,
-        "first_commit": rfc3339(course.first_ms),
-        "last_commit": rfc3339(course.last_ms),
-        "first_offset": course.first,
-        "last_offset": course.last,
-        "rate": course.rate,
-        "rates": list(course.rates),
-        "jumps_back": course.back,
-        "jumps_forward": course.forward,
-        "same_offset": course.repeated,
+        "topic": trend.topic,
+        "partition": trend.partition,
+        "commits": trend.commits,
+        "first_commit": rfc3339(trend.first_ms),
+        "last_commit": rfc3339(trend.last_ms),
+        "first_offset": trend.first,
+        "last_offset": trend.last,
+        "rate": trend.rate,
+        "rates": list(trend.rates),
+        "jumps_back": trend.back,
+        "jumps_forward": trend.forward,
+        "same_offset": trend.repeated,
     }
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from kgroup.groups.history.model import HistoryStep, StepKind
-from kgroup.groups.history.track import Made
+from kgroup.groups.history.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 
@@ -59,8 +59,9 @@ class OffsetJump:
 
     ``who`` is a member's name, a producer id or the text of kgroup's mark, None if unknown. ``moved`` is the sum of
     new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
-    generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``beside_ms`` is the time since the
-    nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old, new).
+    generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``rebalance_distance_ms`` is the time
+    since the nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old,
+    new).
     """
 
     at_ms: int
@@ -71,7 +72,7 @@ class OffsetJump:
     moved: int | None
     step: int | None
     empty_since_ms: int | None
-    beside_ms: int | None
+    rebalance_distance_ms: int | None
     changes: tuple[tuple[str, int, int | None, int | None], ...]
 
 
@@ -103,13 +104,13 @@ class CommitReport:
     """Jumps and trends of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
 
     jumps: tuple[OffsetJump, ...]
-    courses: tuple[CommitTrend, ...]
+    trends: tuple[CommitTrend, ...]
     aborted: int
     open: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _UnusualCommit:
     """A commit that is not ordinary progress, before those of one request are joined."""
 
     commit: CommitWritten
@@ -120,33 +121,33 @@ class _Found:
 
 
 def commits_of(
-    made: Sequence[Made],
+    commits: Sequence[OwnedCommit],
     steps: Sequence[HistoryStep],
     since_ms: int,
     until_ms: int,
     mark: Callable[[str], str | None] = lambda metadata: None,
 ) -> CommitReport:
-    """The commits of a span of time; ``made`` has earlier ones too, to detect the first jump of the span.
+    """The commits of a span of time; ``commits`` has earlier ones too, to detect the first jump of the span.
 
     ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none.
     """
     context = _Context(steps, mark)
-    standing = [one for one in made if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
-    context.count_outsiders(standing)
-    by_partition: dict[TopicPartition, list[Made]] = {}
-    for one in standing:
+    counted = [one for one in commits if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
+    context.count_outsiders(counted)
+    by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
+    for one in counted:
         by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
-    jumps: list[_Found] = []
-    courses = []
-    for _, own in sorted(by_partition.items()):
-        out_of_turn = {found.commit.log_offset: found for found in _out_of_turn(own, context)}
-        jumps += [found for found in out_of_turn.values() if since_ms <= found.commit.at_ms <= until_ms]
-        if (course := _course(own, out_of_turn, since_ms, until_ms)) is not None:
-            courses.append(course)
-    inside = [one.commit.ending for one in made if since_ms <= one.commit.at_ms <= until_ms]
+    jumps: list[_UnusualCommit] = []
+    trends = []
+    for _, of_partition in sorted(by_partition.items()):
+        unusual = {jump.commit.log_offset: jump for jump in _unusual_commits(of_partition, context)}
+        jumps += [jump for jump in unusual.values() if since_ms <= jump.commit.at_ms <= until_ms]
+        if (trend := _trend(of_partition, unusual, since_ms, until_ms)) is not None:
+            trends.append(trend)
+    inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
-        tuple(_together(jumps, context)),
-        tuple(courses),
+        tuple(_join_requests(jumps, context)),
+        tuple(trends),
         inside.count(TransactionEnd.ABORTED),
         inside.count(TransactionEnd.OPEN),
     )
@@ -170,15 +171,15 @@ class _Context:
         index = self.index_of(log_offset)
         return self._steps[index] if index >= 0 else None
 
-    def count_outsiders(self, made: Iterable[Made]) -> None:
+    def count_outsiders(self, commits: Iterable[OwnedCommit]) -> None:
         """Count the commits of each partition in each step without members."""
-        for one in made:
+        for one in commits:
             index = self.index_of(one.commit.log_offset)
             if index >= 0 and not self._steps[index].members and one.commit.offset is not None:
                 key = (index, TopicPartition(one.commit.topic, one.commit.partition))
                 self._outside[key] = self._outside.get(key, 0) + 1
 
-    def author(self, one: Made) -> tuple[CommitAuthor, str | None]:
+    def author(self, one: OwnedCommit) -> tuple[CommitAuthor, str | None]:
         commit = one.commit
         if (mark := self._mark(commit.metadata)) is not None:
             return CommitAuthor.KGROUP, mark
@@ -192,13 +193,13 @@ class _Context:
         again = self._outside.get((index, commit.tp), 0)
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
-    def forgetter(self, one: Made) -> CommitAuthor:
+    def deletion_author(self, one: OwnedCommit) -> CommitAuthor:
         """The author of an offset's deletion, UNKNOWN if it is neither the group's deletion nor a member."""
         if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
             return CommitAuthor.DELETION
         return CommitAuthor.MEMBER if self.author(one)[0] is CommitAuthor.MEMBER else CommitAuthor.UNKNOWN
 
-    def beside(self, at_ms: int, log_offset: int) -> int | None:
+    def ms_from_rebalance(self, at_ms: int, log_offset: int) -> int | None:
         """Time in ms since the nearest rebalance, negative if it came later; None if none is within a minute."""
         index = self.index_of(log_offset)
         near = [
@@ -209,32 +210,32 @@ class _Context:
         return min(near, key=abs, default=None)
 
 
-def _out_of_turn(own: Sequence[Made], context: _Context) -> Iterator[_Found]:
+def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Iterator[_UnusualCommit]:
     """The commits of one partition that are not ordinary progress."""
-    limit = _fastest(own)
+    limit = _fastest(commits)
     before: CommitWritten | None = None
-    for one in own:
+    for one in commits:
         commit = one.commit
         by, who = context.author(one)
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _Found(commit, CommitMove.DELETED, context.forgetter(one), None, old)
+                yield _UnusualCommit(commit, CommitMove.DELETED, context.deletion_author(one), None, old)
         elif by in (CommitAuthor.ADMIN, CommitAuthor.KGROUP):
-            yield _Found(commit, CommitMove.RESET, by, who, old)
+            yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
         elif before is not None and old is not None:
             if commit.offset < old:
-                yield _Found(commit, CommitMove.BACK, by, who, old)
+                yield _UnusualCommit(commit, CommitMove.BACK, by, who, old)
             elif limit is not None and _is_leap(commit.offset - old, commit.at_ms - before.at_ms, limit):
-                yield _Found(commit, CommitMove.FORWARD, by, who, old)
+                yield _UnusualCommit(commit, CommitMove.FORWARD, by, who, old)
         before = commit
 
 
-def _fastest(own: Sequence[Made]) -> tuple[float, float] | None:
+def _fastest(commits: Sequence[OwnedCommit]) -> tuple[float, float] | None:
     """The highest and second highest rate between two commits, in records per ms; None below four gaps."""
     rates = sorted(
         (later.commit.offset - earlier.commit.offset) / max(1, later.commit.at_ms - earlier.commit.at_ms)
-        for earlier, later in pairwise(own)
+        for earlier, later in pairwise(commits)
         if earlier.commit.offset is not None
         and later.commit.offset is not None
         and later.commit.offset >= earlier.commit.offset
@@ -249,8 +250,10 @@ def _is_leap(records: int, elapsed_ms: int, limit: tuple[float, float]) -> bool:
     return records >= _SMALLEST_JUMP and rate >= fastest and rate > _TIMES_FASTER * second
 
 
-def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: int, until_ms: int) -> CommitTrend | None:
-    inside = [one.commit for one in own if since_ms <= one.commit.at_ms <= until_ms]
+def _trend(
+    commits: Sequence[OwnedCommit], unusual: Mapping[int, _UnusualCommit], since_ms: int, until_ms: int
+) -> CommitTrend | None:
+    inside = [one.commit for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     if not inside:
         return None
     width_ms = max(1.0, (until_ms - since_ms) / SLICES)
@@ -258,17 +261,17 @@ def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: in
     known = [False] * SLICES
     total = elapsed_ms = 0
     before: CommitWritten | None = None
-    for commit in (one.commit for one in own if one.commit.at_ms <= until_ms):
+    for commit in (one.commit for one in commits if one.commit.at_ms <= until_ms):
         if before is not None and before.offset is not None and commit.offset is not None and commit.at_ms >= since_ms:
             index = min(SLICES - 1, int((commit.at_ms - since_ms) / width_ms))
             known[index] = True
-            if commit.log_offset not in out_of_turn:
+            if commit.log_offset not in unusual:
                 progress[index] += commit.offset - before.offset
                 if before.at_ms >= since_ms:
                     total += commit.offset - before.offset
                     elapsed_ms += max(0, commit.at_ms - before.at_ms)
         before = commit
-    moves = [out_of_turn[commit.log_offset].move for commit in inside if commit.log_offset in out_of_turn]
+    moves = [unusual[commit.log_offset].move for commit in inside if commit.log_offset in unusual]
     offsets = [commit.offset for commit in inside]
     return CommitTrend(
         inside[0].topic,
@@ -279,7 +282,7 @@ def _course(own: Sequence[Made], out_of_turn: Mapping[int, _Found], since_ms: in
         offsets[0],
         offsets[-1],
         total * 1000 / elapsed_ms if elapsed_ms > 0 else None,
-        tuple(amount * 1000 / width_ms if told else None for amount, told in zip(progress, known, strict=True)),
+        tuple(amount * 1000 / width_ms if is_known else None for amount, is_known in zip(progress, known, strict=True)),
         moves.count(CommitMove.BACK),
         moves.count(CommitMove.FORWARD),
         _repeated(offsets),
@@ -295,11 +298,11 @@ def _repeated(offsets: Sequence[int | None]) -> int:
     return count
 
 
-def _together(found: Iterable[_Found], context: _Context) -> Iterator[OffsetJump]:
+def _join_requests(unusual: Iterable[_UnusualCommit], context: _Context) -> Iterator[OffsetJump]:
     """Join the commits of one request: those with the same author and kind within a second."""
-    gathered: list[list[_Found]] = []
-    newest: dict[tuple[CommitMove, CommitAuthor, str | None], list[_Found]] = {}
-    for one in sorted(found, key=lambda one: one.commit.log_offset):
+    gathered: list[list[_UnusualCommit]] = []
+    newest: dict[tuple[CommitMove, CommitAuthor, str | None], list[_UnusualCommit]] = {}
+    for one in sorted(unusual, key=lambda one: one.commit.log_offset):
         key = one.move, one.by, one.who
         batch = newest.get(key)
         if batch is None or not 0 <= one.commit.at_ms - batch[0].commit.at_ms <= _ONE_REQUEST_MS:
@@ -310,7 +313,7 @@ def _together(found: Iterable[_Found], context: _Context) -> Iterator[OffsetJump
         yield _jump(batch, context)
 
 
-def _jump(batch: Sequence[_Found], context: _Context) -> OffsetJump:
+def _jump(batch: Sequence[_UnusualCommit], context: _Context) -> OffsetJump:
     first = batch[0]
     at_ms, log_offset = first.commit.at_ms, first.commit.log_offset
     step = context.step_of(log_offset)
@@ -324,6 +327,6 @@ def _jump(batch: Sequence[_Found], context: _Context) -> OffsetJump:
         sum(moved) if moved else None,
         None if step is None else step.number,
         step.at_ms if step is not None and step.kind is StepKind.EMPTY else None,
-        context.beside(at_ms, log_offset),
+        context.ms_from_rebalance(at_ms, log_offset),
         tuple((one.commit.topic, one.commit.partition, one.old, one.commit.offset) for one in batch),
     )

@@ -25,14 +25,14 @@ _EXACT_MS = 1_500
 
 def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
     """All recognised patterns in the log's order; NEVER_SYNCED is left out in a crash loop and 10 minutes before."""
-    found = replacements(steps)
-    loops = [one for one in found if one.kind is SignatureKind.CRASH_LOOP]
+    runs = replacements(steps)
+    loops = [one for one in runs if one.kind is SignatureKind.CRASH_LOOP]
     waits = [
         one
         for one in never_synced(steps, evidence)
         if not any(loop.from_ms - LOOP_GAP_MS <= one.to_ms <= loop.to_ms for loop in loops)
     ]
-    return tuple(sorted((*found, *waits), key=lambda one: (one.first, one.last)))
+    return tuple(sorted((*runs, *waits), key=lambda one: (one.first, one.last)))
 
 
 def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
@@ -61,16 +61,16 @@ def rollouts(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
     restart, else as many new members as there were old ones. A rollout has at least two members, takes at most 30
     minutes and has no pause over 5 minutes.
     """
-    found: list[Signature] = []
+    signatures: list[Signature] = []
     index = 1
     while index < len(steps):
         signature = _rollout_from(steps, index)
         if signature is None:
             index += 1
         else:
-            found.append(signature)
+            signatures.append(signature)
             index = next(n for n, step in enumerate(steps) if step.log_offset == signature.last) + 1
-    return tuple(found)
+    return tuple(signatures)
 
 
 def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
@@ -79,7 +79,7 @@ def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
     old = {present.member_id: present.name for present in before.members}
     if len(old) < 2 or not {present.member_id for present in steps[first].members} ^ old.keys():
         return None
-    seen, came = set(old), Counter[str]()
+    known_ids, came = set(old), Counter[str]()
     for index in range(first, len(steps)):
         step = steps[index]
         if step.kind is StepKind.DELETED or step.at_ms - steps[first].at_ms > ROLLOUT_MS:
@@ -87,8 +87,8 @@ def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
         if index > first and step.at_ms - steps[index - 1].at_ms > ROLLOUT_GAP_MS:
             return None
         now = {present.member_id: present.name for present in step.members}
-        came.update(name for member_id, name in now.items() if member_id not in seen)
-        seen |= now.keys()
+        came.update(name for member_id, name in now.items() if member_id not in known_ids)
+        known_ids |= now.keys()
         if came.total() > len(old) or any(times > 1 for times in came.values()):
             return None
         if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _in_their_place(old, came):
@@ -124,17 +124,17 @@ def never_synced(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tupl
     timeout before its joining ended: the coordinator waited for a member that had begun to join, and the log does not
     name it. (If a member dies while the group works, the others continue to commit until its session ends.)
     """
-    found = []
+    signatures = []
     for before, step in pairwise(steps):
         if step.protocol is not RebalanceProtocol.CLASSIC or StepKind.DELETED in (step.kind, before.kind):
             continue
         gone_ms = step.at_ms if step.joined_ms is None else step.joined_ms
         if names := _lost(before, step, gone_ms, evidence):
-            found.append(_stuck(before, step, names, f"{', '.join(names)} joined, never committed, and was gone"))
+            signatures.append(_stuck(before, step, names, f"{', '.join(names)} joined, never committed, and was gone"))
         elif (session_ms := _stood_still(before, step, gone_ms, evidence)) is not None:
             text = f"quiet for {format_duration(session_ms / 1000)}"
-            found.append(_stuck(before, step, (), f"{text}: waited for a member that never came back to join"))
-    return tuple(found)
+            signatures.append(_stuck(before, step, (), f"{text}: waited for a member that never came back to join"))
+    return tuple(signatures)
 
 
 def _lost(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> tuple[str, ...]:

@@ -82,20 +82,20 @@ class GroupHistory:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
-        asked = self.span
+        query = self.span
         return {
             "group": self.group,
-            "since": rfc3339(asked.since_ms),
-            "until": rfc3339(asked.until_ms),
-            "state": asked.state,
+            "since": rfc3339(query.since_ms),
+            "until": rfc3339(query.until_ms),
+            "state": query.state,
             "over": self.over,
             "totals": documents.of_totals(self.totals),
-            "signatures": [documents.of_signature(one) for one in self.signatures],
+            "signatures": [documents.of_signature(signature) for signature in self.signatures],
             "before": None if self.before is None else documents.of_step(self.before),
             "steps": [documents.of_step(step) for step in self.steps],
             "commits": None
             if self.commits is None
-            else documents.of_commits(self.commits, asked.until_ms - asked.since_ms),
+            else documents.of_commits(self.commits, query.until_ms - query.since_ms),
             "log": {
                 **documents.of_reach(self.reach),
                 "covers_span": self.covered,
@@ -105,33 +105,33 @@ class GroupHistory:
         }
 
 
-def history(group: str, events: Sequence[Event], reach: ScannedRange, asked: HistoryQuery) -> GroupHistory:
+def history(group: str, events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> GroupHistory:
     """The history from these events, which are in the log's order; it never raises, whatever they contain.
 
     ``events`` include at least the group's last record before the span: the first step is compared with it.
     """
-    found = track(events, reach, asked.session_ms)
-    inside = tuple(step for step in found.steps if asked.since_ms <= step.at_ms <= asked.until_ms)
-    earlier = [step for step in found.steps if step.at_ms < asked.since_ms]
-    totals = totals_of(inside, asked.until_ms - asked.since_ms)
-    recognised = signatures(found.steps, found.evidence)
+    tracked = track(events, reach, query.session_ms)
+    inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
+    earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
+    totals = totals_of(inside, query.until_ms - query.since_ms)
+    recognised = signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
-        span=asked,
+        span=query,
         reach=reach,
         before=earlier[-1] if earlier else None,
         steps=inside,
         totals=totals,
-        over=False if asked.state in _UNDER_WAY else is_over(totals, asked.now_ms),
-        signatures=tuple(one for one in recognised if asked.since_ms <= one.to_ms <= asked.until_ms),
-        commits=_commits(found, asked) if asked.commits else None,
+        over=False if query.state in _UNDER_WAY else is_over(totals, query.now_ms),
+        signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
+        commits=_commits(tracked, query) if query.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
 
 
-def _commits(found: Track, asked: HistoryQuery) -> CommitReport:
-    made = [one for one in found.commits if asked.includes(one.commit.topic, one.commit.partition)]
-    return commits_of(made, found.steps, asked.since_ms, asked.until_ms, asked.mark)
+def _commits(tracked: Track, query: HistoryQuery) -> CommitReport:
+    commits = [one for one in tracked.commits if query.includes(one.commit.topic, one.commit.partition)]
+    return commits_of(commits, tracked.steps, query.since_ms, query.until_ms, query.mark)
 
 
 _HOUR_MS = 3_600_000
@@ -176,7 +176,7 @@ def _by_cause(steps: Sequence[HistoryStep]) -> tuple[tuple[Cause, int], ...]:
 def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
     joined, went, caused = Counter[str](), Counter[str](), Counter[str]()
     for step in steps:
-        concerned = set[str]()
+        affected = set[str]()
         for reason in step.reasons:
             if reason.cause in (Cause.JOIN, Cause.STATIC_REPLACED):
                 joined.update(reason.members)
@@ -184,9 +184,9 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
                 went.update(reason.members)
             elif reason.cause is not Cause.SUBSCRIPTION:
                 continue
-            concerned.update(reason.members)
+            affected.update(reason.members)
         if step.kind is StepKind.REBALANCE:
-            caused.update(concerned)
+            caused.update(affected)
     names = sorted(joined.keys() | went.keys() | caused.keys(), key=lambda name: (-caused[name], name))
     return tuple(Blamed(name, joined[name], went[name], caused[name]) for name in names)
 

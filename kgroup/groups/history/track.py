@@ -30,7 +30,7 @@ from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OwnedCommit:
     """A commit, and the name of the member that owned the partition then; None if it had none or it is unknown."""
 
     commit: CommitWritten
@@ -42,7 +42,7 @@ class Track:
     """The result of one pass over the events: all steps, oldest first, all commits, and the evidence from commits."""
 
     steps: tuple[HistoryStep, ...]
-    commits: tuple[Made, ...]
+    commits: tuple[OwnedCommit, ...]
     evidence: CommitEvidence
 
 
@@ -60,23 +60,23 @@ def track(events: Sequence[Event], reach: ScannedRange, session_ms: int | None =
 
 
 class _Follower:
-    def __init__(self, world: TimelineContext, reach: ScannedRange) -> None:
+    def __init__(self, context: TimelineContext, reach: ScannedRange) -> None:
         self.steps: list[HistoryStep] = []
-        self.commits: list[Made] = []
-        self._world = world
+        self.commits: list[OwnedCommit] = []
+        self._context = context
         self._reach = reach
-        self._generations = GenerationTracker(world)
-        self._epochs = Epochs(world)
+        self._generations = GenerationTracker(context)
+        self._epochs = Epochs(context)
         self._owners: dict[TopicPartition, str] = {}
         self._gone: tuple[GroupDeleted, ProtocolSwitch, int] | None = None
         self._protocol: RebalanceProtocol | None = None
         if reach.complete:
-            world.ownership.reset()
+            context.ownership.reset()
 
     def follow(self, event: Event) -> None:
         match event:
             case CommitWritten():
-                self.commits.append(Made(event, self._owner(event.tp)))
+                self.commits.append(OwnedCommit(event, self._owner(event.tp)))
                 return
             case Unreadable():
                 return
@@ -120,7 +120,7 @@ class _Follower:
     def _owner(self, tp: TopicPartition) -> str | None:
         consumer = self._protocol is RebalanceProtocol.CONSUMER
         member_id = self._epochs.owner(tp) if consumer else self._owners.get(tp)
-        return None if member_id is None else self._world.name(member_id)
+        return None if member_id is None else self._context.name(member_id)
 
     def _settle(self, now_ms: int) -> None:
         self._add(self._epochs.flush(now_ms))
@@ -133,7 +133,7 @@ class _Follower:
             return
         (record, carried, number), self._gone = self._gone, None
         del carried
-        self._world.ownership.reset()
+        self._context.ownership.reset()
         self.steps.append(
             HistoryStep(
                 protocol=record.protocol,
@@ -201,19 +201,19 @@ class _Follower:
 def _finished(steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
     """The steps in the log's order, with ``lasted_ms`` and the members' ``other`` filled in."""
     ordered = sorted(steps, key=lambda step: step.log_offset)
-    lanes: dict[str, Partitions] = {}
-    found = []
+    last_partitions: dict[str, Partitions] = {}
+    finished = []
     for index, step in enumerate(ordered):
         following = ordered[index + 1] if index + 1 < len(ordered) else None
         lasted_ms = None if following is None else max(0, following.at_ms - step.at_ms)
-        members = tuple(_compared(present, lanes) for present in step.members)
-        found.append(replace(step, members=members, lasted_ms=lasted_ms))
-    return tuple(found)
+        members = tuple(_compared(present, last_partitions) for present in step.members)
+        finished.append(replace(step, members=members, lasted_ms=lasted_ms))
+    return tuple(finished)
 
 
-def _compared(present: Present, lanes: dict[str, Partitions]) -> Present:
+def _compared(present: Present, last_partitions: dict[str, Partitions]) -> Present:
     if present.partitions is None:
         return present
-    before = lanes.get(present.name)
-    lanes[present.name] = present.partitions
+    before = last_partitions.get(present.name)
+    last_partitions[present.name] = present.partitions
     return present if before is None else replace(present, other=before != present.partitions)

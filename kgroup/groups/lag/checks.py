@@ -49,9 +49,9 @@ class Violation:
 
 def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
     """Parse ``stop`` into STOP. Raises UsageError if it is no status, and for OK, with which every check would fail."""
-    wanted = text.strip().upper()
-    if wanted in LagStatus.__members__ and wanted != LagStatus.OK:
-        return LagStatus[wanted]
+    name = text.strip().upper()
+    if name in LagStatus.__members__ and name != LagStatus.OK:
+        return LagStatus[name]
     raise UsageError(f"{option} {text}: not a status to fail on", hint="WARN, REWIND, STALL or STOP, mildest first")
 
 
@@ -61,15 +61,15 @@ def check(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Viola
     If the lag of a partition is unknown, each bound that the known partitions do not break is a violation too: a check
     must not pass without having seen all values.
     """
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for row in rows:
         if bounds.max_lag is not None:
-            found += _lag(row, bounds.max_lag)
+            violations += _lag(row, bounds.max_lag)
         if bounds.max_lag_time_s is not None:
-            found += _lag_time(row, bounds.max_lag_time_s)
+            violations += _lag_time(row, bounds.max_lag_time_s)
         if bounds.fail_on is not None:
-            found += _status(row, bounds.fail_on, now_ms)
-    return tuple(found)
+            violations += _status(row, bounds.fail_on, now_ms)
+    return tuple(violations)
 
 
 def check_hidden(report: GroupLag) -> tuple[Violation, ...]:
@@ -89,15 +89,15 @@ def _lag(row: LagRow, bound: int) -> list[Violation]:
 
 
 def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
-    asked = format_duration(bound_s)
+    bound = format_duration(bound_s)
     oldest = row.oldest if isinstance(row, Sum) else row if isinstance(row, PartitionLag) else None
     if oldest is not None and oldest.behind_ms is not None and oldest.behind_ms > bound_s * 1000:
         age = format_duration(oldest.behind_ms / 1000)
         where = f" on {oldest.where}" if isinstance(row, Sum) else ""
-        return [_violation(row, f"oldest unread record{where} is {age} old, over {asked}")]
+        return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
     if row.behind_ms is None:
         why = row.missing or "the first unread record was not read"
-        return [_violation(row, f"age of the oldest unread record unknown ({why}), {asked} is asked for", known=False)]
+        return [_violation(row, f"age of the oldest unread record unknown ({why}), {bound} is asked for", known=False)]
     return []
 
 

@@ -55,8 +55,8 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
                     commits.pop(TopicPartition(topic, number), None)
             case CommitWritten(topic=topic, partition=number, offset=int(offset), ending=ending):
                 if ending in _COUNTED:
-                    made = LoggedCommit(topic, number, offset, None, event.at_ms, event.log_offset)
-                    commits.setdefault(TopicPartition(topic, number), []).append(made)
+                    commit = LoggedCommit(topic, number, offset, None, event.at_ms, event.log_offset)
+                    commits.setdefault(TopicPartition(topic, number), []).append(commit)
             case GenerationWritten():
                 members = {
                     m.member_id: MemberFacts(m.rebalance_timeout_ms, m.session_timeout_ms) for m in event.members
@@ -70,7 +70,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
             case _:
                 pass
     return LagLogFacts(
-        commits={tp: tuple(made) for tp, made in commits.items()},
+        commits={tp: tuple(of_partition) for tp, of_partition in commits.items()},
         read_since_ms=whole_since(events, reach),
         state_since_ms=_state_since(events, group),
         members=members,
@@ -97,8 +97,8 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
     for event in reversed(events):
         match event:
             case GenerationWritten(members=members) if group.type == "classic":
-                wanted = "Stable" if members else "Empty"
-                return event.at_ms if group.state == wanted else None
+                state = "Stable" if members else "Empty"
+                return event.at_ms if group.state == state else None
             case EpochWritten() if group.type == "consumer":
                 return event.at_ms if group.state in ("Empty", "Assigning", "Reconciling") else None
             case MemberAssignmentWritten() | TargetEpochWritten() if (

@@ -8,14 +8,14 @@ from itertools import groupby
 from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogEnds, LogPoint, PartitionEvidence, Source
 from kgroup.groups.lag.rates import (
     UNKNOWN_OUTLOOK,
-    Headroom,
     Rates,
+    RetentionLeft,
     Unread,
-    headroom,
     incoming_rate,
     keeps_up,
     outlook,
     rates_of,
+    retention_left,
 )
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_partitions
 from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
@@ -46,8 +46,8 @@ def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RU
         now_ms=evidence.now_ms,
         partitions=partitions,
         topics=tuple(
-            sum_partitions(group.name, topic, list(found))
-            for topic, found in groupby(partitions, key=lambda p: p.partition.topic)
+            sum_partitions(group.name, topic, list(of_topic))
+            for topic, of_topic in groupby(partitions, key=lambda p: p.partition.topic)
         ),
         total=sum_partitions(group.name, None, partitions, hidden_words(group.hidden_commits)),
         hidden_commits=group.hidden_commits,
@@ -96,7 +96,7 @@ def _partition(
         outlook=outlook(lag, measured.rates, close=measured.status_result.caught_up)
         if span is not None
         else UNKNOWN_OUTLOOK,
-        headroom=_headroom(span, log, known, measured, all_.now_ms),
+        retention_left=_retention_left(span, log, known, measured, all_.now_ms),
         leader=known.leader,
         why=why,
     )
@@ -136,10 +136,12 @@ def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Is
     if isolation is Isolation.READ_COMMITTED and known.last_stable is not None:
         end = min(end, known.last_stable)
     start = max(committed, log.start)
-    found = known.first_unread
+    first_unread = known.first_unread
     first = start
-    if found is not None:
-        first = max(start, end) if found.offset is None else min(max(start, found.offset), max(start, end))
+    if first_unread is not None:
+        first = (
+            max(start, end) if first_unread.offset is None else min(max(start, first_unread.offset), max(start, end))
+        )
     return _Span(first, end, first - start)
 
 
@@ -170,16 +172,18 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     return _Measured(judged, rates_of(commits, ends, judged.status, all_.now_ms), first_ms)
 
 
-def _first_ms(span: _Span, found: FirstUnread | None) -> int | None:
-    if found is None or found.offset is None or found.offset != span.first or span.lag == 0:
+def _first_ms(span: _Span, first_unread: FirstUnread | None) -> int | None:
+    if first_unread is None or first_unread.offset is None or first_unread.offset != span.first or span.lag == 0:
         return None
-    return found.timestamp_ms if found.timestamp_ms is not None and found.timestamp_ms >= 0 else None
+    return (
+        first_unread.timestamp_ms if first_unread.timestamp_ms is not None and first_unread.timestamp_ms >= 0 else None
+    )
 
 
-def _headroom(
+def _retention_left(
     span: _Span | None, log: LogRange | None, known: PartitionEvidence, measured: _Measured, now_ms: int
-) -> Headroom | None:
+) -> RetentionLeft | None:
     if known.retention is None or span is None or log is None or span.lag == 0:
         return None
     unread = Unread(log.end - span.first, log.end - log.start, measured.first_ms, measured.rates.incoming)
-    return headroom(known.retention, unread, now_ms)
+    return retention_left(known.retention, unread, now_ms)

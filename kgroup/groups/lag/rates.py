@@ -165,7 +165,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class RetentionLeft:
     """The time until retention may delete the first unread record; 0: at any moment, None: unknown.
 
     It is the earliest moment: a broker deletes whole segments, and checks every five minutes. ``by`` is ``time`` or
@@ -179,14 +179,14 @@ class Headroom:
     compacted: bool = False
 
 
-def headroom(retention: Retention, unread: Unread, now_ms: int) -> Headroom:
+def retention_left(retention: Retention, unread: Unread, now_ms: int) -> RetentionLeft:
     """The retention left of a partition with unread records.
 
     Example: ``retention.ms`` 12 h and a first unread record 38 m old leave 11 h 22 m. By size it is the estimated time
     until the unread records alone reach ``retention.bytes`` at the present rate, with records of equal size.
     """
     if not retention.deletes:
-        return Headroom(None, endless=True, compacted=retention.compacted)
+        return RetentionLeft(None, endless=True, compacted=retention.compacted)
     candidates = []
     by_time = by_size = None
     if retention.time_ms is not None and unread.first_ms is not None:
@@ -198,9 +198,9 @@ def headroom(retention: Retention, unread: Unread, now_ms: int) -> Headroom:
             candidates.append((by_size, "size"))
     if not candidates:
         endless = retention.time_ms is None and retention.limit_bytes is None
-        return Headroom(None, endless=endless, compacted=retention.compacted)
+        return RetentionLeft(None, endless=endless, compacted=retention.compacted)
     left_ms, by = min(candidates)
-    return Headroom(left_ms, by, compacted=retention.compacted)
+    return RetentionLeft(left_ms, by, compacted=retention.compacted)
 
 
 def _until_full_ms(retention: Retention, unread: Unread) -> int | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
-from kgroup.groups.lag.rates import Headroom, LagTrend, Outlook, Rates, slowest
+from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, RetentionLeft, slowest
 from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition, partitions_document
 from kgroup.model.topic_partition import TopicPartition
@@ -71,7 +71,7 @@ class PartitionLag:
     status_result: StatusResult
     rates: Rates
     outlook: Outlook
-    headroom: Headroom | None
+    retention_left: RetentionLeft | None
     leader: int | None
     why: str | None = None
 
@@ -124,7 +124,7 @@ class PartitionLag:
             "last_commit_ms": self.last_commit_ms,
             **_judged_document(self.status_result),
             **_rates_document(self.rates, self.outlook),
-            "retention_left_ms": self.headroom.left_ms if self.headroom else None,
+            "retention_left_ms": self.retention_left.left_ms if self.retention_left else None,
             "member_id": p.owner.member_id if p.owner else None,
             "client_id": p.owner.client_id if p.owner else None,
             "host": p.owner.host if p.owner else None,
@@ -260,9 +260,9 @@ def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResu
 
 def _total(rates: Iterable[float | None]) -> float | None:
     """The sum of all rates; None if one is unknown, because a partial sum would be mistaken for the total."""
-    found = list(rates)
-    known = [rate for rate in found if rate is not None]
-    return sum(known) if known and len(known) == len(found) else None
+    values = list(rates)
+    known = [rate for rate in values if rate is not None]
+    return sum(known) if known and len(known) == len(values) else None
 
 
 def _judged_document(judged: StatusResult) -> dict[str, Any]:
@@ -343,11 +343,11 @@ def ordered(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = 
         SortBy.TREND: lambda row: _known(row.rates.growth),
     }
     if by is SortBy.NAME:
-        found = sorted(rows, key=lambda row: row.name)
+        in_order = sorted(rows, key=lambda row: row.name)
     else:
         key = keys[by]
-        found = sorted(rows, key=lambda row: (*key(row), *_known(row.lag)))
-    return found if top is None else found[:top]
+        in_order = sorted(rows, key=lambda row: (*key(row), *_known(row.lag)))
+    return in_order if top is None else in_order[:top]
 
 
 def _by_status(row: LagRow) -> tuple[float, ...]:

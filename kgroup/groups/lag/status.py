@@ -131,13 +131,13 @@ def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusR
 
 def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:
     """The last commits that count, oldest first: the newest one, and earlier ones at least ``distance_ms`` apart."""
-    kept: list[LoggedCommit] = []
+    recent: list[LoggedCommit] = []
     for commit in reversed(commits):
-        if len(kept) == rules.window:
+        if len(recent) == rules.window:
             break
-        if not kept or kept[-1].timestamp_ms - commit.timestamp_ms >= rules.distance_ms:
-            kept.append(commit)
-    return kept[::-1]
+        if not recent or recent[-1].timestamp_ms - commit.timestamp_ms >= rules.distance_ms:
+            recent.append(commit)
+    return recent[::-1]
 
 
 def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:

@@ -34,8 +34,8 @@ def server_assignor(client_assignor: str) -> str | None:
 
 def client_assignors(server_assignor: str) -> tuple[str, ...]:
     """The client's counterpart: uniform -> cooperative-sticky, range -> range; empty for a custom assignor."""
-    found = _TO_CLIENT.get(server_name(server_assignor))
-    return (found,) if found else ()
+    assignor = _TO_CLIENT.get(server_name(server_assignor))
+    return (assignor,) if assignor else ()
 
 
 def server_name(assignor: str) -> str:
@@ -78,22 +78,22 @@ def assignors(case: Case) -> Check | None:
     if not used:
         return ASSIGNORS.unknown("which assignor its members use is not known" + case.why("past"))
     mapped = server_assignor(used)
-    said = used if case.group.assignor else f"{used} (last generation)"
+    described = used if case.group.assignor else f"{used} (last generation)"
     if mapped is None:
-        return ASSIGNORS.blocked(f"custom assignor {said}", brief=f"assignor {used}", remedy=_INSTEAD)
-    return _compared(case, said, mapped)
+        return ASSIGNORS.blocked(f"custom assignor {described}", brief=f"assignor {used}", remedy=_INSTEAD)
+    return _compared(case, described, mapped)
 
 
-def _compared(case: Case, said: str, mapped: str) -> Check:
+def _compared(case: Case, described: str, mapped: str) -> Check:
     if case.broker.assignors is None:
         return ASSIGNORS.unknown(
-            f"{said} becomes {mapped}; group.consumer.assignors could not be read" + case.why("assignors"),
+            f"{described} becomes {mapped}; group.consumer.assignors could not be read" + case.why("assignors"),
             remedy=f"group.remote.assignor={mapped} in the client, if the brokers offer it",
         )
     offered = [server_name(name) for name in case.broker.assignors]
     if mapped not in offered:
         return ASSIGNORS.warning(
-            f"{said} becomes {mapped}, which the brokers do not offer (group.consumer.assignors: "
+            f"{described} becomes {mapped}, which the brokers do not offer (group.consumer.assignors: "
             f"{', '.join(offered) or 'none'})",
             brief=f"assignor {mapped} not offered",
             remedy=f"add {mapped} to group.consumer.assignors; without group.remote.assignor the first of the list is "
@@ -101,10 +101,10 @@ def _compared(case: Case, said: str, mapped: str) -> Check:
         )
     if mapped != offered[0]:
         return ASSIGNORS.ok(
-            f"{said} becomes {mapped}",
+            f"{described} becomes {mapped}",
             remedy=f"group.remote.assignor={mapped} in the client: the default is {offered[0]}",
         )
-    return ASSIGNORS.ok(f"{said} becomes {mapped}, the default")
+    return ASSIGNORS.ok(f"{described} becomes {mapped}, the default")
 
 
 def _back(case: Case) -> Check | None:

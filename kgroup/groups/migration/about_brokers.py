@@ -91,20 +91,20 @@ def _hindrance(case: Case) -> tuple[str, str] | None:
             "brokers of 3.x on ZooKeeper (they name no metadata.version); the protocol came with 4.0, on KRaft",
             "move the cluster to KRaft, and upgrade the brokers to 4.0 or newer",
         )
-    found = []
+    reasons = []
     if broker.rebalance_protocols is not None and "consumer" not in broker.rebalance_protocols:
         listed = ",".join(broker.rebalance_protocols)
-        found.append(
+        reasons.append(
             (
                 f"group.coordinator.rebalance.protocols={listed} leaves it out",
                 f"set it to {listed},consumer on every broker and restart them",
             )
         )
     if broker.group_version == 0:
-        found.append(("the feature group.version is 0 (off)", f"switch it on: {_SWITCH_ON}"))
-    if not found:
+        reasons.append(("the feature group.version is 0 (off)", f"switch it on: {_SWITCH_ON}"))
+    if not reasons:
         return None
-    return "; ".join(evidence for evidence, _ in found), "; ".join(remedy for _, remedy in found)
+    return "; ".join(evidence for evidence, _ in reasons), "; ".join(remedy for _, remedy in reasons)
 
 
 def _refused(case: Case) -> tuple[str, str]:
@@ -140,11 +140,11 @@ def _classic(case: Case) -> Check:
 def migration_policy(case: Case) -> Check | None:
     """Whether a live group may convert online; if not, or if the policy is unknown, it can convert offline."""
     policy = case.broker.policy
-    said = f"policy {policy}" if policy else "policy not known" + case.why("policy")
+    described = f"policy {policy}" if policy else "policy not known" + case.why("policy")
     if case.empty:
-        return POLICY.ok(f"an Empty group converts under any policy ({said})")
+        return POLICY.ok(f"an Empty group converts under any policy ({described})")
     if case.rolls_out:
-        return POLICY.ok(f"it is of the consumer type already: more consumer members may join ({said})")
+        return POLICY.ok(f"it is of the consumer type already: more consumer members may join ({described})")
     way = "upgrade" if case.to_consumer else "downgrade"
     if policy is None:
         return POLICY.unknown(
@@ -154,7 +154,7 @@ def migration_policy(case: Case) -> Check | None:
             offline_only=True,
         )
     if policy in (_UPWARDS if case.to_consumer else _DOWNWARDS):
-        return POLICY.ok(f"online {way} possible ({said})")
+        return POLICY.ok(f"online {way} possible ({described})")
     return POLICY.info(
         _what_it_does(case, policy),
         brief=f"policy {policy}: offline only",
@@ -178,13 +178,13 @@ def broker_defects(case: Case) -> Check | None:
     """Known defects: WARNING if all patch levels have a serious one, UNKNOWN if some do: the level cannot be read."""
     if case.release is None:
         return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
-    found = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]
-    if not found:
+    defects = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]
+    if not defects:
         return DEFECTS.ok(f"none known of {case.broker.release} that would matter here")
-    evidence = "; ".join(f"{levels}: {defect.what} ({_reference(defect)})" for defect, levels in found)
-    serious = [(defect, levels) for defect, levels in found if defect.level is DefectLevel.WARNING]
+    evidence = "; ".join(f"{levels}: {defect.what} ({_reference(defect)})" for defect, levels in defects)
+    serious = [(defect, levels) for defect, levels in defects if defect.level is DefectLevel.WARNING]
     certain = [defect for defect, levels in serious if levels.startswith(_ALL)]
-    remedy = f"run the newest patch release: {'; '.join(_fixes(defect) for defect, _ in found)}"
+    remedy = f"run the newest patch release: {'; '.join(_fixes(defect) for defect, _ in defects)}"
     if certain:
         return DEFECTS.warning(evidence, brief=f"broker {case.broker.release}: {certain[0].id}", remedy=remedy)
     if serious:
@@ -214,7 +214,7 @@ def _before(line: str, first: int, fixed: int) -> str | None:
 
 def _concerns(case: Case, defect: BrokerDefect) -> bool:
     return (
-        case.wanted.target in defect.targets
+        case.request.target in defect.targets
         and (case.live or not defect.live)
         and (bool(case.instances) or not defect.static)
         and (not defect.policies or case.broker.policy in defect.policies)

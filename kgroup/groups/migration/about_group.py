@@ -77,7 +77,7 @@ def kind(case: Case) -> Check | None:
         brief = owner.framework if owner.framework.startswith("a ") else f"owned by {owner.framework}"
         evidence = f"{brief} {owner.evidence}"
         remedy = _INSTEAD.get(owner.framework, "only the framework knows what its groups need")
-        if _is_certain(case) or "foreign-owner" not in case.wanted.accepted:
+        if _is_certain(case) or "foreign-owner" not in case.request.accepted:
             return KIND.blocked(evidence, brief=brief, remedy=remedy)
         return KIND.info(f"{evidence}: accepted", remedy=remedy)
     if group.is_simple:
@@ -114,7 +114,7 @@ def members(case: Case) -> Check | None:
 
 def already_there(case: Case) -> Check | None:
     """OK if the group is on the target protocol; INFO or UNKNOWN if not, or while a rollout is under way."""
-    kind, target = case.group.type, case.wanted.target
+    kind, target = case.group.type, case.request.target
     if case.arrived:
         return ALREADY.ok(f"on the {target} protocol already")
     left = len(case.classic_left)
@@ -157,18 +157,18 @@ def group_size(case: Case) -> Check | None:
 
 def _size_now(case: Case, setting: str, limit: int) -> Check:
     now = len(case.members)
-    seen = f"{plural(now, 'member')}; {setting} is {limit}"
+    evidence = f"{plural(now, 'member')}; {setting} is {limit}"
     if now > limit:
-        return SIZE.blocked(seen, brief=f"{now} members > {limit}", remedy=f"raise {setting} on the brokers")
+        return SIZE.blocked(evidence, brief=f"{now} members > {limit}", remedy=f"raise {setting} on the brokers")
     if now == limit and case.to_consumer and case.instances:
         # The coordinator counts members before it sees which member the newcomer replaces: fixed after 4.3.1.
         return SIZE.info(
-            f"{seen}: full, so a static member's successor is refused (KAFKA-20601, open in 4.3.1)",
+            f"{evidence}: full, so a static member's successor is refused (KAFKA-20601, open in 4.3.1)",
             brief="full, with static members: offline only",
             remedy=f"raise {setting} on the brokers, or stop the group first",
             offline_only=True,
         )
-    return SIZE.ok(seen)
+    return SIZE.ok(evidence)
 
 
 def static_members(case: Case) -> Check | None:
@@ -176,17 +176,17 @@ def static_members(case: Case) -> Check | None:
 
     During the migration a consumer member does replace a classic one; later rollouts fail.
     """
-    found = case.instances
-    if found is None:
+    instance_ids = case.instances
+    if instance_ids is None:
         return STATIC.unknown("whether its members are static is not known" + case.why("past", "members"))
-    if not found:
+    if not instance_ids:
         return STATIC.ok("no member has an instance id")
     when = "" if case.members else " in its last generation"
-    seen = f"{plural(len(found), 'static member')}{when}: {some_of(found)}"
+    evidence = f"{plural(len(instance_ids), 'static member')}{when}: {some_of(instance_ids)}"
     if not case.to_consumer:
-        return STATIC.info(f"{seen}; of two with one instance id the classic protocol fences the older")
+        return STATIC.info(f"{evidence}; of two with one instance id the classic protocol fences the older")
     return STATIC.warning(
-        f"{seen}; on the consumer protocol a successor that starts before the old instance has left is refused "
+        f"{evidence}; on the consumer protocol a successor that starts before the old instance has left is refused "
         "(UNRELEASED_INSTANCE_ID, fatal)",
         brief="static members",
         remedy="roll out so that each instance stops before its successor starts (StatefulSet, maxSurge: 0); after a "
@@ -222,13 +222,13 @@ def rack(case: Case) -> Check | None:
     """Members with racks: the client's range and sticky assignors prefer replicas in them, server-side ones do not."""
     if not case.to_consumer:
         return None
-    found = case.racks
-    if found is None:
+    racks = case.racks
+    if racks is None:
         return RACK.unknown("whether its members have racks is not known" + case.why("past"))
-    if not found:
+    if not racks:
         return RACK.ok("no member names a rack")
     return RACK.info(
-        f"members in {plural(len(found), 'rack')} ({some_of(found)}); server-side assignors take no notice of racks",
+        f"members in {plural(len(racks), 'rack')} ({some_of(racks)}); server-side assignors take no notice of racks",
         remedy="reading from the closest replica (client.rack, KIP-392) goes on; more traffic may cross racks where "
         "replicas are not in all of them",
     )

@@ -34,11 +34,11 @@ class _Value:
 
 def session(case: Case) -> Check | None:
     """WARNING if the session timeout changes unasked: dead members are detected later, or slow ones removed earlier."""
-    wanted, bounds = case.wanted.session_timeout_ms, case.broker.session
+    requested_ms, bounds = case.request.session_timeout_ms, case.broker.session
     if not case.to_consumer:
         return _classic_session(case)
-    if wanted is not None and bounds and not _within(wanted, bounds):
-        return _out_of_bounds(SESSION, "--session-timeout", wanted, bounds, _BROKER_SESSION)
+    if requested_ms is not None and bounds and not _within(requested_ms, bounds):
+        return _out_of_bounds(SESSION, "--session-timeout", requested_ms, bounds, _BROKER_SESSION)
     will_be, was = _session_of(case), _old(case)
     if will_be is None:
         return SESSION.unknown(f"what it will be is not known{case.why('session', 'configs')}{_so_far(was)}")
@@ -49,8 +49,8 @@ def session(case: Case) -> Check | None:
         )
     if set(was) == {will_be.ms}:
         return SESSION.ok(f"{_text(will_be.ms)} as before")
-    if wanted is not None:
-        return SESSION.ok(f"was {_span(was)} in the client, now {_text(wanted)}: as asked for")
+    if requested_ms is not None:
+        return SESSION.ok(f"was {_span(was)} in the client, now {_text(requested_ms)}: as asked for")
     if will_be.origin == _OWN:
         return SESSION.info(f"was {_span(was)} in the client, now {_text(will_be.ms)}: {_OWN} {SESSION_CONFIG}")
     return _changed(case, was, will_be, bounds)
@@ -93,32 +93,32 @@ def heartbeat(case: Case) -> Check | None:
     """Whether three intervals fit in the session timeout; brokers refuse group configs unless it is the longer one."""
     if not case.to_consumer:
         return None
-    wanted, bounds = case.wanted.heartbeat_interval_ms, case.broker.heartbeat
-    if wanted is not None and bounds and not _within(wanted, bounds):
-        return _out_of_bounds(HEARTBEAT, "--heartbeat-interval", wanted, bounds, _BROKER_HEARTBEAT)
+    requested_ms, bounds = case.request.heartbeat_interval_ms, case.broker.heartbeat
+    if requested_ms is not None and bounds and not _within(requested_ms, bounds):
+        return _out_of_bounds(HEARTBEAT, "--heartbeat-interval", requested_ms, bounds, _BROKER_HEARTBEAT)
     will_be, session_timeout = _heartbeat_of(case), _session_of(case)
     if will_be is None or session_timeout is None:
         return HEARTBEAT.unknown("what it will be is not known" + case.why("heartbeat", "session", "configs"))
-    seen = f"every {_text(will_be.ms)} ({will_be.origin}), session timeout {_text(session_timeout.ms)}"
-    asked = wanted is not None or case.wanted.session_timeout_ms is not None
-    if asked and will_be.ms >= session_timeout.ms:
+    facts = f"every {_text(will_be.ms)} ({will_be.origin}), session timeout {_text(session_timeout.ms)}"
+    sets_timeouts = requested_ms is not None or case.request.session_timeout_ms is not None
+    if sets_timeouts and will_be.ms >= session_timeout.ms:
         return HEARTBEAT.blocked(
-            f"{seen}: brokers want a session timeout that is longer",
+            f"{facts}: brokers want a session timeout that is longer",
             brief=f"heartbeat {_text(will_be.ms)} >= session {_text(session_timeout.ms)}",
             remedy="a shorter --heartbeat-interval, or a longer --session-timeout",
         )
     if will_be.ms * _HEARTBEATS_IN_A_SESSION > session_timeout.ms:
         return HEARTBEAT.warning(
-            f"{seen}: fewer than {_HEARTBEATS_IN_A_SESSION} fit, so one that is lost or late may cost the membership",
+            f"{facts}: fewer than {_HEARTBEATS_IN_A_SESSION} fit, so one that is lost or late may cost the membership",
             brief=f"heartbeat {_text(will_be.ms)}, session {_text(session_timeout.ms)}",
             remedy=f"--heartbeat-interval of at most {_text(session_timeout.ms // _HEARTBEATS_IN_A_SESSION)}",
         )
-    return HEARTBEAT.ok(seen)
+    return HEARTBEAT.ok(facts)
 
 
 def _classic_session(case: Case) -> Check:
     """The check for the classic protocol: each client has its own timeout; BLOCKED if the user sets a group's."""
-    if case.wanted.session_timeout_ms is not None or case.wanted.heartbeat_interval_ms is not None:
+    if case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None:
         return SESSION.blocked(
             "a classic group has no timeouts of its own: its members bring theirs",
             brief="timeouts of a classic group",
@@ -138,17 +138,17 @@ _DEFAULT = "the brokers' default"
 
 
 def _session_of(case: Case) -> _Value | None:
-    return _value(case, case.wanted.session_timeout_ms, SESSION_CONFIG, case.broker.session)
+    return _value(case, case.request.session_timeout_ms, SESSION_CONFIG, case.broker.session)
 
 
 def _heartbeat_of(case: Case) -> _Value | None:
-    return _value(case, case.wanted.heartbeat_interval_ms, HEARTBEAT_CONFIG, case.broker.heartbeat)
+    return _value(case, case.request.heartbeat_interval_ms, HEARTBEAT_CONFIG, case.broker.heartbeat)
 
 
-def _value(case: Case, wanted: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
+def _value(case: Case, requested_ms: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
     """The value asked for, else the group's own, else the brokers' default; None if the one that applies is unknown."""
-    if wanted is not None:
-        return _Value(wanted, "as asked for")
+    if requested_ms is not None:
+        return _Value(requested_ms, "as asked for")
     configs = case.evidence.configs
     if configs is None:
         return None

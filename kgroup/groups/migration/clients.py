@@ -66,10 +66,10 @@ def known_client(name: str, rules: MigrationRules) -> ClientRow:
     names = {_folded(also): row.name for row in rules.clients for also in row.names}
     close = [names[near] for near in get_close_matches(_folded(name), names, n=3)]
     parts = [own for near, own in names.items() if _folded(name) in near or near in _folded(name)]
-    found = list(dict.fromkeys((*close, *parts)))[:3]
+    near_names = list(dict.fromkeys((*close, *parts)))[:3]
     raise UsageError(
         f"--client {name}: not in the table of clients",
-        details=(f"Near: {', '.join(found)}",) if found else (),
+        details=(f"Near: {', '.join(near_names)}",) if near_names else (),
         hint=f"Known are {', '.join(sorted(row.name for row in rules.clients))}",
     )
 
@@ -107,51 +107,51 @@ def _judged(client: ApplicationClient, rules: MigrationRules) -> Check:
     named = f"{client.name} {client.version}"
     if row is None or version is None:
         return CLIENTS.unknown(f"{named}: not in the table of clients")
-    told = f"{row.certainty}: {row.source}"
+    certainty = f"{row.certainty}: {row.source}"
     if row.support is Support.NONE:
         return CLIENTS.blocked(
-            f"{row.title} does not speak the consumer protocol ({told}){_and_notes(row)}",
+            f"{row.title} does not speak the consumer protocol ({certainty}){_and_notes(row)}",
             brief=f"{row.name} can't",
             remedy=f"leave what uses {row.title} on the classic protocol, or change the client",
         )
     if row.support is Support.UNKNOWN:
-        return _unknown(row, named, told)
+        return _unknown(row, named, certainty)
     if row.last_major is not None and version[0] > row.last_major:
         return CLIENTS.warning(
             f"{row.title} has no release {client.version}; Confluent Platform 8.0 has Apache Kafka 4.0, 8.1 has 4.1",
             brief=f"no {row.name} {client.version}",
             remedy="give the version of Apache Kafka",
         )
-    return _by_version(row, client, version, told)
+    return _by_version(row, client, version, certainty)
 
 
-def _unknown(row: ClientRow, named: str, told: str) -> Check:
+def _unknown(row: ClientRow, named: str, certainty: str) -> Check:
     if row.follows is not None:
         return CLIENTS.unknown(
-            f"{named}: passes settings through to {row.follows}, whose version counts ({told}){_and_notes(row)}",
+            f"{named}: passes settings through to {row.follows}, whose version counts ({certainty}){_and_notes(row)}",
             remedy=f"add --client {row.follows}:VERSION",
         )
     return CLIENTS.warning(
-        f"{named}: whether it speaks the consumer protocol is not known ({told}){_and_notes(row)}",
+        f"{named}: whether it speaks the consumer protocol is not known ({certainty}){_and_notes(row)}",
         brief=f"{row.name}: not known",
         remedy="try it on another cluster first",
     )
 
 
-def _by_version(row: ClientRow, client: ApplicationClient, version: Version, told: str) -> Check:
+def _by_version(row: ClientRow, client: ApplicationClient, version: Version, certainty: str) -> Check:
     named = f"{client.name} {client.version}"
     usable, advised = _parsed(row.usable_from), _parsed(row.recommended)
     defects = [defect for defect in row.defects if not has_fix(version, defect.fixed_in)]
     known = f"; has {'; '.join(_told(defect) for defect in defects)}" if defects else ""
     if usable is not None and version < usable:
         return CLIENTS.blocked(
-            f"{named}: usable from {row.usable_from} on ({told})",
+            f"{named}: usable from {row.usable_from} on ({certainty})",
             brief=f"{row.name} {client.version} < {row.usable_from}",
             remedy=f"{row.title} {row.recommended or row.usable_from} or newer",
         )
     if row.wait:
         return CLIENTS.warning(
-            f"{named}: no release can be advised yet ({told}){known}{_and_notes(row)}",
+            f"{named}: no release can be advised yet ({certainty}){known}{_and_notes(row)}",
             brief=f"{row.name}: better wait",
             remedy="stay on the classic protocol, or try it on another cluster first",
         )
@@ -165,11 +165,17 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, tol
     serious = [defect for defect in defects if defect.level is DefectLevel.WARNING]
     if serious:
         return CLIENTS.warning(
-            f"{named}: usable ({told}){known}", brief=f"{row.name}: {serious[0].id}", remedy="read what it says first"
+            f"{named}: usable ({certainty}){known}",
+            brief=f"{row.name}: {serious[0].id}",
+            remedy="read what it says first",
         )
     if usable is None:
-        return CLIENTS.unknown(f"{named}: it speaks the protocol, from which version on is not known ({told}){known}")
-    return CLIENTS.ok(f"{named}: as advised ({told}){known}" if advised else f"{named}: usable ({told}){known}")
+        return CLIENTS.unknown(
+            f"{named}: it speaks the protocol, from which version on is not known ({certainty}){known}"
+        )
+    return CLIENTS.ok(
+        f"{named}: as advised ({certainty}){known}" if advised else f"{named}: usable ({certainty}){known}"
+    )
 
 
 def _told(defect: Defect) -> str:

@@ -71,7 +71,7 @@ class Case:
     """The evidence, the user's request and the rules, with values that several checks derive from them."""
 
     evidence: MigrationEvidence
-    wanted: MigrationRequest
+    request: MigrationRequest
     rules: MigrationRules
 
     @property
@@ -92,7 +92,7 @@ class Case:
     @property
     def to_consumer(self) -> bool:
         """Whether the target is the consumer protocol."""
-        return self.wanted.target == "consumer"
+        return self.request.target == "consumer"
 
     @property
     def empty(self) -> bool:
@@ -122,7 +122,7 @@ class Case:
 
         If this user may not see the members of a consumer group, it is False unless the group is Empty.
         """
-        if self.group.type != self.wanted.target:
+        if self.group.type != self.request.target:
             return False
         return self.group.type == "classic" or self.empty or (self.group.members is not None and not self.classic_left)
 

@@ -55,8 +55,8 @@ def run_checks(case: Case) -> tuple[Check, ...]:
         return (kind,)
     functions = [function for _, function in _ALL]
     if case.arrived:
-        asked = case.wanted.session_timeout_ms is not None or case.wanted.heartbeat_interval_ms is not None
-        functions = list(_OF_ONE_THAT_IS_THERE if asked else _OF_ONE_THAT_IS_THERE[:1])
+        sets_timeouts = case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None
+        functions = list(_OF_ONE_THAT_IS_THERE if sets_timeouts else _OF_ONE_THAT_IS_THERE[:1])
     return tuple(check for function in functions if (check := function(case)) is not None)
 
 
@@ -65,9 +65,9 @@ _HARDEST_FIRST = (How.NONE, How.STOP, How.ROLLING, How.NOW)
 _WEIGHTY = (CheckStatus.BLOCKED, CheckStatus.WARNING)
 
 
-def readiness(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> Readiness:
+def readiness(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> Readiness:
     """Whether and how a group can migrate, and the main reason; unknown facts never make it less ready."""
-    case = Case(evidence, wanted, rules)
+    case = Case(evidence, request, rules)
     checks = run_checks(case)
     verdict = _verdict(case, checks)
     how = _how(case, checks, verdict)
@@ -94,9 +94,9 @@ def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
     )
 
 
-def cluster_notes(evidence: MigrationEvidence, wanted: MigrationRequest, rules: MigrationRules) -> tuple[str, ...]:
+def cluster_notes(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> tuple[str, ...]:
     """One line for each known defect of the brokers that affects this group."""
-    return tuple(defect_notes(Case(evidence, wanted, rules)))
+    return tuple(defect_notes(Case(evidence, request, rules)))
 
 
 def _verdict(case: Case, checks: Sequence[Check]) -> ReadinessResult:
@@ -119,7 +119,7 @@ def _how(case: Case, checks: Sequence[Check], verdict: ReadinessResult) -> How:
 def _explained(case: Case, checks: Sequence[Check], verdict: ReadinessResult, how: How) -> str | None:
     """The reason for ``how`` if no check blocks or warns."""
     if verdict is ReadinessResult.DONE:
-        return f"on the {case.wanted.target} protocol already"
+        return f"on the {case.request.target} protocol already"
     if how is How.NOW:
         return "Empty"
     offline = offline_check(checks)
@@ -146,16 +146,16 @@ class ReadinessSummary:
     reason: str
 
 
-def summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
+def readiness_summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
     """Rows for done, ready, warning and blocked groups, in this order; each split by how the groups migrate."""
     sorts: dict[tuple[ReadinessResult, How], list[Readiness]] = {}
     for item in readinesses:
         sorts.setdefault((item.verdict, item.how), []).append(item)
     return tuple(
-        ReadinessSummary(verdict, how, len(found), _reason(found))
+        ReadinessSummary(verdict, how, len(group_readinesses), _reason(group_readinesses))
         for verdict in _VERDICTS
         for how in _HOWS
-        if (found := sorts.get((verdict, how)))
+        if (group_readinesses := sorts.get((verdict, how)))
     )
 
 

@@ -21,32 +21,32 @@ from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
 
-def rolling_steps(evidence: MigrationEvidence, wanted: MigrationRequest, how: How) -> tuple[str, ...]:
+def rolling_steps(evidence: MigrationEvidence, request: MigrationRequest, how: How) -> tuple[str, ...]:
     """The numbered steps, one line each; empty unless ``how`` of its readiness is ROLLING.
 
     Members that join with the other protocol trigger the conversion; the broker does the rest.
     """
     if how is not How.ROLLING:
         return ()
-    case = Case(evidence, wanted, MigrationRules())
+    case = Case(evidence, request, MigrationRules())
     steps = _to_consumer(case) if case.to_consumer else _to_classic(case)
     return tuple(f"{number}. {step}" for number, step in enumerate(steps, 1))
 
 
 def _to_consumer(case: Case) -> tuple[str, ...]:
     assignor = server_assignor(case.assignor or "") if case.group.type == "classic" else None
-    chosen = f" and group.remote.assignor={assignor}" if assignor else ""
+    setting = f" and group.remote.assignor={assignor}" if assignor else ""
     set_up = (
-        f"In the application's configuration set group.protocol=consumer{chosen}; take out session.timeout.ms, "
+        f"In the application's configuration set group.protocol=consumer{setting}; take out session.timeout.ms, "
         "heartbeat.interval.ms and partition.assignment.strategy, with which the client would not start."
     )
     names = labels(case.group)
     left = [names[member.member_id] for member in case.classic_left]
-    who = f"those that are left ({some_of(left)})" if left else "its instances"
+    instances = f"those that are left ({some_of(left)})" if left else "its instances"
     convert = "" if case.rolls_out else " The first one converts the group; the others go on beside it."
     return (
         set_up,
-        f"Restart {who} one by one, {_order(case)}.{convert}",
+        f"Restart {instances} one by one, {_order(case)}.{convert}",
         f"Follow it until no classic member is left: kgroup migrate {_name(case)} --watch",
         _way_back(case),
     )
@@ -54,9 +54,9 @@ def _to_consumer(case: Case) -> tuple[str, ...]:
 
 def _to_classic(case: Case) -> tuple[str, ...]:
     names = client_assignors(case.group.assignor or "")
-    chosen = f" and partition.assignment.strategy={names[0]}" if names else ""
+    setting = f" and partition.assignment.strategy={names[0]}" if names else ""
     return (
-        f"In the application's configuration set group.protocol=classic{chosen}; take out group.remote.assignor, with "
+        f"In the application's configuration set group.protocol=classic{setting}; take out group.remote.assignor, with "
         "which the client would not start.",
         f"Restart its instances one by one, {_order(case)}. They join beside the others.",
         "The group turns classic when the last member of the consumer protocol has left: "

@@ -40,26 +40,26 @@ class MeasuredRebalances:
     count: int
 
 
-def timed(protocol: str, given: Durations, known: Durations) -> Timed:
-    """``given`` on the command line, else ``known`` from the cluster, else the default.
+def timed(protocol: str, options: Durations, known: Durations) -> Timed:
+    """``options`` on the command line, else ``known`` from the cluster, else the default.
 
     A given or known ``rebalance_s`` applies to the group's own protocol; the other protocol gets the default.
     """
     usual = Timing()
-    took_s = given.rebalance_s if given.rebalance_s is not None else known.rebalance_s
-    source = "option" if given.rebalance_s is not None else "log" if known.rebalance_s is not None else "default"
+    took_s = options.rebalance_s if options.rebalance_s is not None else known.rebalance_s
+    source = "option" if options.rebalance_s is not None else "log" if known.rebalance_s is not None else "default"
     classic = protocol == "classic"
-    session_s = given.session_s if given.session_s is not None else known.session_s
+    session_s = options.session_s if options.session_s is not None else known.session_s
     return Timed(
         Timing(
-            restart_s=usual.restart_s if given.restart_s is None else given.restart_s,
+            restart_s=usual.restart_s if options.restart_s is None else options.restart_s,
             session_timeout_s=usual.session_timeout_s if session_s is None else session_s,
             rebalance_s=took_s if took_s is not None and classic else usual.rebalance_s,
             handover_s=took_s if took_s is not None and not classic else usual.handover_s,
         ),
         Sources(
-            restart="default" if given.restart_s is None else "option",
-            session="option" if given.session_s is not None else "default" if session_s is None else "group",
+            restart="default" if options.restart_s is None else "option",
+            session="option" if options.session_s is not None else "default" if session_s is None else "group",
             rebalance=source if classic else "default",
             handover="default" if classic else source,
             rebalances_seen=known.rebalances_seen if source == "log" else None,

@@ -25,8 +25,8 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
     Classic: client id (static: instance id) and a UUID. Consumer protocol: a base64 UUID that the client creates.
     """
     made_up = uuid.uuid5(_NAMESPACE, f"{seed}/{count}")
-    if found := _WITH_UUID.fullmatch(pattern):
-        stem = f"{instance_id}-" if instance_id is not None else found["stem"]
+    if parsed := _WITH_UUID.fullmatch(pattern):
+        stem = f"{instance_id}-" if instance_id is not None else parsed["stem"]
         return f"{stem}{made_up}"
     if _BASE64_UUID.fullmatch(pattern):
         return base64.urlsafe_b64encode(made_up.bytes).decode().rstrip("=")
@@ -35,7 +35,7 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
 
 def own_client_ids(member_ids: Sequence[str]) -> bool:
     """Whether each of several classic members has its own client id, such as the name of its pod."""
-    stems = [found["stem"] for name in member_ids if (found := _WITH_UUID.fullmatch(name))]
+    stems = [parsed["stem"] for name in member_ids if (parsed := _WITH_UUID.fullmatch(name))]
     return len(stems) > 1 and len(set(stems)) == len(stems) == len(member_ids)
 
 
@@ -45,8 +45,8 @@ def following_client(member_ids: Sequence[str]) -> str | None:
     Its UUID is copied from a present member.
     """
     clients = [name[: -_UUID_LENGTH - 1] for name in member_ids]
-    numbered = [found for client in clients if (found := _NUMBERED.fullmatch(client))]
-    if len(numbered) < len(member_ids) or len({found["stem"] for found in numbered}) != 1:
+    numbered = [parsed for client in clients if (parsed := _NUMBERED.fullmatch(client))]
+    if len(numbered) < len(member_ids) or len({parsed["stem"] for parsed in numbered}) != 1:
         return None
     return f"{next_instance_id(clients)}-{member_ids[0][-_UUID_LENGTH:]}"
 
@@ -59,8 +59,8 @@ def numbers_apart(name: str) -> list[tuple[bool, int, str]]:
 
 def next_instance_id(instance_ids: list[str]) -> str:
     """The next instance id: app-0, app-1 -> app-2; if none has a number, the last one with ``-1`` appended."""
-    numbered = [found for name in instance_ids if (found := _NUMBERED.fullmatch(name))]
+    numbered = [parsed for name in instance_ids if (parsed := _NUMBERED.fullmatch(name))]
     if numbered:
-        last = max(numbered, key=lambda found: int(found["number"]))
+        last = max(numbered, key=lambda parsed: int(parsed["number"]))
         return f"{last['stem']}{int(last['number']) + 1:0{len(last['number'])}}"
     return f"{max(instance_ids, default='member')}-1"

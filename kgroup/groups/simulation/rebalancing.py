@@ -43,12 +43,12 @@ def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
         return RebalanceOutcome((), 0, settled=True)
     topics = _as_subscribed(group, members)
     for rounds in range(1, _MOST_ROUNDS + 1):
-        given = assign(group.assign, _as_claimed(group, members, topics), topics)
-        revoked = any(set(member.owned) - set(given[member.member_id]) for member in members)
+        assigned = assign(group.assign, _as_claimed(group, members, topics), topics)
+        revoked = any(set(member.owned) - set(assigned[member.member_id]) for member in members)
         members = tuple(
             replace(
                 member,
-                owned=given[member.member_id],
+                owned=assigned[member.member_id],
                 generation=generation + rounds,
                 protocol_generation=generation + rounds,
             )
@@ -66,9 +66,9 @@ def moves_for_balance(group: SimulatedGroup) -> int:
     """
     by_rack = group.assignor in ("sticky", "cooperative-sticky")
     members = [member if by_rack else replace(member, rack=None) for member in group.members]
-    given = assign(sticky, members, group.topics)
+    assigned = assign(sticky, members, group.topics)
     existing = {(topic.name, number) for topic in group.topics for number in range(topic.partitions)}
-    return sum(len(existing.intersection(member.owned).difference(given[member.member_id])) for member in members)
+    return sum(len(existing.intersection(member.owned).difference(assigned[member.member_id])) for member in members)
 
 
 def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequence[AssignorTopic]:

@@ -121,7 +121,7 @@ class Report:
                     "before": _assignment(line.before),
                     "after": _assignment(line.after),
                 }
-                for line in lines(self.group, played)
+                for line in member_changes(self.group, played)
             ],
         }
 
@@ -150,7 +150,7 @@ class MemberChange:
         return len(set(self.before or ()).difference(self.after or ()))
 
 
-def lines(group: Group, played: Played) -> tuple[MemberChange, ...]:
+def member_changes(group: Group, played: Played) -> tuple[MemberChange, ...]:
     """Every member in the first run: present members in the order of the description, then added ones."""
     before, after = played.first.before, played.first.after
     names, instances = member_names(group), {m.member_id: m.instance_id for m in group.members or ()}

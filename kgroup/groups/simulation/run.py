@@ -157,28 +157,28 @@ class SimulationRun:
         self.names[member_id] = self.names[member.member_id]
         return replace(member, member_id=member_id, owned=(), generation=None, protocol_generation=None)
 
-    def _leave(self, what: str, leaving: Sequence[Subscriber], empty_s: float = 0) -> None:
-        gone = {member.member_id for member in leaving}
-        staying = tuple(member for member in self.group.members if member.member_id not in gone)
+    def _leave(self, event: str, leaving: Sequence[Subscriber], empty_s: float = 0) -> None:
+        leaving_ids = {member.member_id for member in leaving}
+        staying = tuple(member for member in self.group.members if member.member_id not in leaving_ids)
         if staying:
-            self._rebalance(what, leaving, staying, self.group.topics)
+            self._rebalance(event, leaving, staying, self.group.topics)
             return
         self.group = replace(self.group, members=())
-        self._stand_still(what, leaving, empty_s, "empty")
+        self._stand_still(event, leaving, empty_s, "empty")
 
     def _join(self, new: Sequence[Subscriber]) -> None:
         self._rebalance("join", new, (*self.group.members, *new), self.group.topics)
 
-    def _stand_still(self, what: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
+    def _stand_still(self, event: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
         names = self._names(members)
         partitions = sum(len(member.owned) for member in members)
         standstills = (Standstill(names, partitions, seconds, cause),) if seconds > 0 and partitions else ()
-        self.steps.append(SimulationStep(what, names, 0, 0, 0, 0, standstills))
+        self.steps.append(SimulationStep(event, names, 0, 0, 0, 0, standstills))
 
     def _rebalance(
         self,
-        what: str,
-        who: Sequence[Subscriber],
+        event: str,
+        changed: Sequence[Subscriber],
         members: tuple[Subscriber, ...],
         topics: tuple[AssignorTopic, ...],
         *,
@@ -187,20 +187,20 @@ class SimulationRun:
     ) -> None:
         """Rebalance, for at least ``lasting_s``; earlier steps counted partitions of ``dead`` members as stopped."""
         before = _owners(self.group.members)
-        asked = replace(self.group, members=members, topics=topics)
-        outcome = rebalance(asked, self._generation)
+        before_rebalance = replace(self.group, members=members, topics=topics)
+        outcome = rebalance(before_rebalance, self._generation)
         self._generation += outcome.rounds
         self.settled = self.settled and outcome.settled
-        self.group = replace(asked, members=outcome.members)
+        self.group = replace(before_rebalance, members=outcome.members)
         after = _owners(self.group.members)
         moved = [p for p, owner in before.items() if p in after and after[p] != owner]
         staying = {member.member_id for member in members}
         taken = sum(before[partition] in staying for partition in moved)
-        needless = max(0, taken - moves_for_balance(asked)) if taken else 0
+        needless = max(0, taken - moves_for_balance(before_rebalance)) if taken else 0
         stopped = list(before) if self.group.style is Style.EAGER else [p for p in moved if before[p] not in dead]
         standstills = self._standstills(before, stopped, lasting_s)
         self.steps.append(
-            SimulationStep(what, self._names(who), outcome.rounds, len(moved), taken, needless, standstills)
+            SimulationStep(event, self._names(changed), outcome.rounds, len(moved), taken, needless, standstills)
         )
 
     def _standstills(

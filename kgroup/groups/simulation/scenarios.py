@@ -120,29 +120,29 @@ def scenarios(
     cooperative-sticky and the consumer protocol. ``known`` is whether the group's own assignor is one of Kafka's; a
     group without members may have none yet. Raises UsageError for an ``assignor`` that is not one of Kafka's.
     """
-    asked = None if assignor is None else _found(assignor, group.protocol)
-    if assignor is not None and asked and _changes_nothing(change):
-        other = running_with(group, *asked)
+    requested = None if assignor is None else _find_assignor(assignor, group.protocol)
+    if assignor is not None and requested and _changes_nothing(change):
+        other = running_with(group, *requested)
         return (SimulationScenario(other, change, as_it_is=False, switched_from=group),)
     plain = replace(change, restart=RestartStrategy.AS_THEY_ARE) if change.restart else change
     ways = [plain] if plain == change else [plain, change]
-    found = [SimulationScenario(group, way, as_it_is=known) for way in ways] if known or not group.members else []
-    if asked is not None:
-        if not found or asked != (group.protocol, group.assignor):
-            other = running_with(group, *asked)
-            found += [SimulationScenario(other, way, as_it_is=False) for way in ways]
-        return tuple(found)
+    compared = [SimulationScenario(group, way, as_it_is=known) for way in ways] if known or not group.members else []
+    if requested is not None:
+        if not compared or requested != (group.protocol, group.assignor):
+            other = running_with(group, *requested)
+            compared += [SimulationScenario(other, way, as_it_is=False) for way in ways]
+        return tuple(compared)
     remedies = [("consumer", SERVER_DEFAULT)]
     if group.protocol == "classic":
         remedies.insert(0, ("classic", "cooperative-sticky"))
     others = [remedy for remedy in remedies if remedy != (group.protocol, group.assignor)]
-    return (*found, *(SimulationScenario(running_with(group, *other), plain, as_it_is=False) for other in others))
+    return (*compared, *(SimulationScenario(running_with(group, *other), plain, as_it_is=False) for other in others))
 
 
 def select_scenario(played: Sequence[Played], assignor: str | None) -> Played:
     """The scenario whose assignment is shown: the last of ``assignor``, if given, else of the group's own assignor."""
-    own = [one for one in played if one.scenario.as_it_is]
-    return played[-1] if assignor is not None else (own or played[:1])[-1]
+    as_it_is = [one for one in played if one.scenario.as_it_is]
+    return played[-1] if assignor is not None else (as_it_is or played[:1])[-1]
 
 
 def play(scenario: SimulationScenario, timing: Timing) -> Played:
@@ -172,7 +172,7 @@ def check_assignor(assignor: str) -> None:
         raise UsageError(f"--assignor {assignor}: Kafka does not come with one of this name", hint=hint)
 
 
-def _found(assignor: str, protocol: str) -> tuple[str, str]:
+def _find_assignor(assignor: str, protocol: str) -> tuple[str, str]:
     """Protocol and name of an assignor; the group's own protocol is preferred."""
     check_assignor(assignor)
     if assignor in known_assignors(protocol):

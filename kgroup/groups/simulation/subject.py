@@ -55,9 +55,9 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
         )
         for member in group.members or ()
     )
-    held = [tp for member in members for tp in member.owned]
-    if len(set(held)) < len(held):
-        topic, number = next(tp for tp in held if held.count(tp) > 1)
+    owned = [tp for member in members for tp in member.owned]
+    if len(set(owned)) < len(owned):
+        topic, number = next(tp for tp in owned if owned.count(tp) > 1)
         raise Refused(
             f"{group.name}: {topic}:{number} has two owners, as it may have in the middle of a rebalance only",
             code="rebalancing",
@@ -79,8 +79,8 @@ def topics_as_described(group: Group) -> tuple[AssignorTopic, ...]:
     """The topics as far as the description shows them: partitions, no ids, no racks."""
     sizes: dict[str, int] = {}
     named = [(partition.topic, partition.partition) for partition in group.partitions]
-    held = [tp for member in group.members or () for tp in _partitions(_target(group, member))]
-    for topic, number in (*named, *held):
+    assigned = [tp for member in group.members or () for tp in _partitions(_target(group, member))]
+    for topic, number in (*named, *assigned):
         sizes[topic] = max(sizes.get(topic, 0), number + 1)
     return tuple(AssignorTopic(topic, sizes[topic]) for topic in topics_of(group) if topic in sizes)
 
@@ -91,12 +91,12 @@ def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
     Raises NotFound, with similar names, for another name.
     """
     members = group.members or ()
-    found: list[str] = []
+    member_ids: list[str] = []
     for name in named:
         exactly = [m for m in members if name in (m.member_id, m.instance_id)]
         alike = exactly or [m for m in members if m.client_id == name]
         if len(alike) == 1:
-            found.append(alike[0].member_id)
+            member_ids.append(alike[0].member_id)
             continue
         if alike:
             ids = ", ".join(member.member_id for member in alike[:3])
@@ -110,7 +110,7 @@ def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
             details=(f"Near: {', '.join(near)}",) if near else (),
             hint=f"kgroup describe {group.name} --members",
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(member_ids))
 
 
 def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, AssignorTopic]) -> None:
@@ -133,8 +133,8 @@ def check_numbers(group: Group, change: GroupChange) -> None:
     members = "nobody is" if not there else "one member is" if there == 1 else f"{there} members are"
     if change.remove > there:
         raise Refused(f"{group.name}: {members} there, {change.remove} can't be removed", code="too-few-members")
-    left = there - (change.remove or len(change.leaving)) + change.add
-    if change.kill > left:
+    remaining = there - (change.remove or len(change.leaving)) + change.add
+    if change.kill > remaining:
         raise Refused(f"{group.name}: {members} there, {change.kill} can't be killed", code="too-few-members")
 
 

@@ -163,9 +163,9 @@ def next_of(
     if stuck:
         return _of_stuck(group, evidence, shape, stuck)
     if shape.behind:
-        found = _of_shape(group, report, shape, siblings)
-        if found:
-            return found
+        sentence = _of_shape(group, report, shape, siblings)
+        if sentence:
+            return sentence
     return assignment_sentence(group)
 
 

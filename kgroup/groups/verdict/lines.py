@@ -58,8 +58,8 @@ _LONG_MS = 60_000
 
 def stuck_of(report: GroupLag) -> list[PartitionLag]:
     """Partitions that are not read at all, the longest first; those with an unknown time come before all others."""
-    found = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
-    return sorted(found, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
+    stuck = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
+    return sorted(stuck, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
 
 
 def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
@@ -75,11 +75,11 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
         return f"unknown{of}: {why}"
     beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
     if len(stuck) == len(report.partitions) > 1:
-        how = _how(stuck[0], report.now_ms, report.total.rates.incoming)
+        how = _how_stuck(stuck[0], report.now_ms, report.total.rates.incoming)
         return f"all {len(stuck)}: {how}{_churned(evidence.churn)}"
     first = stuck[0]
     more = f"; {_more(stuck[1:], report.now_ms)}" if len(stuck) > 1 else ""
-    how = _how(first, report.now_ms, first.rates.incoming)
+    how = _how_stuck(first, report.now_ms, first.rates.incoming)
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
@@ -91,7 +91,7 @@ def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
     return bool(lagging) and all(p.status is LagStatus.STOP for p in lagging)
 
 
-def _how(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
+def _how_stuck(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
     judged = row.status_result
     age = "" if judged.since_ms is None else format_duration(max(0, now_ms - judged.since_ms) // 1000)
     age = f"over {age}" if judged.at_least and age else age
@@ -158,14 +158,14 @@ def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> s
     """A transaction in words: ``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
     if transaction is None:
         return "an open transaction, of whom is not known"
-    who = f"producer {transaction.producer_id}"
+    producer = f"producer {transaction.producer_id}"
     if transaction.transactional_id:
-        who += f" ({transaction.transactional_id})"
+        producer += f" ({transaction.transactional_id})"
     ago = ""
     if transaction.since_ms is not None:
         over = "over " if transaction.at_least else ""
         ago = f" {over}{format_duration(max(0, now_ms - transaction.since_ms) // 1000)} ago"
-    return f"an open transaction of {who}, begun{ago} at {transaction.start_offset}"
+    return f"an open transaction of {producer}, begun{ago} at {transaction.start_offset}"
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
@@ -179,8 +179,8 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
     parts = [f"in {arriving or 'unknown'}", f"out {read or 'unknown'}"]
     if read is None:
         parts[1] += f" ({_why(report, evidence)})"
-    goes = _going(report)
-    return ", ".join(parts) + (f": {goes}" if goes else "")
+    trend = _trend_text(report)
+    return ", ".join(parts) + (f": {trend}" if trend else "")
 
 
 def is_draining(report: GroupLag) -> bool:
@@ -189,11 +189,11 @@ def is_draining(report: GroupLag) -> bool:
 
 
 def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> str | None:
-    found = [value for p in report.partitions if (value := rate(p)) is not None]
-    if not found:
+    rates = [value for p in report.partitions if (value := rate(p)) is not None]
+    if not rates:
         return None
-    of = f" on {len(found)} of {len(report.partitions)} partitions" if len(found) < len(report.partitions) else ""
-    return rate_words(sum(found)) + of
+    of = f" on {len(rates)} of {len(report.partitions)} partitions" if len(rates) < len(report.partitions) else ""
+    return rate_words(sum(rates)) + of
 
 
 def _why(report: GroupLag, evidence: LagEvidence) -> str:
@@ -202,7 +202,7 @@ def _why(report: GroupLag, evidence: LagEvidence) -> str:
     return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
 
 
-def _going(report: GroupLag) -> str | None:
+def _trend_text(report: GroupLag) -> str | None:
     total = report.total
     growth = total.rates.growth
     match total.outlook.pace:
@@ -244,26 +244,32 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
     lagging = [p for p in report.partitions if p.lag]
     if not lagging:
         return None
-    dated = [(p.headroom.left_ms, p) for p in lagging if p.headroom is not None and p.headroom.left_ms is not None]
+    dated = [
+        (p.retention_left.left_ms, p)
+        for p in lagging
+        if p.retention_left is not None and p.retention_left.left_ms is not None
+    ]
     if not dated:
         return _undated(lagging, evidence)
     left_ms, first = min(dated, key=lambda pair: pair[0])
     retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
     assert retention is not None
-    unknown = sum(p.headroom is None or (p.headroom.left_ms is None and not p.headroom.endless) for p in lagging)
+    unknown = sum(
+        p.retention_left is None or (p.retention_left.left_ms is None and not p.retention_left.endless) for p in lagging
+    )
     beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""
     where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
     what = _what(retention, first)
     if left_ms == 0:
         return Safety(f"{what} may take {where} at any moment{beside}", "bad", 0, too_late=True)
-    about = "about " if first.headroom is not None and first.headroom.by == "size" else ""
+    about = "about " if first.retention_left is not None and first.retention_left.by == "size" else ""
     text = f"{what} takes {where} in {about}{format_duration(left_ms / 1000)}"
     late = _too_late(dated)
     if late is not None:
-        left, row = late
+        left_of_late_ms, row = late
         never = row.outlook.pace is LagTrend.NEVER
         when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
-        place = "" if row is first else f"; {row.where} has {format_duration(left / 1000)} left"
+        place = "" if row is first else f"; {row.where} has {format_duration(left_of_late_ms / 1000)} left"
         text += f"{place}, {when} at this rate"
     style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
     return Safety(text + beside, style, left_ms, too_late=late is not None)
@@ -271,25 +277,25 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
 
 def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
     """The first partition that drains too slowly. RATE and STUCK report those that never catch up."""
-    draining = [(left, p) for left, p in dated if p.outlook.pace is LagTrend.DRAINING]
-    late = [(left, p) for left, p in draining if (p.outlook.seconds or 0) * 1000 > left]
+    draining = [(left_ms, p) for left_ms, p in dated if p.outlook.pace is LagTrend.DRAINING]
+    late = [(left_ms, p) for left_ms, p in draining if (p.outlook.seconds or 0) * 1000 > left_ms]
     return min(late, key=lambda pair: pair[0]) if late else None
 
 
 def _undated(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
-    known = [p for p in lagging if p.headroom is not None]
+    known = [p for p in lagging if p.retention_left is not None]
     if not known:
         return Safety(f"unknown: {evidence.why_unknown(Source.RETENTION)}", None, None)
-    compacted = [p for p in known if p.headroom is not None and p.headroom.compacted]
+    compacted = [p for p in known if p.retention_left is not None and p.retention_left.compacted]
     if compacted:
         topic = compacted[0].partition.topic
         return Safety(f"{topic} is compacted: an unread record goes where its key has a newer one", None, None)
-    if all(p.headroom is not None and p.headroom.endless for p in known):
+    if all(p.retention_left is not None and p.retention_left.endless for p in known):
         return Safety("nothing takes unread records: retention is without limit", None, None)
     return Safety(f"unknown: age of the first unread record: {evidence.why_unknown(Source.TIME)}", None, None)
 
 
 def _what(retention: Retention, first: PartitionLag) -> str:
-    if first.headroom is not None and first.headroom.by == "size" and retention.limit_bytes is not None:
+    if first.retention_left is not None and first.retention_left.by == "size" and retention.limit_bytes is not None:
         return f"retention.bytes ({human_bytes(retention.limit_bytes)})"
     return f"retention ({format_duration((retention.time_ms or 0) / 1000)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.doctor.diagnose import summary, unchecked_summary, worst_first
+from kgroup.groups.doctor.diagnose import finding_summary, unchecked_summary, worst_first
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES, Explanation
 from kgroup.groups.wait_conditions import some_of
@@ -151,7 +151,7 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     what = plural(groups, "group") + (" and the cluster" if groups < len(diagnoses) else "")
     found = _by_severity(diagnoses)
     yield Title(f"{what}  {found or 'nothing found'}")
-    rows = summary(diagnoses)
+    rows = finding_summary(diagnoses)
     if rows:
         yield Table(_SUMMARY, [(_severity(r.severity), r.rule, r.count, some_of(r.subjects)) for r in rows])
         yield BlankLine()

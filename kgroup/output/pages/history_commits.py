@@ -59,17 +59,15 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
             yield Text((f"{len(rows) - len(shown)} earlier: --verbose",))
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
-    ranked = sorted(
-        commits.courses, key=lambda course: (-(course.back + course.forward), course.topic, course.partition)
-    )
-    courses = ranked if verbose else ranked[:_ROWS]
-    if courses:
+    ranked = sorted(commits.trends, key=lambda trend: (-(trend.back + trend.forward), trend.topic, trend.partition))
+    trends = ranked if verbose else ranked[:_ROWS]
+    if trends:
         yield BlankLine()
-        yield Table(_COURSE_COLUMNS, [_course_row(course) for course in courses])
-        slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(courses[0].rates))
+        yield Table(_COURSE_COLUMNS, [_course_row(trend) for trend in trends])
+        slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(trends[0].rates))
         yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
-    if len(courses) < len(ranked):
-        yield Text((f"{len(ranked) - len(courses)} more partitions: --verbose",))
+    if len(trends) < len(ranked):
+        yield Text((f"{len(ranked) - len(trends)} more partitions: --verbose",))
     if commits.aborted or commits.open:
         yield Text((f"left out: {commits.aborted} commits of aborted transactions, {commits.open} of open ones",))
 
@@ -112,7 +110,16 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
             for topic, partition, old, new in jump.changes:
                 columns = (topic, partition, old, new)
                 at = rfc3339(jump.at_ms)
-                yield (history.group, at, jump.move.value, jump.by.value, jump.who, *columns, jump.step, jump.beside_ms)
+                yield (
+                    history.group,
+                    at,
+                    jump.move.value,
+                    jump.by.value,
+                    jump.who,
+                    *columns,
+                    jump.step,
+                    jump.rebalance_distance_ms,
+                )
 
 
 def who(jump: OffsetJump) -> str:
@@ -148,23 +155,23 @@ def beside(jump: OffsetJump) -> str:
     """What happened near the jump: ``Empty since 03:06:40Z``, ``3s after a rebalance (now 88)``, ``generation 88``."""
     if jump.empty_since_ms is not None:
         return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
-    if jump.beside_ms is not None:
-        word = "before" if jump.beside_ms < 0 else "after"
-        return f"{duration(abs(jump.beside_ms))} {word} a rebalance (now {jump.step})"
+    if jump.rebalance_distance_ms is not None:
+        word = "before" if jump.rebalance_distance_ms < 0 else "after"
+        return f"{duration(abs(jump.rebalance_distance_ms))} {word} a rebalance (now {jump.step})"
     return "unknown" if jump.step is None else f"generation {jump.step}"
 
 
-def _course_row(course: CommitTrend) -> tuple[Cell, ...]:
+def _course_row(trend: CommitTrend) -> tuple[Cell, ...]:
     return (
-        f"{course.topic}:{course.partition}",
-        course.commits,
-        course.first,
-        course.last,
-        None if course.rate is None else f"{human_count(round(course.rate))}/s",
-        _digits(course.rates),
-        course.back,
-        course.forward,
-        course.repeated if course.repeated > 1 else "",
+        f"{trend.topic}:{trend.partition}",
+        trend.commits,
+        trend.first,
+        trend.last,
+        None if trend.rate is None else f"{human_count(round(trend.rate))}/s",
+        _digits(trend.rates),
+        trend.back,
+        trend.forward,
+        trend.repeated if trend.repeated > 1 else "",
     )
 
 

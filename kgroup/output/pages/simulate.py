@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.groups.simulation.member_ids import numbers_apart
 from kgroup.groups.simulation.model import Balance, RestartStrategy, Style
-from kgroup.groups.simulation.report import MemberChange, Report, lines
+from kgroup.groups.simulation.report import MemberChange, Report, member_changes
 from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
@@ -83,7 +83,7 @@ def screen(reports: Sequence[Report]) -> Screen:
 def _page(report: Report) -> Iterator[Block]:
     yield Title(f"{report.group.name}  {_size(report)}, {change_text(report)}")
     yield Table(_WAYS, [_way(one) for one in report.played])
-    found = lines(report.group, report.shown_scenario)
+    found = member_changes(report.group, report.shown_scenario)
     if any(line.gets or line.gives for line in found):
         yield BlankLine()
         yield from _members(report, found)
@@ -211,7 +211,7 @@ def _notes(report: Report) -> Iterator[str]:
 def _facts(report: Report) -> Iterator[str]:
     """How to interpret the numbers."""
     played = report.shown_scenario
-    if any(line.gets or line.gives for line in lines(report.group, played)) and len(report.played) > 1:
+    if any(line.gets or line.gives for line in member_changes(report.group, played)) and len(report.played) > 1:
         yield f"members under {played.scenario.title}"
     if any(not one.scenario.as_it_is and not one.scenario.switched_from for one in report.played):
         yield "other assignors as if used all along"

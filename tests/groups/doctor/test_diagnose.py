@@ -12,7 +12,7 @@ from kgroup.groups.doctor.diagnose import (
     decide,
     diagnose_cluster,
     diagnose_group,
-    summary,
+    finding_summary,
     unchecked_summary,
     worst_first,
 )
@@ -87,7 +87,7 @@ def test_what_was_not_looked_at_fails_no_check() -> None:
 
 
 def test_summary_has_a_row_a_rule_worst_first() -> None:
-    rows = summary(ALL)
+    rows = finding_summary(ALL)
 
     assert [(row.rule, row.severity, row.count) for row in rows] == [
         ("out-of-range", CRITICAL, 1),

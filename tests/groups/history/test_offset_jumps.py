@@ -34,12 +34,12 @@ def test_ordinary_progress() -> None:
     found = commits_of(log, until=120)
 
     assert found.jumps == ()
-    assert [(c.partition, c.commits, c.rate, c.first, c.last) for c in found.courses] == [
+    assert [(c.partition, c.commits, c.rate, c.first, c.last) for c in found.trends] == [
         (0, 11, 100.0, 0, 10_000),
         (2, 11, 100.0, 0, 10_000),
     ]
-    assert found.courses[0].rates == (None, *[100.0] * 10, None)
-    assert len(found.courses[0].rates) == SLICES
+    assert found.trends[0].rates == (None, *[100.0] * 10, None)
+    assert len(found.trends[0].rates) == SLICES
 
 
 def test_back_by_the_new_owner_beside_the_rebalance() -> None:
@@ -49,7 +49,7 @@ def test_back_by_the_new_owner_beside_the_rebalance() -> None:
     (jump,) = commits_of(log).jumps
 
     assert (jump.move, jump.by, jump.who, jump.moved) == (CommitMove.BACK, CommitAuthor.MEMBER, "a", -412)
-    assert (jump.step, jump.beside_ms) == (6, 3_000)
+    assert (jump.step, jump.rebalance_distance_ms) == (6, 3_000)
     assert jump.changes == (("orders", 2, 5_000, 4_588),)
 
 
@@ -65,7 +65,7 @@ def test_an_administrative_reset_is_one_row() -> None:
     assert (jump.move, jump.by, jump.who) == (CommitMove.RESET, CommitAuthor.ADMIN, None)
     assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
     assert jump.empty_since_ms == T0 + 60_000
-    assert jump.beside_ms == -48_000
+    assert jump.rebalance_distance_ms == -48_000
 
 
 def test_somebody_who_is_no_member_commits_again_and_again() -> None:
@@ -75,7 +75,7 @@ def test_somebody_who_is_no_member_commits_again_and_again() -> None:
     found = commits_of(log)
 
     assert [(jump.move, jump.by) for jump in found.jumps] == [(CommitMove.BACK, CommitAuthor.OUTSIDER)]
-    assert found.courses[0].back == 1
+    assert found.trends[0].back == 1
 
 
 def test_kgroups_own_commits_are_named() -> None:
@@ -139,7 +139,7 @@ def test_the_same_offset_again_and_again() -> None:
     for second in range(2, 7):
         log.at(second).commit(0, 9)
 
-    assert commits_of(log).courses[0].repeated == 5
+    assert commits_of(log).trends[0].repeated == 5
 
 
 def test_commits_before_the_span_are_only_what_it_is_compared_with() -> None:
@@ -148,7 +148,7 @@ def test_commits_before_the_span_are_only_what_it_is_compared_with() -> None:
     found = commits_of(log, since=50)
 
     assert [jump.moved for jump in found.jumps] == [-200]
-    assert [(course.commits, course.first, course.rate) for course in found.courses] == [(1, 500, None)]
+    assert [(course.commits, course.first, course.rate) for course in found.trends] == [(1, 500, None)]
 
 
 def test_only_chosen_partitions() -> None:
@@ -157,4 +157,4 @@ def test_only_chosen_partitions() -> None:
     found = log.history(commits=True, includes=lambda topic, partition: partition == 2).commits
 
     assert found is not None
-    assert [course.partition for course in found.courses] == [2]
+    assert [course.partition for course in found.trends] == [2]

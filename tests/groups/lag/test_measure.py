@@ -19,7 +19,16 @@ from kgroup.groups.lag.evidence import (
     Retention,
 )
 from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.rates import Headroom, LagTrend, Rates, Unread, headroom, outlook_words, rate_words, trend_words
+from kgroup.groups.lag.rates import (
+    LagTrend,
+    Rates,
+    RetentionLeft,
+    Unread,
+    outlook_words,
+    rate_words,
+    retention_left,
+    trend_words,
+)
 from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, ordered, rows_of
 from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.model.groups import Commit, Group, LogRange, Partition
@@ -112,22 +121,26 @@ KB = 1024
 @pytest.mark.parametrize(
     ("retention", "left", "expected"),
     [
-        (Retention(12 * HOUR), Unread(50, 100, NOW - 38 * MINUTE, 10.0), Headroom(11 * HOUR + 22 * MINUTE, "time")),
-        (Retention(HOUR), Unread(50, 100, NOW - 2 * HOUR, 10.0), Headroom(0, "time")),
-        (Retention(HOUR), Unread(50, 100, None, 10.0), Headroom(None)),
-        (Retention(None), Unread(50, 100, NOW - HOUR, 10.0), Headroom(None, endless=True)),
-        (Retention(HOUR, compacted=True, deletes=False), Unread(5, 9, NOW, 1.0), Headroom(None, None, True, True)),
+        (
+            Retention(12 * HOUR),
+            Unread(50, 100, NOW - 38 * MINUTE, 10.0),
+            RetentionLeft(11 * HOUR + 22 * MINUTE, "time"),
+        ),
+        (Retention(HOUR), Unread(50, 100, NOW - 2 * HOUR, 10.0), RetentionLeft(0, "time")),
+        (Retention(HOUR), Unread(50, 100, None, 10.0), RetentionLeft(None)),
+        (Retention(None), Unread(50, 100, NOW - HOUR, 10.0), RetentionLeft(None, endless=True)),
+        (Retention(HOUR, compacted=True, deletes=False), Unread(5, 9, NOW, 1.0), RetentionLeft(None, None, True, True)),
         # 100 offsets are 100 kB, 50 of them unread; 10 a second fill the other 50 kB in 5 s.
-        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, 10.0), Headroom(5000, "size")),
-        (Retention(HOUR, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), Headroom(5000, "size")),
-        (Retention(3000, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), Headroom(2000, "time")),
-        (Retention(None, 40 * KB, 100 * KB), Unread(50, 100, None, 10.0), Headroom(0, "size")),
-        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, None), Headroom(None)),
-        (Retention(None, 100 * KB), Unread(50, 100, None, 10.0), Headroom(None)),
+        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(5000, "size")),
+        (Retention(HOUR, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), RetentionLeft(5000, "size")),
+        (Retention(3000, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), RetentionLeft(2000, "time")),
+        (Retention(None, 40 * KB, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(0, "size")),
+        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, None), RetentionLeft(None)),
+        (Retention(None, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(None)),
     ],
 )
-def test_headroom(retention: Retention, left: Unread, expected: Headroom) -> None:
-    assert headroom(retention, left, NOW) == expected
+def test_headroom(retention: Retention, left: Unread, expected: RetentionLeft) -> None:
+    assert retention_left(retention, left, NOW) == expected
 
 
 STUCK = Part(7, 3_940_025, incoming=1700, last_ago=38 * MINUTE, age=38 * MINUTE)

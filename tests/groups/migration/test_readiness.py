@@ -12,7 +12,14 @@ import pytest
 
 from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.readiness import CHECKS, ReadinessSummary, cluster_notes, readiness, summary, worst_first
+from kgroup.groups.migration.readiness import (
+    CHECKS,
+    ReadinessSummary,
+    cluster_notes,
+    readiness,
+    readiness_summary,
+    worst_first,
+)
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
@@ -361,7 +368,7 @@ def fleet() -> list[Readiness]:
 
 
 def test_the_summary_of_a_fleet() -> None:
-    assert summary(fleet()) == (
+    assert readiness_summary(fleet()) == (
         ReadinessSummary(ReadinessResult.DONE, How.NONE, 1, "on the consumer protocol already"),
         ReadinessSummary(ReadinessResult.READY, How.NOW, 2, "Empty"),
         ReadinessSummary(
@@ -375,7 +382,7 @@ def test_the_summary_of_a_fleet() -> None:
         ReadinessSummary(ReadinessResult.WARNING, How.STOP, 1, "static members"),
         ReadinessSummary(ReadinessResult.BLOCKED, How.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"),
     )
-    assert summary([]) == ()
+    assert readiness_summary([]) == ()
 
 
 def test_many_different_reasons_are_cut() -> None:
@@ -385,7 +392,7 @@ def test_many_different_reasons_are_cut() -> None:
     many.append(judge(replace(LIVE, group=group(member("a"), assignor="com.acme.Geo"))))
     many.append(judge(replace(EMPTY, pending=(TopicPartition("orders", 0),))))
 
-    (row,) = summary(many)
+    (row,) = readiness_summary(many)
 
     assert row.count == 5
     assert row.reason.endswith("others (1)")

@@ -87,14 +87,14 @@ class ScopeChanges:
         return any(change.new_value is not None and f".{change.key}".endswith(f".{key}") for change in self.changes)
 
 
-def to_consumer(scope: Scope, given: str | None) -> ScopeChanges:
-    """The changes to ``group.protocol=consumer``; ``given`` is the server-side assignor if the file names none."""
+def to_consumer(scope: Scope, fallback: str | None) -> ScopeChanges:
+    """The changes to ``group.protocol=consumer``; ``fallback`` is the server-side assignor if the file names none."""
     if note := _foreign_protocol(scope):
         return ScopeChanges(scope, foreign=note)
-    own = strategies_of(scope)
-    mapped = next((server for name in own if (server := server_assignor(name))), None)
-    if not own and _protocol(scope) != "consumer":
-        mapped = given
+    strategies = strategies_of(scope)
+    mapped = next((server for name in strategies if (server := server_assignor(name))), None)
+    if not strategies and _protocol(scope) != "consumer":
+        mapped = fallback
     written = scope.value(REMOTE_ASSIGNOR)
     changes = _put(scope, PROTOCOL, "consumer") if _protocol(scope) != "consumer" else ()
     if written is None and mapped is not None:
@@ -102,16 +102,16 @@ def to_consumer(scope: Scope, given: str | None) -> ScopeChanges:
     return ScopeChanges(
         scope,
         (*changes, *_removed(scope, CLASSIC_ONLY)),
-        written or mapped or (None if own else DEFAULT_ASSIGNOR),
-        () if written else tuple(name for name in own if server_assignor(name) is None),
+        written or mapped or (None if strategies else DEFAULT_ASSIGNOR),
+        () if written else tuple(name for name in strategies if server_assignor(name) is None),
     )
 
 
-def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeout_ms: int | None) -> ScopeChanges:
-    """The changes to ``group.protocol=classic``; ``given`` is the server-side assignor if the file names none."""
+def to_classic(scope: Scope, flavour: Flavour, fallback: str | None, session_timeout_ms: int | None) -> ScopeChanges:
+    """The changes to ``group.protocol=classic``; ``fallback`` is the server-side assignor if the file names none."""
     if note := _foreign_protocol(scope):
         return ScopeChanges(scope, foreign=note)
-    assignor = server_name(scope.value(REMOTE_ASSIGNOR) or given or DEFAULT_ASSIGNOR)
+    assignor = server_name(scope.value(REMOTE_ASSIGNOR) or fallback or DEFAULT_ASSIGNOR)
     strategy = next(iter(client_assignors(assignor)), None)
     changes: tuple[ConfigChange, ...] = ()
     if _protocol(scope) not in ("", "classic"):
@@ -130,8 +130,8 @@ def to_classic(scope: Scope, flavour: Flavour, given: str | None, session_timeou
 
 def milliseconds(text: str) -> int | None:
     """A timeout from a file in ms (``30000``, in Spring also ``30s``); None if the text is not a duration."""
-    found = _DURATION.fullmatch(text.strip().replace("_", "").lower())
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    parsed = _DURATION.fullmatch(text.strip().replace("_", "").lower())
+    return int(parsed[1]) * _UNITS[parsed[2]] if parsed else None
 
 
 def strategies_of(scope: Scope) -> tuple[str, ...]:
@@ -142,8 +142,8 @@ def strategies_of(scope: Scope) -> tuple[str, ...]:
 def masked(value: str) -> str:
     """The value of a setting to show; everything from the first part that is not a plain value is hidden."""
     value = value.strip()
-    found = _PLAIN.match(value)
-    end = found.end() if found else 0
+    plain = _PLAIN.match(value)
+    end = plain.end() if plain else 0
     value = value if end == len(value) else value[:end] + HIDDEN
     return value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
 

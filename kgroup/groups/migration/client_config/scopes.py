@@ -70,8 +70,8 @@ class Scope:
 
     def value(self, key: str) -> str | None:
         """The key's value without surrounding blanks; None if it is absent or empty."""
-        found = self.all(key)
-        return (found[-1].value.strip() or None) if found else None
+        entries = self.all(key)
+        return (entries[-1].value.strip() or None) if entries else None
 
 
 _Settings = list[tuple[str, ConfigEntry]]
@@ -100,12 +100,12 @@ def find_scopes(file: ConfigFile) -> tuple[list[Scope], list[str]]:
         for place, settings in places.items()
         if place not in owners and not place[1].startswith("spring.kafka.")
     ]
-    plain = [found for found in clients if _is_consumer(file, *found)]
-    strong = [found for found in plain if dict(found[1]).keys() & (DISTINCTIVE | {GROUP_ID})]
+    plain = [client for client in clients if _is_consumer(file, *client)]
+    strong = [client for client in plain if dict(client[1]).keys() & (DISTINCTIVE | {GROUP_ID})]
     if not (plain or spring or notes):
         plain = [_only_client(file, clients)]
-    chosen = strong or ([] if spring else plain)
-    return [*(_scope(*found) for found in chosen), *map(_spring_scope, spring)], notes
+    consumers = strong or ([] if spring else plain)
+    return [*(_scope(*client) for client in consumers), *map(_spring_scope, spring)], notes
 
 
 def _places(file: ConfigFile) -> tuple[_Places, list[list[ConfigEntry]]]:
@@ -149,13 +149,15 @@ def _only_client(file: ConfigFile, clients: list[tuple[str, _Settings]]) -> tupl
             f"{file.name}: no setting of a Kafka client is in it",
             hint="Give the file that has the consumer's group.id or bootstrap.servers.",
         )
-    found = [client for client in clients if "bootstrap.servers" in dict(client[1])] if len(clients) > 1 else clients
-    if len(found) != 1:
+    addressed = (
+        [client for client in clients if "bootstrap.servers" in dict(client[1])] if len(clients) > 1 else clients
+    )
+    if len(addressed) != 1:
         raise ConfigError(
             f"{file.name}: {len(clients)} clients are configured in it, and none of them as a consumer",
             hint="Add group.id to the one that is the consumer.",
         )
-    return found[0]
+    return addressed[0]
 
 
 def _is_consumer(file: ConfigFile, prefix: str, settings: _Settings) -> bool:
