@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from kafka.protocol.admin import DescribeAclsRequest
 
-from kgroup.cluster.acl_rules import ALL, DENY, DESCRIBE, PREFIXED, TOPIC
-from kgroup.cluster.acls import may_allow_everyone
+from kgroup.cluster.acls import ALL, DENY, DESCRIBE, PREFIXED, TOPIC, may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import CommittedOffsets

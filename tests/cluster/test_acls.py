@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kgroup.cluster.acl_rules import (
+from kgroup.cluster.acls import (
     ALL,
     ALLOW,
     ALTER,
