@@ -1,4 +1,9 @@
-"""Read all ACLs of a cluster in one request, to check the rights on groups and their topics."""
+"""The ACLs of a cluster: read all in one request, and find principals that read a group but cannot describe its topics.
+
+A member of the consumer protocol needs DESCRIBE on each topic that it names. If it may not see one, its whole
+heartbeat fails (KIP-848); the classic protocol silently left that topic out.
+Source: StandardAuthorizerData.java of Kafka 4.3.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +132,7 @@ def _granted(rules: Iterable[AclRule], principal: str, host: str, by: Collection
 
 _ANY = 1
 """Matches any resource type, pattern type, operation or permission."""
-_EVERYONE = "allow.everyone.if.no.acl.found"
+_ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 
 
 async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
@@ -183,7 +188,7 @@ async def may_allow_everyone(client: CoordinatorClient) -> bool:
     node = next(iter(client.brokers), None)
     if node is None:
         return True
-    configs = await read_broker_configs(client, node, [_EVERYONE])
+    configs = await read_broker_configs(client, node, [_ALLOW_EVERYONE])
     if isinstance(configs, KgroupError):
         return True
     return any(value is None or value.lower() == "true" for value in configs.values())
