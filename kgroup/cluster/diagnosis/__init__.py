@@ -7,7 +7,7 @@ step's failure has its own message. If the host answers, this takes a few millis
 from __future__ import annotations
 
 from kgroup.cluster.diagnosis.probe import probe
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact

@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tls
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.settings.certificates import Certificate, own_certificate, parse_peer_certificate, trust_only_context
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import client_context, has_client_certificate

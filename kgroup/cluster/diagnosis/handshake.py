@@ -5,9 +5,9 @@ from __future__ import annotations
 import ssl
 from contextlib import closing
 
-from kgroup.cluster.diagnosis import greeting, tcp, tls
+from kgroup.cluster.diagnosis import tcp, tls
 from kgroup.cluster.diagnosis.certificates import certificate_refused, client_certificate_refused
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.cluster.wire import Closed, Foreign, Wire
 from kgroup.settings.tls import client_context
 from kgroup.support.errors import KgroupError
@@ -41,13 +41,13 @@ def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
         return client_certificate_refused(target, tls.alert_text(reason))
     if isinstance(error, TimeoutError):
         # The handshake used all of the time: a second connection would time out and wrongly suggest a firewall.
-        return greeting.silent(target)
+        return tcp.silent(target)
     try:
         with closing(tcp.connect(target)) as connection:
-            greeting.first_answer(target, Wire(connection, target.deadline))
+            tcp.first_answer(target, Wire(connection, target.deadline))
     except Foreign as foreign:
-        if not greeting.is_tls(foreign):
-            return greeting.not_kafka(target, foreign.said)
+        if not tcp.is_tls(foreign):
+            return tcp.not_kafka(target, foreign.said)
     except (Closed, TimeoutError):
         pass
     else:

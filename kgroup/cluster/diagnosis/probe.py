@@ -6,8 +6,8 @@ import socket
 import ssl
 from contextlib import closing
 
-from kgroup.cluster.diagnosis import greeting, handshake, sasl, tcp, tls
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis import handshake, sasl, tcp, tls
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.cluster.wire import MALFORMED, METADATA, Closed, Foreign, Wire, offered_apis
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
@@ -17,7 +17,7 @@ def probe(target: DiagnosisTarget) -> None:
     try:
         _steps(target)
     except MALFORMED:  # framed like a Kafka message, but too short to be one
-        raise greeting.not_kafka(target, b"") from None
+        raise tcp.not_kafka(target, b"") from None
 
 
 def _steps(target: DiagnosisTarget) -> None:
@@ -48,24 +48,24 @@ def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
     except Closed:
         raise handshake.ended(target, None) from None
     except Foreign as foreign:
-        raise greeting.not_kafka(target, foreign.said) from None
+        raise tcp.not_kafka(target, foreign.said) from None
     except TimeoutError:
-        raise greeting.silent(target) from None
+        raise tcp.silent(target) from None
 
 
 def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
     try:
-        return greeting.first_answer(target, wire)
+        return tcp.first_answer(target, wire)
     except Foreign as foreign:
-        if greeting.is_tls(foreign):
+        if tcp.is_tls(foreign):
             raise _wants_tls(target) from None
-        raise greeting.not_kafka(target, foreign.said) from None
+        raise tcp.not_kafka(target, foreign.said) from None
     except Closed:
         if tls.uses_tls(target):
             raise _wants_tls(target) from None
-        raise greeting.not_kafka(target, b"") from None
+        raise tcp.not_kafka(target, b"") from None
     except TimeoutError:
-        raise greeting.silent(target) from None
+        raise tcp.silent(target) from None
 
 
 def _wants_tls(target: DiagnosisTarget) -> KgroupError:
@@ -101,7 +101,7 @@ def _anonymous(target: DiagnosisTarget, wire: Wire) -> None:
         wire.brokers()
         return
     except TimeoutError:
-        raise greeting.silent(target) from None
+        raise tcp.silent(target) from None
     except (Closed, Foreign, ssl.SSLError):
         pass
     offered: tuple[str, ...] = ()

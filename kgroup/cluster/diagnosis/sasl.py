@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from kgroup.cluster.diagnosis import greeting
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis import tcp
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.cluster.wire import ILLEGAL_SASL_STATE, NO_ERROR, UNSUPPORTED_MECHANISM, Closed, Foreign, Wire
 from kgroup.settings.keys import PASSWORD_MECHANISMS
 from kgroup.support.errors import AuthenticationFailed, KgroupError
@@ -39,7 +39,7 @@ def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
     try:
         _authenticate(target, wire, mechanism)
     except TimeoutError:
-        raise greeting.silent(target) from None
+        raise tcp.silent(target) from None
     except (Closed, Foreign, ssl.SSLError):
         raise _refused(target, mechanism, "it ended the connection") from None
 

@@ -5,9 +5,54 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import time
+from contextlib import closing
 
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
-from kgroup.support.errors import Unreachable
+from kgroup.cluster.wire import SHOWN_LENGTH, Foreign, Wire, left_s
+from kgroup.settings.model import Settings
+from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.redact import redact
+
+
+class DiagnosisTarget:
+    """One address, the settings for connecting to it, and the time left; one object per diagnosis."""
+
+    def __init__(self, settings: Settings, host: str, port: int, deadline_s: float) -> None:
+        self.settings = settings
+        self.host = host
+        self.port = port
+        self.where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.deadline = time.monotonic() + deadline_s
+        self.may_pass = False
+        """Whether a fault was only slowness, at the last step or at one before."""
+        self.addresses: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
+        """The addresses of the host's name, set after the DNS lookup."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline, for a socket."""
+        return left_s(self.deadline)
+
+    @property
+    def origin(self) -> str:
+        """A sentence on the address's source: the settings, or a broker that advertised it."""
+        given = [server.strip() for server in self.settings.bootstrap_servers.split(",")]
+        source = self.settings.source("bootstrap.servers")
+        if self.where in given or (self.port == 9092 and self.host in given):
+            return f"{self.where} is from {source}."
+        return (
+            f"{self.where} is not from your settings: a broker names it (advertised.listeners) "
+            f"to who asks {given[0]}, from {source}."
+        )
+
+    @property
+    def protocol_origin(self) -> str:
+        """A sentence with the effective security.protocol and its source."""
+        named = f"security.protocol={self.settings.security_protocol}"
+        if self.settings.get("security.protocol") is None:
+            return f"{named} is the default."
+        return f"{named} is from {self.settings.source('security.protocol')}."
+
 
 _EAI_NODATA = getattr(socket, "EAI_NODATA", socket.EAI_NONAME)
 
@@ -73,3 +118,63 @@ def _no_connection(target: DiagnosisTarget, failure: OSError) -> Unreachable:
 
 def _unreachable(target: DiagnosisTarget, message: str, *facts: str) -> Unreachable:
     return Unreachable(message, details=(*facts, target.origin))
+
+
+_PATIENCE_S = 0.25
+"""After this long without a response the port also gets an HTTP request."""
+
+_TLS_ALERT = b"\x15\x03"
+_SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a mail or FTP server"}
+
+
+def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
+    """Send ApiVersions in plaintext. If no response comes soon, also send an HTTP request."""
+    wire.send_api_versions()
+    try:
+        return wire.answer(within_s=_PATIENCE_S)
+    except TimeoutError:
+        said = _asked_in_http(target)
+        if said:
+            raise Foreign(said) from None
+        return wire.answer()
+
+
+def is_tls(foreign: Foreign) -> bool:
+    """Whether the response is a TLS alert: the port uses TLS and got plaintext."""
+    return foreign.said.startswith(_TLS_ALERT)
+
+
+def not_kafka(target: DiagnosisTarget, said: bytes) -> Unreachable:
+    """The error for a port that is no Kafka broker; ``said`` is its response, empty if it closed the connection."""
+    service = next((name for start, name in _SERVICES.items() if said.startswith(start)), None)
+    if service is not None:
+        message = f"{target.where} is not Kafka; it looks like {service}"
+    elif said:
+        message = f"{target.where} is not Kafka"
+    else:
+        message = f"{target.where} is not Kafka, or not in {target.settings.security_protocol}: it hangs up"
+    line = said.split(b"\r")[0].split(b"\n")[0][:SHOWN_LENGTH]
+    shown = redact(line.decode("ascii", "backslashreplace"), target.settings.secrets)
+    facts = (f"It answered {shown!r}.",) if line else ()
+    return Unreachable(message, details=(*facts, target.origin), hint="Kafka often listens on 9092.", code="not-kafka")
+
+
+def silent(target: DiagnosisTarget) -> Unreachable:
+    """The error for a port that does not answer; a longer wait may help."""
+    target.may_pass = True
+    return Unreachable(
+        f"{target.where} accepts connections, but does not answer",
+        details=(target.origin,),
+        hint="The broker hangs or is overloaded, or this is not Kafka; a longer --timeout waits longer.",
+        code="timed-out",
+    )
+
+
+def _asked_in_http(target: DiagnosisTarget) -> bytes:
+    try:
+        with closing(connect(target)) as connection:
+            connection.settimeout(min(_PATIENCE_S, target.left_s))
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.recv(256)
+    except (OSError, KgroupError):  # if a second connection fails, the first one may still answer
+        return b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 from kgroup.cluster.diagnosis import tcp
-from kgroup.cluster.diagnosis.target import DiagnosisTarget
+from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.support.errors import KgroupError, Unreachable
 
 

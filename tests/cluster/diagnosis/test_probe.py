@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.diagnosis import certain_fault, explain, greeting
+from kgroup.cluster.diagnosis import certain_fault, explain, tcp
 from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
@@ -290,7 +290,7 @@ def test_a_client_error_is_quoted_without_secrets(
     serve: Callable[[Serve], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the connection works by now, what the client said is all there is."""
-    monkeypatch.setattr(greeting, "_PATIENCE_S", AMPLE_S)  # this server would answer a question in HTTP as Kafka does
+    monkeypatch.setattr(tcp, "_PATIENCE_S", AMPLE_S)  # this server would answer a question in HTTP as Kafka does
 
     def kafka(connection: socket.socket) -> None:
         correlation = connection.recv(1024)[8:12]
