@@ -6,7 +6,7 @@ import socket
 import ssl
 from contextlib import closing
 
-from kgroup.cluster.diagnosis import handshake, sasl, tcp, tls
+from kgroup.cluster.diagnosis import sasl, tcp, tls
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.cluster.wire import MALFORMED, METADATA, Closed, Foreign, Wire, offered_apis
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
@@ -36,7 +36,7 @@ def _steps(target: DiagnosisTarget) -> None:
 
 
 def _connection(target: DiagnosisTarget) -> socket.socket:
-    return handshake.connect(target) if target.settings.uses_tls else tcp.connect(target)
+    return tls.connect(target) if target.settings.uses_tls else tcp.connect(target)
 
 
 def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
@@ -44,9 +44,9 @@ def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
         wire.send_api_versions()
         return wire.answer()
     except ssl.SSLError as error:
-        raise handshake.ended(target, error) from None
+        raise tls.ended(target, error) from None
     except Closed:
-        raise handshake.ended(target, None) from None
+        raise tls.ended(target, None) from None
     except Foreign as foreign:
         raise tcp.not_kafka(target, foreign.said) from None
     except TimeoutError:

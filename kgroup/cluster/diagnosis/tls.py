@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import closing
+from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
+from kgroup.cluster.wire import Closed, Foreign, Wire
+from kgroup.settings.certificates import Certificate, own_certificate, parse_peer_certificate, trust_only_context
+from kgroup.settings.model import Settings
+from kgroup.settings.tls import client_context, has_client_certificate
 from kgroup.support.errors import KgroupError, Unreachable
 
 
@@ -44,3 +50,156 @@ def fault(message: str, *details: str, hint: str | None = None) -> Unreachable:
 def alert_text(reason: str) -> str:
     """``SSLV3_ALERT_CERTIFICATE_UNKNOWN`` -> ``certificate unknown``."""
     return reason.split("_ALERT_")[-1].replace("_", " ").lower()
+
+
+# verify_code of ssl.SSLCertVerificationError: OpenSSL's X509_V_ERR_*.
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_NAME = frozenset({62, 64})
+
+
+def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationError) -> KgroupError:
+    """Why we do not accept the broker's certificate; fetches it once more to read its contents."""
+    certificate = _broker_certificate(target)
+    if certificate is None:
+        return fault(f"the certificate of {target.where} is refused: {error.verify_message}")
+    if error.verify_code == _EXPIRED and certificate.not_after < datetime.now(UTC):
+        return fault(
+            f"the certificate of {target.where} expired on {_day(certificate.not_after)}",
+            f'It is for "{certificate.subject}", issued by "{certificate.issuer}".',
+            hint="The broker needs a new certificate; nothing on this side helps.",
+        )
+    if error.verify_code == _NOT_YET_VALID and certificate.not_before > datetime.now(UTC):
+        return fault(
+            f"the certificate of {target.where} is valid only from {_day(certificate.not_before)}",
+            f"This machine's clock says {_day(datetime.now(UTC))}.",
+        )
+    if error.verify_code in _WRONG_NAME:
+        names = ", ".join(certificate.names) or f"{certificate.subject} (and no alternative name)"
+        return fault(
+            f"the certificate of {target.where} is not for the name {target.host}",
+            f"It is for {names}.",
+            target.origin,
+            hint="Use one of these names in the address. Without the check (less safe): "
+            "-X ssl.endpoint.identification.algorithm=none",
+        )
+    if certificate.self_signed:
+        problem = f'{target.where} has a self-signed certificate that is not trusted: "{certificate.issuer}"'
+    else:
+        problem = f'the certificate of {target.where} is from an unknown CA: "{certificate.issuer}"'
+    return fault(
+        problem,
+        f"{error.verify_message[:1].upper()}{error.verify_message[1:]}.",
+        _trust_origin(target.settings),
+        hint="Set ssl.ca.location to a PEM file with the certificate of that CA.",
+    )
+
+
+def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupError:
+    """Why the broker refuses our certificate; ``words`` are its own, empty if it only closed the connection."""
+    said = f"It said: {words}." if words else "It ended the connection after the handshake."
+    settings = target.settings
+    if not has_client_certificate(settings):
+        return fault(
+            f"{target.where} wants a client certificate, and none is set",
+            said,
+            target.protocol_origin,
+            hint="Set ssl.certificate.location and ssl.key.location (PEM).",
+        )
+    key = "ssl.certificate.pem" if settings.get("ssl.certificate.pem") else "ssl.certificate.location"
+    origin = f"{key} is from {settings.source(key)}."
+    own = own_certificate(settings)
+    if own is None:
+        return fault(f"{target.where} refused our client certificate", said, origin)
+    if own.not_after < datetime.now(UTC):
+        return fault(
+            f"{target.where} refused our client certificate: it expired on {_day(own.not_after)}",
+            f'It is "{own.subject}", issued by "{own.issuer}".',
+            origin,
+        )
+    return fault(
+        f'{target.where} refused our client certificate "{own.subject}"',
+        said,
+        f'It is issued by "{own.issuer}", which the broker may not trust; valid until {_day(own.not_after)}.',
+        origin,
+    )
+
+
+def _broker_certificate(target: DiagnosisTarget) -> Certificate | None:
+    """The broker's certificate, decoded; None if it could not be read."""
+    try:
+        with encrypted(target, client_context(target.settings, verify=False)) as connection:
+            der = connection.getpeercert(binary_form=True)
+        if der is None:
+            return None
+        with encrypted(target, trust_only_context(der)) as connection:
+            peer = connection.getpeercert()
+    except (OSError, KgroupError):
+        return None
+    return parse_peer_certificate(peer) if peer else None
+
+
+def _trust_origin(settings: Settings) -> str:
+    for key in ("ssl.ca.pem", "ssl.ca.location"):
+        value = settings.get(key)
+        if value:
+            shown = "" if key == "ssl.ca.pem" else f" {value},"
+            return f"Trusted is {key},{shown} from {settings.source(key)}."
+    return "Trusted is what this machine trusts: neither ssl.ca.location nor ssl.ca.pem is set."
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d}"
+
+
+def connect(target: DiagnosisTarget) -> ssl.SSLSocket:
+    """A TLS connection as the settings require it. Raises the reason if there is none."""
+    context = client_context(target.settings)
+    try:
+        return encrypted(target, context)
+    except ssl.SSLCertVerificationError as error:
+        raise certificate_refused(target, error) from None
+    except OSError as error:
+        raise _failure(target, error) from None
+
+
+def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
+    """Why the other side ended TLS at our first read. ``error`` None: it closed the connection.
+
+    With TLS 1.3 a refused client certificate shows only at the first read.
+    """
+    reason = (error.reason or "") if error is not None else ""
+    if error is None or _is_about_client_certificate(reason):
+        return client_certificate_refused(target, alert_text(reason))
+    return fault(f"no TLS with {target.where}: {alert_text(reason)}", target.protocol_origin)
+
+
+def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if _is_about_client_certificate(reason):
+        return client_certificate_refused(target, alert_text(reason))
+    if isinstance(error, TimeoutError):
+        # The handshake used all of the time: a second connection would time out and wrongly suggest a firewall.
+        return tcp.silent(target)
+    try:
+        with closing(tcp.connect(target)) as connection:
+            tcp.first_answer(target, Wire(connection, target.deadline))
+    except Foreign as foreign:
+        if not tcp.is_tls(foreign):
+            return tcp.not_kafka(target, foreign.said)
+    except (Closed, TimeoutError):
+        pass
+    else:
+        return fault(
+            f"{target.where} does not speak TLS; it looks like a plaintext port",
+            target.protocol_origin,
+            "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
+        )
+    return fault(
+        f"no TLS with {target.where}: {alert_text(reason) or 'it ended the handshake'}",
+        target.protocol_origin,
+        hint="Check that the port is a TLS listener of a Kafka broker, and not a web server or a plaintext port.",
+    )
+
+
+def _is_about_client_certificate(reason: str) -> bool:
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
