@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec
 
-from kgroup.cluster.admin_client import admin_client
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, topic_client_error
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
+from kgroup.cluster.reader.batches import BatchReader
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
+
+_RETIRED: list[Any] = []
+atexit.register(_RETIRED.clear)  # before Python ends: a late callback must not find it gone
+
+
+class RetiringAdminClient(AdminClient):  # type: ignore[misc]  # confluent-kafka has no types
+    """An AdminClient that outlives its last reference, until another one is created.
+
+    Its callbacks run on a thread of librdkafka, and so may the garbage collection that finds the client in a cycle (an
+    exception, its traceback, the frame). librdkafka aborts the process if it is destroyed there ("rd_kafka_destroy()
+    called from librdkafka owned thread"; seen with confluent-kafka 2.16 and a request that was still under way).
+    """
+
+    def __del__(self, retired: list[Any] = _RETIRED) -> None:
+        retired.append(self)
+
+
+def admin_client(config: Mapping[str, Any], watch: ClientWatch) -> Any:
+    """A new client; destroys those that nothing refers to any more, on the caller's thread."""
+    _RETIRED.clear()
+    return client(RetiringAdminClient, config, watch)
+
 
 _PAUSE_S = 0.02
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -155,3 +180,48 @@ class TopicAdmin:
                 if error.args[0].code() not in NOT_YET:
                     raise
                 raise self._watch.fault(what) from error
+
+
+_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
+
+
+def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[TopicPartition, ...]:
+    """All partitions of these topics. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
+    with BatchReader(config, timeout_s=timeout_s) as reader:
+        return tuple(TopicPartition(topic, number) for topic in topics for number in sorted(reader.partitions(topic)))
+
+
+def bounds(
+    config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float, isolation: str
+) -> dict[TopicPartition, tuple[int, int]]:
+    """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
+    watch = ClientWatch(timeout_s)
+    admin: Any = admin_client(config, watch)
+    wanted = [ClientPartition(*tp) for tp in partitions]
+    level = _LEVELS[isolation]
+    asked = [
+        admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level, request_timeout=timeout_s)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        if wanted
+    ]
+    found = [
+        {TopicPartition(tp.topic, tp.partition): _answer(admin, watch, tp, future) for tp, future in answers.items()}
+        for answers in asked
+    ]
+    return {tp: (found[0][tp], found[1][tp]) for tp in found[0]} if found else {}
+
+
+def _answer(admin: Any, watch: ClientWatch, tp: TopicPartition, asked: Future[Any]) -> int:
+    where = f"{tp.topic}:{tp.partition}"
+    watch.progress()
+    while True:
+        try:
+            return int(asked.result(_PAUSE_S).offset)
+        except TimeoutError:
+            admin.poll(0)  # runs error_cb with connection errors
+            if watch.over and watch.disturbed:
+                raise watch.fault(f"the offsets of {where} could not be asked for") from None
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET:
+                raise topic_client_error(error.args[0], tp.topic, where, "Read") from error
+            raise watch.fault(f"the offsets of {where} could not be asked for") from error

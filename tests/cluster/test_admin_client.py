@@ -12,7 +12,7 @@ from tests.support.places import ROOT
 _PROGRAM = """
 import gc, socket
 from confluent_kafka.admin import AdminClient
-from kgroup.cluster.admin_client import RetiringAdminClient
+from kgroup.cluster.topic_admin import RetiringAdminClient
 silent = socket.create_server(("127.0.0.1", 0))
 gc.disable()
 admin = {cls}({{"bootstrap.servers": "127.0.0.1:%d" % silent.getsockname()[1], "log_level": 2}})

@@ -17,7 +17,7 @@ from kgroup.catchup.gap_request import parse_ranges
 from kgroup.catchup.model import LEDGER_TOPIC, PlanSnapshot
 from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
-from kgroup.cluster.reader.bounds import bounds, partitions
+from kgroup.cluster.topic_admin import bounds, partitions
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
