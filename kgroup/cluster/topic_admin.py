@@ -1,4 +1,7 @@
-"""Describe and create topics through confluent-kafka."""
+"""Describe and create topics, and read their log bounds, through confluent-kafka's AdminClient.
+
+Importable in Spark's processes, which do not have kafka-python.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,11 @@ from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
+
+_PAUSE_S = 0.02
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
 
 _RETIRED: list[Any] = []
 atexit.register(_RETIRED.clear)  # before Python ends: a late callback must not find it gone
@@ -38,11 +46,6 @@ def admin_client(config: Mapping[str, Any], watch: ClientWatch) -> Any:
     """A new client; destroys those that nothing refers to any more, on the caller's thread."""
     _RETIRED.clear()
     return client(RetiringAdminClient, config, watch)
-
-
-_PAUSE_S = 0.02
-_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +142,23 @@ class TopicAdmin:
 
         With ``pretend`` the broker only validates the request. Raises NotAuthorized, KgroupError, Unreachable.
         """
-        asked = self._admin.create_topics(
+        created = self._admin.create_topics(
             [NewTopic(topic.name, topic.partitions, topic.replicas or -1, config=dict(topic.config))],
             request_timeout=self._timeout_s,
             operation_timeout=self._timeout_s,
             validate_only=pretend,
         )[topic.name]
         try:
-            self._answer(asked, f"{topic.name} could not be made")
+            self._answer(created, f"{topic.name} could not be made")
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
         if not pretend:
-            self._await_led(topic.name)
+            self._await_leaders(topic.name)
         return True
 
-    def _await_led(self, topic: str) -> None:
+    def _await_leaders(self, topic: str) -> None:
         """Wait for leaders: the brokers we ask learn of the topic after the controller has created it."""
         self._watch.progress()
         while True:
@@ -166,23 +169,24 @@ class TopicAdmin:
                 raise self._watch.fault(f"{topic} was made, and has no leader")
             time.sleep(_PAUSE_S)
 
-    def _answer(self, asked: Future[Any], what: str) -> Any:
-        """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
-        self._watch.progress()
-        while True:
-            try:
-                return asked.result(_PAUSE_S)
-            except TimeoutError:
-                self._admin.poll(0)  # runs error_cb with connection errors
-                if self._watch.over and self._watch.disturbed:
-                    raise self._watch.fault(what) from None
-            except KafkaException as error:
-                if error.args[0].code() not in NOT_YET:
-                    raise
-                raise self._watch.fault(what) from error
+    def _answer(self, future: Future[Any], what: str) -> Any:
+        return _answer(self._admin, self._watch, future, what)
 
 
-_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
+def _answer(admin: Any, watch: ClientWatch, future: Future[Any], what: str) -> Any:
+    """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
+    watch.progress()
+    while True:
+        try:
+            return future.result(_PAUSE_S)
+        except TimeoutError:
+            admin.poll(0)  # runs error_cb with connection errors
+            if watch.over and watch.disturbed:
+                raise watch.fault(what) from None
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET:
+                raise
+            raise watch.fault(what) from error
 
 
 def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[TopicPartition, ...]:
@@ -197,31 +201,27 @@ def bounds(
     """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
     admin: Any = admin_client(config, watch)
-    wanted = [ClientPartition(*tp) for tp in partitions]
-    level = _LEVELS[isolation]
-    asked = [
-        admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=level, request_timeout=timeout_s)
+    requested = [ClientPartition(*tp) for tp in partitions]
+    if not requested:
+        return {}
+    earliest, latest = (
+        admin.list_offsets(
+            dict.fromkeys(requested, spec), isolation_level=_LEVELS[isolation], request_timeout=timeout_s
+        )
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-        if wanted
-    ]
-    found = [
-        {TopicPartition(tp.topic, tp.partition): _answer(admin, watch, tp, future) for tp, future in answers.items()}
-        for answers in asked
-    ]
-    return {tp: (found[0][tp], found[1][tp]) for tp in found[0]} if found else {}
+    )
+    return {
+        TopicPartition(tp.topic, tp.partition): (
+            _offset(admin, watch, tp, earliest[tp]),
+            _offset(admin, watch, tp, latest[tp]),
+        )
+        for tp in requested
+    }
 
 
-def _answer(admin: Any, watch: ClientWatch, tp: TopicPartition, asked: Future[Any]) -> int:
+def _offset(admin: Any, watch: ClientWatch, tp: TopicPartition, future: Future[Any]) -> int:
     where = f"{tp.topic}:{tp.partition}"
-    watch.progress()
-    while True:
-        try:
-            return int(asked.result(_PAUSE_S).offset)
-        except TimeoutError:
-            admin.poll(0)  # runs error_cb with connection errors
-            if watch.over and watch.disturbed:
-                raise watch.fault(f"the offsets of {where} could not be asked for") from None
-        except KafkaException as error:
-            if error.args[0].code() not in NOT_YET:
-                raise topic_client_error(error.args[0], tp.topic, where, "Read") from error
-            raise watch.fault(f"the offsets of {where} could not be asked for") from error
+    try:
+        return int(_answer(admin, watch, future, f"the offsets of {where} could not be asked for").offset)
+    except KafkaException as error:
+        raise topic_client_error(error.args[0], tp.topic, where, "Read") from error
