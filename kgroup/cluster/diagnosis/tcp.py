@@ -1,4 +1,4 @@
-"""The first two steps: look up the host's name, and connect to its port."""
+"""The address to diagnose: look up the host's name, connect to its port, and judge the port's first response."""
 
 from __future__ import annotations
 

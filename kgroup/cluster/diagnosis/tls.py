@@ -1,4 +1,4 @@
-"""TLS connections with a given context, and the words for TLS faults."""
+"""TLS connections: the handshake, why it failed, and which certificate was refused, the broker's or ours."""
 
 from __future__ import annotations
 
