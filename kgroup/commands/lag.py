@@ -24,8 +24,7 @@ from kgroup.model.metrics import Exported, Metric
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
-from kgroup.output.pages.lag import LagRows, LagView, outcome
-from kgroup.output.pages.sparkline import BLOCKS, PLAIN, RefreshValues
+from kgroup.output.pages.lag import BLOCKS, PLAIN, LagRows, LagView, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
 from kgroup.queries.scan import warn_of_clocks

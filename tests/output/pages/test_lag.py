@@ -21,9 +21,8 @@ from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
 from kgroup.output.pages import describe
 from kgroup.output.pages.describe_records import DescribePart as Shown
-from kgroup.output.pages.lag import LagRows, LagView, outcome
+from kgroup.output.pages.lag import PLAIN, LagRows, LagView, RefreshValues, outcome, sparkline
 from kgroup.output.pages.lag_metrics import lag_metrics
-from kgroup.output.pages.sparkline import PLAIN, RefreshValues, sparkline
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
