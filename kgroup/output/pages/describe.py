@@ -321,7 +321,7 @@ def _partition_row(
 
 def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
     # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
-    from kgroup.output.pages.lag_cells import commit_age, status_cell
+    from kgroup.output.pages.fragments import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
     behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
