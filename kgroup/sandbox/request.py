@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kgroup.sandbox import ports
+from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.config import CLIENTS, Layout, Node, listener_names, roles
-from kgroup.sandbox.storage import random_id
 from kgroup.support.errors import Refused
 
 

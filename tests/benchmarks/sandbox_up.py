@@ -20,10 +20,10 @@ from pathlib import Path
 from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter
 from kgroup.sandbox import Sandbox, jvm, ports, ready
+from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.config import Role, listener_names
 from kgroup.sandbox.distribution import Distribution
-from kgroup.sandbox.storage import random_id
 
 RUNS = 5
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.config import Layout, Node, Role, broker_properties, listener_names, properties_text, roles
 from kgroup.sandbox.request import SandboxRequest
 from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import ProcessState, overall
-from kgroup.sandbox.storage import random_id
 from kgroup.support.errors import Refused, SandboxError
 
 DATA = Path("/data")
