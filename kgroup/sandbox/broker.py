@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.sandbox import jvm
-from kgroup.sandbox.config import Layout, Node, broker_properties, properties_text
 from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.layout import Layout, Node, broker_properties, properties_text
 from kgroup.sandbox.process import Daemon
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError

@@ -11,12 +11,11 @@ from pathlib import Path
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import BrokerProcess
-from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role
 from kgroup.sandbox.distribution import Distribution, fetched, user_distribution
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
+from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role, read_layout, write_layout
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import SandboxRequest
-from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus, overall
 from kgroup.settings import paths
 from kgroup.settings.environment import environment

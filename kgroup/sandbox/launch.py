@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kgroup.sandbox import ports, ready
 from kgroup.sandbox.broker import PORT_TAKEN, BrokerProcess
-from kgroup.sandbox.config import CLIENTS, Layout, Node
 from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.layout import CLIENTS, Layout, Node
 from kgroup.support.errors import SandboxError
 
 _READY_S = 60.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox import jvm, ports, ready
 from kgroup.sandbox.broker import CHECKPOINT, BrokerProcess, format_by_tool, random_id
-from kgroup.sandbox.config import Layout, Node, Role, listener_names
 from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.layout import Layout, Node, Role, listener_names
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive_lock
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import random_id
-from kgroup.sandbox.config import CLIENTS, Layout, Node, listener_names, roles
+from kgroup.sandbox.layout import CLIENTS, Layout, Node, listener_names, roles
 from kgroup.support.errors import Refused
 
 

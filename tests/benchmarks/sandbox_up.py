@@ -22,8 +22,8 @@ from kgroup.output.reporter import StderrReporter
 from kgroup.sandbox import Sandbox, jvm, ports, ready
 from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.cluster import distribution
-from kgroup.sandbox.config import Role, listener_names
 from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.layout import Role, listener_names
 
 RUNS = 5
 

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox.broker import random_id
-from kgroup.sandbox.config import Layout, Node, Role, broker_properties, listener_names, properties_text, roles
+from kgroup.sandbox.layout import (
+    Layout,
+    Node,
+    Role,
+    broker_properties,
+    listener_names,
+    properties_text,
+    read_layout,
+    roles,
+    write_layout,
+)
 from kgroup.sandbox.request import SandboxRequest
-from kgroup.sandbox.state import read_layout, write_layout
 from kgroup.sandbox.status import ProcessState, overall
 from kgroup.support.errors import Refused, SandboxError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kgroup.cluster.wire import connected
 from kgroup.sandbox import ProcessState, Sandbox
-from kgroup.sandbox.config import CONTROLLER_ID
+from kgroup.sandbox.layout import CONTROLLER_ID
 from tests.support.sandbox_reporters import Recorder
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
-from kgroup.sandbox.config import properties_text
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.jvm import QUICK_FLAGS
+from kgroup.sandbox.layout import properties_text
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import find_java

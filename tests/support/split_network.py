@@ -18,9 +18,9 @@ from pathlib import Path
 
 from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.cluster import distribution
-from kgroup.sandbox.config import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.launch import await_ready
+from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout
 from kgroup.sandbox.request import SandboxRequest
 from tests.conftest import BROKER_PROPERTIES
 from tests.support.command_line import QuietReporter

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kgroup.sandbox import jvm, ports, ready
-from kgroup.sandbox.config import properties_text
 from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.layout import properties_text
 from tests.conftest import BROKER_PROPERTIES
 from tests.support.waiting import wait_for
 
