@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import ports, ready
+from kgroup.sandbox import launch as ready
+from kgroup.sandbox import ports
 from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.distribution import Distribution, fetched, user_distribution
 from kgroup.sandbox.launch import Launch, PortTakenError, await_ready

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import jvm, ports, ready
+from kgroup.sandbox import jvm, launch, ports
 from kgroup.sandbox.broker import CHECKPOINT, BrokerProcess, format_by_tool, random_id
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import Layout, Node, Role, listener_names
@@ -75,7 +75,7 @@ def _make_archive(distribution: Distribution, directory: Path) -> None:
 
     try:
         address = layout.brokers[0].ports["PLAINTEXT"]
-        ready.wait_until_ready(ports.HOST, [address], brokers=1, check=check, timeout_s=_READY_S)
+        launch.wait_until_ready(ports.HOST, [address], brokers=1, check=check, timeout_s=_READY_S)
         broker.terminate()
         if not broker.daemon.wait(_DUMP_S) or not made.exists():
             raise SandboxError("Java wrote none", details=broker.failure())

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter
-from kgroup.sandbox import Sandbox, jvm, ports, ready
+from kgroup.sandbox import Sandbox, jvm, launch, ports
 from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution
@@ -73,7 +73,7 @@ def plain(directory: Path, kafka: Distribution) -> float:
     command = unarchived.command(jvm.BROKER_CLASS, str(settings))
     with (root / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as broker:
         try:
-            ready.wait_until_ready(ports.HOST, [client], brokers=1, check=lambda: None, timeout_s=60)
+            launch.wait_until_ready(ports.HOST, [client], brokers=1, check=lambda: None, timeout_s=60)
             return time.perf_counter() - begin
         finally:
             broker.kill()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster import demo_clients
-from kgroup.sandbox import ProcessState, Sandbox, ports, ready
+from kgroup.sandbox import ProcessState, Sandbox, launch, ports
 from kgroup.settings.paths import cache_dir
 from kgroup.support.errors import Refused, SandboxError
 from tests.support.kafka_tools import CONSUMER_GROUPS, run_tool
@@ -41,7 +41,7 @@ def test_up_answers_and_is_idempotent(running: Sandbox, reporter: Recorder) -> N
     assert before.state is ProcessState.RUNNING
     assert running.up(reporter=reporter) == before
     assert running.up(brokers=1, port=before.brokers[0].port, reporter=reporter) == before
-    assert ready.answers("127.0.0.1", before.brokers[0].port)
+    assert launch.answers("127.0.0.1", before.brokers[0].port)
     assert reporter.said == []
 
 
@@ -90,7 +90,7 @@ def test_down_stops_its_own_and_nothing_else(running: Sandbox, sandbox: Sandbox,
     started = sandbox.up(reporter=reporter)
     assert sandbox.down(reporter=reporter)
     assert sandbox.status().state is ProcessState.STOPPED
-    assert not ready.answers("127.0.0.1", started.brokers[0].port)
+    assert not launch.answers("127.0.0.1", started.brokers[0].port)
     assert running.status() == other
     assert not sandbox.down(reporter=reporter)
     assert sandbox.down(wipe=True, reporter=reporter)

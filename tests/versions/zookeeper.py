@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgroup.sandbox import jvm, ports, ready
+from kgroup.sandbox import jvm, launch, ports
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import properties_text
 from tests.conftest import BROKER_PROPERTIES
@@ -45,7 +45,7 @@ def broker_with_zookeeper(kafka: Distribution, directory: Path) -> Iterator[str]
         def check() -> None:
             assert process.poll() is None, (directory / "server.log").read_text()[-2000:]
 
-        ready.wait_until_ready(ports.HOST, [port], brokers=1, check=check, timeout_s=_READY_S)
+        launch.wait_until_ready(ports.HOST, [port], brokers=1, check=check, timeout_s=_READY_S)
         yield f"{ports.HOST}:{port}"
 
 
