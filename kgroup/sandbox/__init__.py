@@ -3,7 +3,6 @@
 ``Sandbox(directory).up(reporter=reporter).bootstrap_servers`` is what most callers need; ``down`` stops it.
 """
 
-from kgroup.sandbox.cluster import Sandbox
-from kgroup.sandbox.status import BrokerStatus, ProcessState, SandboxStatus
+from kgroup.sandbox.cluster import BrokerStatus, ProcessState, Sandbox, SandboxStatus
 
 __all__ = ["BrokerStatus", "ProcessState", "Sandbox", "SandboxStatus"]

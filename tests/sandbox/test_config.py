@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox.broker import random_id
+from kgroup.sandbox.cluster import ProcessState, overall
 from kgroup.sandbox.layout import (
     Layout,
     Node,
@@ -19,7 +20,6 @@ from kgroup.sandbox.layout import (
     write_layout,
 )
 from kgroup.sandbox.request import SandboxRequest
-from kgroup.sandbox.status import ProcessState, overall
 from kgroup.support.errors import Refused, SandboxError
 
 DATA = Path("/data")
