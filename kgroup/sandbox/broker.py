@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.sandbox import jvm
+from kgroup.sandbox import distribution
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import Layout, Node, broker_properties, properties_text
 from kgroup.sandbox.process import Daemon
@@ -110,7 +110,7 @@ class BrokerProcess:
         if is_formatted(self.data):
             return
         if arguments:
-            tool = kafka.command(jvm.STORAGE_TOOL, flags=jvm.QUICK_FLAGS, quiet=True)
+            tool = kafka.command(distribution.STORAGE_TOOL, flags=distribution.QUICK_FLAGS, quiet=True)
             format_by_tool(tool, server_properties=self._settings, cluster_id=cluster_id, arguments=arguments)
         else:
             format_by_copy(self.data, cluster_id=cluster_id, node_id=self.node_id, checkpoint=kafka.checkpoint)
@@ -120,9 +120,9 @@ class BrokerProcess:
         """Size of the log in bytes. Taken before a start, it is the ``since`` of ``failure``."""
         return self.log.stat().st_size if self.log.exists() else 0
 
-    def start(self, kafka: Distribution, flags: tuple[str, ...] = jvm.BROKER_FLAGS) -> None:
+    def start(self, kafka: Distribution, flags: tuple[str, ...] = distribution.BROKER_FLAGS) -> None:
         """Start the process in the background."""
-        self.daemon.start(kafka.command(jvm.BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
+        self.daemon.start(kafka.command(distribution.BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
 
     def failure(self, since: int = 0) -> tuple[str, ...]:
         """The last four relevant log lines after byte ``since``: errors and causes if any, otherwise any lines."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import jvm
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
@@ -18,6 +17,42 @@ from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import Refused
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import Java
+
+QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+"""Options for Kafka's tools, and the first ones for a broker."""
+
+BROKER_FLAGS = (*QUICK_FLAGS, "-Xms64m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
+
+BROKER_CLASS = "kafka.Kafka"
+STORAGE_TOOL = "kafka.tools.StorageTool"
+
+
+def archive_flags(archive: Path | None) -> tuple[str, ...]:
+    """Options to use a class data archive. Java silently ignores one that does not fit (other jars, other Java)."""
+    if archive is None:
+        return ()
+    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def command(
+    java: Java,
+    classpath: Sequence[Path],
+    main_class: str,
+    *arguments: str,
+    flags: Sequence[str],
+    log_flag: str,
+) -> list[str]:
+    """The complete command line. The class path is explicit and ordered, as a class data archive requires."""
+    return [
+        str(java.executable),
+        *flags,
+        log_flag,
+        "-cp",
+        ":".join(map(str, classpath)),
+        main_class,
+        *arguments,
+    ]
+
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
@@ -61,12 +96,12 @@ class Distribution:
     ) -> list[str]:
         """Java's command line, with the archive if there is one. ``quiet``: log only warnings, to stderr."""
         archive = self.archive if archived and self.archive.exists() else None
-        return jvm.command(
+        return command(
             self.java,
             self.classpath,
             main_class,
             *arguments,
-            flags=(*flags, *jvm.archive_flags(archive)),
+            flags=(*flags, *archive_flags(archive)),
             log_flag=self.log_flag(quiet=quiet),
         )
 

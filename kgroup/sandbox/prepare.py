@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import jvm, launch, ports
+from kgroup.sandbox import distribution as jvm
+from kgroup.sandbox import launch, ports
 from kgroup.sandbox.broker import CHECKPOINT, BrokerProcess, format_by_tool, random_id
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import Layout, Node, Role, listener_names

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter
-from kgroup.sandbox import Sandbox, jvm, launch, ports
+from kgroup.sandbox import Sandbox, launch, ports
+from kgroup.sandbox import distribution as jvm
 from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.cluster import distribution
 from kgroup.sandbox.distribution import Distribution

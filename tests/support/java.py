@@ -15,10 +15,9 @@ from typing import Any
 
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, distribution
-from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_whole, fetch
-from kgroup.sandbox.jvm import QUICK_FLAGS
 from kgroup.sandbox.layout import properties_text
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.file_lock import exclusive_lock

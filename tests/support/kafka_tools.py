@@ -11,8 +11,7 @@ from subprocess import CompletedProcess
 
 from kgroup.model.reporter import NullReporter
 from kgroup.sandbox.cluster import distribution
-from kgroup.sandbox.distribution import Distribution
-from kgroup.sandbox.jvm import QUICK_FLAGS
+from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution
 from tests.support.places import DATA
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgroup.sandbox import jvm, launch, ports
+from kgroup.sandbox import distribution, launch, ports
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import properties_text
 from tests.conftest import BROKER_PROPERTIES
@@ -40,7 +40,9 @@ def broker_with_zookeeper(kafka: Distribution, directory: Path) -> Iterator[str]
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(_running(kafka, _ZOOKEEPER, zookeeper, directory / "zookeeper.properties"))
         wait_for(lambda: not ports.is_free(zookeeper_port) or process.poll() is not None, "ZooKeeper")
-        process = stack.enter_context(_running(kafka, jvm.BROKER_CLASS, broker, directory / "server.properties"))
+        process = stack.enter_context(
+            _running(kafka, distribution.BROKER_CLASS, broker, directory / "server.properties")
+        )
 
         def check() -> None:
             assert process.poll() is None, (directory / "server.log").read_text()[-2000:]
@@ -54,7 +56,7 @@ def _running(
     kafka: Distribution, main: str, properties: dict[str, str], file: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     file.write_text(properties_text(properties), encoding="ascii")
-    command = kafka.command(main, str(file), flags=jvm.BROKER_FLAGS, archived=False)
+    command = kafka.command(main, str(file), flags=distribution.BROKER_FLAGS, archived=False)
     with file.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     try:
