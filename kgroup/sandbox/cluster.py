@@ -1,4 +1,4 @@
-"""A sandbox: one directory, and one to three real brokers on loopback that run until ``down``."""
+"""A sandbox: one directory, and one to three real brokers on loopback that run until ``down``; its status."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import launch as ready
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import BrokerProcess
-from kgroup.sandbox.distribution import Distribution, fetched, user_distribution
-from kgroup.sandbox.launch import Launch, PortTakenError, await_ready
+from kgroup.sandbox.distribution import Distribution, fetch_distribution, user_distribution
+from kgroup.sandbox.launch import Launch, PortTakenError, answers, await_ready
 from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role, read_layout, write_layout
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import SandboxRequest
@@ -77,7 +76,7 @@ class SandboxStatus:
         return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
 
 
-def overall(states: tuple[ProcessState, ...]) -> ProcessState:
+def overall_state(states: tuple[ProcessState, ...]) -> ProcessState:
     """The sandbox's state from the states of its processes."""
     if not states:
         return ProcessState.ABSENT
@@ -107,16 +106,20 @@ def default_directory() -> Path:
     return paths.state_dir() / "sandbox"
 
 
-def distribution(jars: Path | None, reporter: Reporter) -> Distribution:
+def find_distribution(jars: Path | None, reporter: Reporter) -> Distribution:
     """A Kafka that is ready to run: from the user's jars, or downloaded (now, if necessary)."""
     java = find_java(environment())
-    found = user_distribution(jars, cache_directory(), java) if jars else fetched(cache_directory(), java, reporter)
-    prepare(found, reporter)
-    return found
+    distribution = (
+        user_distribution(jars, cache_directory(), java)
+        if jars
+        else fetch_distribution(cache_directory(), java, reporter)
+    )
+    prepare(distribution, reporter)
+    return distribution
 
 
-def _kafka(layout: Layout, reporter: Reporter) -> Distribution:
-    return distribution(Path(layout.jars) if layout.jars else None, reporter)
+def _distribution_of(layout: Layout, reporter: Reporter) -> Distribution:
+    return find_distribution(Path(layout.jars) if layout.jars else None, reporter)
 
 
 class Sandbox:
@@ -170,11 +173,11 @@ class Sandbox:
             _stop(running, at_once=wipe)
             for broker in known:
                 broker.daemon.remove_pid_file()
-            there = [path for path in self.directory.iterdir() if path.name != _LOCK]
+            remaining = [path for path in self.directory.iterdir() if path.name != _LOCK]
             if wipe:
-                for path in there:
+                for path in remaining:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            return bool(running) or (wipe and bool(there))
+            return bool(running) or (wipe and bool(remaining))
 
     def kill(self, broker_id: int) -> None:
         """Send SIGKILL to one process, as a crash would end it."""
@@ -190,7 +193,7 @@ class Sandbox:
             layout = self._layout()
             if layout is None:
                 raise SandboxError(f"no sandbox in {self.directory}")
-            launch = Launch(self.directory, _kafka(layout, reporter))
+            launch = Launch(self.directory, _distribution_of(layout, reporter))
             launch.start(layout, only=[node for node in layout.nodes if node.node_id == broker_id])
             await_ready(replace(layout, nodes=tuple(self._running(layout))), launch.started)
 
@@ -207,12 +210,12 @@ class Sandbox:
         reporter: Reporter,
     ) -> Layout:
         """Start what does not run. Ports may change only if nothing runs. After a failure the old state is restored."""
-        kafka = _kafka(layout, reporter)
+        kafka = _distribution_of(layout, reporter)
         layout = replace(layout, version=kafka.version)
         for attempt in range(_PORT_TRIES):
-            may_move = not self._running(layout)
-            if may_move:
-                layout = request.with_ports(layout, preferred=self._preferred_port, anew=attempt > 0)
+            may_choose_ports = not self._running(layout)
+            if may_choose_ports:
+                layout = request.with_ports(layout, preferred=self._preferred_port, retry=attempt > 0)
             write_layout(self.directory / _STATE, layout)
             launch = Launch(self.directory, kafka)
             try:
@@ -220,8 +223,8 @@ class Sandbox:
                 await_ready(layout, launch.started)
                 return layout
             except BaseException as error:
-                launch.take_back()
-                if not (may_move and isinstance(error, PortTakenError)):
+                launch.kill_started()
+                if not (may_choose_ports and isinstance(error, PortTakenError)):
                     self._restore(before, layout)
                     raise
         self._restore(before, layout)
@@ -246,7 +249,7 @@ class Sandbox:
         brokers = tuple(self._broker_status(node) for node in layout.nodes)
         runs = any(broker.pid is not None for broker in brokers)
         return SandboxStatus(
-            state=overall(tuple(broker.state for broker in brokers)),
+            state=overall_state(tuple(broker.state for broker in brokers)),
             directory=directory,
             cache_directory=cache,
             version=layout.version,
@@ -262,7 +265,7 @@ class Sandbox:
         port = node.ports[CLIENTS if node.role.serves_clients else CONTROLLER]
         if pid is None:
             state = ProcessState.DIED if broker.daemon.died else ProcessState.STOPPED
-        elif node.role is Role.CONTROLLER or ready.answers(ports.HOST, port):
+        elif node.role is Role.CONTROLLER or answers(ports.HOST, port):
             state = ProcessState.RUNNING
         else:
             state = ProcessState.STARTING
@@ -301,10 +304,10 @@ class Sandbox:
 
 def _stop(brokers: Iterable[BrokerProcess], *, at_once: bool) -> None:
     """Stop brokers first, in parallel; then the controller, which they need for that. ``at_once``: SIGKILL."""
-    chosen = list(brokers)
+    processes = list(brokers)
     for wave in (
-        [broker for broker in chosen if broker.node_id != CONTROLLER_ID],
-        [broker for broker in chosen if broker.node_id == CONTROLLER_ID],
+        [broker for broker in processes if broker.node_id != CONTROLLER_ID],
+        [broker for broker in processes if broker.node_id == CONTROLLER_ID],
     ):
         for broker in wave:
             broker.kill() if at_once else broker.terminate()

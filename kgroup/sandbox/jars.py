@@ -24,14 +24,14 @@ from kgroup.support.errors import SandboxError
 PROCESSES = 4
 """Measured: 1 takes 5.1 s, 4 take 3.4 s, 8 take 5.1 s."""
 
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 _MOST_WORDS = 5
 _IVYS_FRAME = re.compile(r"\.\.|--|==|problems summary|WARNINGS|ERRORS|UNRESOLVED|USE VERBOSE")
 _REQUEST_COSTS_BYTES = 400_000
 """A request takes as long as transferring this many bytes; used to balance the shares."""
 
 
-def are_whole(manifest: Manifest, directory: Path) -> bool:
+def are_complete(manifest: Manifest, directory: Path) -> bool:
     """Whether every jar exists, by size only: checksums were checked before the directory got its name."""
     return all(a.has_size(directory / a.file_name) for a in manifest.artifacts)
 
@@ -42,20 +42,20 @@ def fetch(manifest: Manifest, directory: Path, ivy: Ivy, reporter: Reporter) -> 
     incoming.resume()
     total = len(manifest.artifacts)
     with reporter.progress(f"fetching Apache Kafka {manifest.kafka_version}", total, "jars") as progress:
-        shares = deal_out(incoming.missing(), PROCESSES)
+        shares = balanced_shares(incoming.missing(), PROCESSES)
         with _running(ivy, shares, incoming.work) as processes:
             while any(process.poll() is None for process in processes):
-                incoming.take_over()
+                incoming.collect_finished()
                 progress.update(total - len(incoming.missing()))
-                time.sleep(_LOOK_EVERY_S)
-        incoming.take_over()
+                time.sleep(_POLL_S)
+        incoming.collect_finished()
         progress.update(total - len(incoming.missing()))
     incoming.finish(directory)
 
 
-def deal_out(artifacts: Sequence[Artifact], hands: int) -> list[list[Artifact]]:
-    """Split into at most ``hands`` lists that take about the same time."""
-    shares: list[list[Artifact]] = [[] for _ in range(min(hands, len(artifacts)))]
+def balanced_shares(artifacts: Sequence[Artifact], count: int) -> list[list[Artifact]]:
+    """Split into at most ``count`` lists that take about the same time."""
+    shares: list[list[Artifact]] = [[] for _ in range(min(count, len(artifacts)))]
     costs = [0] * len(shares)
     for artifact in sorted(artifacts, key=lambda a: -a.size_bytes):
         least = costs.index(min(costs))
@@ -97,7 +97,7 @@ class Incoming:
             path = self.directory / artifact.file_name
             if not artifact.is_whole(path):
                 path.unlink(missing_ok=True)
-        self.take_over()
+        self.collect_finished()
         self.rejected.clear()
         self._clear()
         self.work.mkdir(exist_ok=True)
@@ -106,15 +106,15 @@ class Incoming:
         """Jars that are not downloaded yet."""
         return [a for a in self.manifest.artifacts if not (self.directory / a.file_name).exists()]
 
-    def take_over(self) -> None:
+    def collect_finished(self) -> None:
         """Copy jars that Ivy has finished (it writes ``x.jar.part`` and renames)."""
-        wanted = {artifact.file_name: artifact for artifact in self.missing()}
+        awaited = {artifact.file_name: artifact for artifact in self.missing()}
         for path in self.directory.glob("work-*/**/*.jar"):
-            artifact = wanted.get(path.name)
+            artifact = awaited.get(path.name)
             if artifact is None or path in self.rejected:
                 continue
             if artifact.is_whole(path):
-                wanted.pop(path.name)
+                awaited.pop(path.name)
                 self._put(path)
             elif "cache" in path.relative_to(self.directory).parts:  # a file under "out" may still be growing
                 self.rejected[path] = artifact

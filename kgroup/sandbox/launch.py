@@ -1,4 +1,7 @@
-"""Start the processes of a layout together; undo it if that fails or is interrupted."""
+"""Start the processes of a layout together and wait until they serve groups; undo it if that fails or is interrupted.
+
+Brokers answer metadata requests half a second before they answer group requests.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import CLIENTS, Layout, Node
 from kgroup.support.errors import SandboxError
 
-_LOOK_EVERY_S = 0.02
+_POLL_S = 0.02
 _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
 """Enough names so that each of three brokers coordinates at least one (names hash to 50 partitions)."""
 
@@ -46,7 +49,7 @@ def wait_until_ready(
         if time.monotonic() > deadline:
             where = f"{host}:{ports[0]}"
             raise SandboxError(f"no answer to a group request from {where} within {timeout_s:.0f} s")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
 
 
 def _knows(host: str, port: int, brokers: int) -> bool:
@@ -101,7 +104,7 @@ class Launch:
                 self.started[broker] = broker.log_size  # before the start: an interrupt may come inside start()
                 broker.start(self.kafka)
 
-    def take_back(self) -> None:
+    def kill_started(self) -> None:
         """Kill the processes that were started."""
         for broker in self.started:
             broker.kill()
@@ -114,13 +117,15 @@ def await_ready(layout: Layout, started: Mapping[BrokerProcess, int]) -> None:
     def check() -> None:
         for broker, since in started.items():
             if broker.daemon.pid is None:
-                raise _ended(broker, broker.failure(since))
+                raise _start_error(broker, broker.failure(since))
 
     clients = [node.ports[CLIENTS] for node in layout.brokers]
     wait_until_ready(ports.HOST, clients, brokers=len(clients), check=check, timeout_s=_READY_S)
 
 
-def _ended(broker: BrokerProcess, said: tuple[str, ...]) -> SandboxError:
-    if any(PORT_TAKEN in line for line in said):
-        return PortTakenError(f"a port of broker {broker.node_id} was taken", details=said)
-    return SandboxError(f"broker {broker.node_id} ended while it started", details=said, hint=f"Its log: {broker.log}")
+def _start_error(broker: BrokerProcess, log_lines: tuple[str, ...]) -> SandboxError:
+    if any(PORT_TAKEN in line for line in log_lines):
+        return PortTakenError(f"a port of broker {broker.node_id} was taken", details=log_lines)
+    return SandboxError(
+        f"broker {broker.node_id} ended while it started", details=log_lines, hint=f"Its log: {broker.log}"
+    )

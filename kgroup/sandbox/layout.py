@@ -1,4 +1,6 @@
-"""A sandbox's layout and its brokers' settings, as pure values.
+"""A sandbox's layout, its brokers' settings, and the file ``sandbox.json`` with the layout.
+
+Pids are in files of the nodes.
 
 A single broker is its own controller. Three brokers get a separate one: any broker can be killed without affecting the
 quorum, and stops in 1 s instead of 6.

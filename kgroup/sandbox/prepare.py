@@ -1,4 +1,4 @@
-"""What is made once per Kafka and Java: the bootstrap checkpoint (by StorageTool) and the class data archive.
+"""What is created once per Kafka and Java: the bootstrap checkpoint (by StorageTool) and the class data archive.
 
 The archive has the classes that a start, a group request and a clean stop load. It takes 5 s and halves later starts.
 """
@@ -10,10 +10,9 @@ import tempfile
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.sandbox import distribution as jvm
 from kgroup.sandbox import launch, ports
 from kgroup.sandbox.broker import CHECKPOINT, BrokerProcess, format_by_tool, random_id
-from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.distribution import BROKER_FLAGS, QUICK_FLAGS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Layout, Node, Role, listener_names
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive_lock
@@ -57,7 +56,7 @@ def _trial(directory: Path) -> tuple[BrokerProcess, Layout]:
 
 def _make_checkpoint(distribution: Distribution, directory: Path) -> None:
     broker, layout = _trial(directory / "checkpoint")
-    tool = distribution.command(jvm.STORAGE_TOOL, flags=jvm.QUICK_FLAGS, quiet=True)
+    tool = distribution.command(STORAGE_TOOL, flags=QUICK_FLAGS, quiet=True)
     settings = broker.directory / "server.properties"
     format_by_tool(tool, server_properties=settings, cluster_id=layout.cluster_id)
     (broker.data / CHECKPOINT).replace(distribution.checkpoint)
@@ -66,8 +65,8 @@ def _make_checkpoint(distribution: Distribution, directory: Path) -> None:
 def _make_archive(distribution: Distribution, directory: Path) -> None:
     broker, layout = _trial(directory / "archive")
     broker.format(distribution, layout.cluster_id)
-    made = directory / "classes.jsa"
-    flags = (*jvm.BROKER_FLAGS, f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    archive = directory / "classes.jsa"
+    flags = (*BROKER_FLAGS, f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
     broker.start(distribution, flags)
 
     def check() -> None:
@@ -78,9 +77,9 @@ def _make_archive(distribution: Distribution, directory: Path) -> None:
         address = layout.brokers[0].ports["PLAINTEXT"]
         launch.wait_until_ready(ports.HOST, [address], brokers=1, check=check, timeout_s=_READY_S)
         broker.terminate()
-        if not broker.daemon.wait(_DUMP_S) or not made.exists():
+        if not broker.daemon.wait(_DUMP_S) or not archive.exists():
             raise SandboxError("Java wrote none", details=broker.failure())
-        made.replace(distribution.archive)
+        archive.replace(distribution.archive)
     finally:
         broker.kill()
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_LOOK_EVERY_S = 0.02
+_POLL_S = 0.02
 _UNSETTLED_TRIES = 20
 _UNSETTLED_S = 0.005
 _WRITE_PID_THEN_EXEC = 'echo $$ >"$0.$$" && mv -f "$0.$$" "$0" && exec "$@"'
@@ -79,7 +79,7 @@ class Daemon:
         while self.pid is not None:
             if time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
         return True
 
     def remove_pid_file(self) -> None:
@@ -100,8 +100,10 @@ class Daemon:
 def _has_argument(pid: int, mark: str) -> bool:
     """Whether the process runs and has ``mark`` as an argument; a zombie has no arguments."""
     if not Path("/proc/self").exists():
-        told = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return told.stdout.rstrip().endswith(f" {mark}")
+        listing = subprocess.run(
+            ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        return listing.stdout.rstrip().endswith(f" {mark}")
     for _ in range(_UNSETTLED_TRIES):
         try:
             arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape")

@@ -55,17 +55,17 @@ class SandboxRequest:
                 hint="kgroup sandbox down  (keeps its data), then up again",
             )
 
-    def with_ports(self, layout: Layout, *, preferred: int | None, anew: bool = False) -> Layout:
+    def with_ports(self, layout: Layout, *, preferred: int | None, retry: bool = False) -> Layout:
         """Choose a port for every listener: the requested, else the earlier, else the preferred one, else any.
 
-        ``anew``: the earlier and the preferred ports did not work. Raises Refused [port-taken] for the requested one.
+        ``retry``: the earlier and the preferred ports did not work. Raises Refused [port-taken] for the requested one.
         """
         names = {node.node_id: listener_names(node.role, layout.listeners) for node in layout.nodes}
         first = layout.brokers[0].ports.get(CLIENTS)
         fit = all(set(node.ports) == set(names[node.node_id]) for node in layout.nodes)
-        if fit and not anew and self.port in (None, first) and all(map(ports.is_free, _all_ports(layout))):
+        if fit and not retry and self.port in (None, first) and all(map(ports.is_free, _all_ports(layout))):
             return layout
-        fixed = self._client_ports(layout, None if anew else preferred)
+        fixed = self._client_ports(layout, None if retry else preferred)
         others = sum(map(len, names.values())) - len(fixed)
         free = iter(ports.choose(others, free=lambda port: port not in fixed and ports.is_free(port)))
         sources = {CLIENTS: iter(fixed) if fixed else free}

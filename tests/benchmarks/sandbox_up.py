@@ -20,10 +20,9 @@ from pathlib import Path
 from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter
 from kgroup.sandbox import Sandbox, launch, ports
-from kgroup.sandbox import distribution as jvm
 from kgroup.sandbox.broker import random_id
-from kgroup.sandbox.cluster import distribution
-from kgroup.sandbox.distribution import Distribution
+from kgroup.sandbox.cluster import find_distribution
+from kgroup.sandbox.distribution import BROKER_CLASS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Role, listener_names
 
 RUNS = 5
@@ -69,9 +68,9 @@ def plain(directory: Path, kafka: Distribution) -> float:
     )
     unarchived = replace(kafka, home=root)
     begin = time.perf_counter()
-    tool = unarchived.command(jvm.STORAGE_TOOL, "format", "-t", random_id(), "-c", str(settings), quiet=True)
+    tool = unarchived.command(STORAGE_TOOL, "format", "-t", random_id(), "-c", str(settings), quiet=True)
     subprocess.run(tool, check=True, capture_output=True)
-    command = unarchived.command(jvm.BROKER_CLASS, str(settings))
+    command = unarchived.command(BROKER_CLASS, str(settings))
     with (root / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as broker:
         try:
             launch.wait_until_ready(ports.HOST, [client], brokers=1, check=lambda: None, timeout_s=60)
@@ -95,7 +94,7 @@ def median(measure: Callable[[Path], float], runs: int) -> float:
 def main(runs: int) -> None:
     """Print the table."""
     reporter = StderrReporter(sys.stderr)
-    kafka = distribution(None, reporter)
+    kafka = find_distribution(None, reporter)
     one = median(lambda directory: ours(directory, 1, reporter), runs)
     formatted = median(lambda directory: plain(directory, kafka), runs)
     three = median(lambda directory: ours(directory, 3, reporter), runs)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.sandbox import ports
-from kgroup.sandbox.cluster import cache_directory, distribution
+from kgroup.sandbox.cluster import cache_directory, find_distribution
 from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
-from kgroup.sandbox.jars import are_whole, fetch
+from kgroup.sandbox.jars import are_complete, fetch
 from kgroup.sandbox.layout import properties_text
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.file_lock import exclusive_lock
@@ -39,14 +39,14 @@ def class_path(kafka: Distribution) -> str:
     manifest = Manifest((broker, *of_clients.artifacts))
     jars = cache_directory() / f"kafka-{manifest.kafka_version}" / "clients"
     with exclusive_lock(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
-        if not are_whole(manifest, jars):
+        if not are_complete(manifest, jars):
             fetch(manifest, jars, Ivy(find_java(os.environ), ivy_jar(), ivy_settings(os.environ)), QuietReporter())
     return ":".join(map(str, (*kafka.classpath, *of_clients.paths(jars))))
 
 
 def java_command(*words: str, memory: str = "256m") -> list[str]:
     """Java with all these jars, started quickly."""
-    kafka = distribution(None, QuietReporter())
+    kafka = find_distribution(None, QuietReporter())
     return [str(kafka.java.executable), *QUICK_FLAGS, f"-Xmx{memory}", "-cp", class_path(kafka), *words]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from kgroup.model.reporter import NullReporter
-from kgroup.sandbox.cluster import distribution
+from kgroup.sandbox.cluster import find_distribution
 from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution
 from tests.support.places import DATA
 
@@ -37,7 +37,7 @@ class KafkaTools:
 
     def __init__(self, command: Sequence[str] | None = None, directory: Path | None = None) -> None:
         self._process = subprocess.Popen(
-            command or distribution(None, NullReporter()).command(SOURCE, flags=QUICK_FLAGS, quiet=True),
+            command or find_distribution(None, NullReporter()).command(SOURCE, flags=QUICK_FLAGS, quiet=True),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -73,7 +73,7 @@ def tool_command(
 
     ``kafka`` None is the downloaded one, downloaded now if necessary.
     """
-    kafka = kafka or distribution(None, NullReporter())
+    kafka = kafka or find_distribution(None, NullReporter())
     flags = SHIPPED_TOOL_FLAGS if as_shipped else QUICK_FLAGS
     return kafka.command(main_class, *arguments, flags=flags, quiet=True, archived=not as_shipped)
 

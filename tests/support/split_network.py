@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgroup.sandbox.broker import BrokerProcess
-from kgroup.sandbox.cluster import distribution
+from kgroup.sandbox.cluster import find_distribution
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.launch import await_ready
 from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout
@@ -227,7 +227,7 @@ class SplitCluster:
 @contextlib.contextmanager
 def split_cluster(directory: Path) -> Iterator[SplitCluster]:
     """Running while the block does, with nothing cut."""
-    network, kafka = Network(), distribution(None, QuietReporter())
+    network, kafka = Network(), find_distribution(None, QuietReporter())
     request = SandboxRequest(brokers=3, listeners={"DIRECT": "PLAINTEXT"}, properties=PROPERTIES)
     layout = request.with_ports(request.applied_to(None), preferred=None)
     gates = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox import ports
-from kgroup.sandbox.cluster import cache_directory, distribution
-from kgroup.sandbox.distribution import Distribution, fetched
+from kgroup.sandbox.cluster import cache_directory, find_distribution
+from kgroup.sandbox.distribution import Distribution, fetch_distribution
 from kgroup.sandbox.manifest import Manifest, parse_manifest
 from kgroup.support.java_home import find_java
 from tests.conftest import BROKER_PROPERTIES
@@ -116,13 +116,13 @@ def manifest_of(version: str) -> Manifest:
 @contextmanager
 def running_kafka(version: str, directory: Path) -> Iterator[Kafka]:
     """Fetched where it is not there yet (a failure, where that can't be), and up while the block runs."""
-    found = fetched(cache_directory(), find_java(os.environ), QuietReporter(), manifest_of(version))
+    found = fetch_distribution(cache_directory(), find_java(os.environ), QuietReporter(), manifest_of(version))
     jars = found.classpath[0].parent
     kraft = version >= FIRST_KRAFT
     broker = _sandbox(version, jars, directory) if kraft else broker_with_zookeeper(found, directory)
     with broker as bootstrap, KafkaWorld(bootstrap) as world, Members(bootstrap) as members:
         # The sandbox has made a class data archive for these jars, with which the tool starts faster.
-        tool = distribution(jars, QuietReporter()) if kraft else found
+        tool = find_distribution(jars, QuietReporter()) if kraft else found
         yield Kafka(version, bootstrap, world, members, tool, directory)
 
 

@@ -1,4 +1,4 @@
-"""Text on a page: sentences wrapped into lines, settings as one line."""
+"""What several pages show: sentences wrapped into lines, settings as one line, cells about lag."""
 
 from __future__ import annotations
 

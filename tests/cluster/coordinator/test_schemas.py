@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.coordinator import schemas
-from kgroup.sandbox.cluster import distribution
+from kgroup.sandbox.cluster import find_distribution
 from tests.support.command_line import QuietReporter
 
 OURS = {path.name: path.read_text() for path in files(schemas).iterdir() if path.name.endswith(".json")}
@@ -44,7 +44,9 @@ def on_the_wire(schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_they_are_kafkas_own(name: str) -> None:
-    (jar,) = (path for path in distribution(None, QuietReporter()).classpath if path.name.startswith("kafka-clients-"))
+    (jar,) = (
+        path for path in find_distribution(None, QuietReporter()).classpath if path.name.startswith("kafka-clients-")
+    )
     with zipfile.ZipFile(jar) as archive:
         theirs = parsed(archive.read(f"common/message/{name}").decode())
     assert on_the_wire(parsed(OURS[name])) == on_the_wire(theirs)

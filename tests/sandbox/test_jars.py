@@ -14,7 +14,7 @@ import pytest
 
 from kgroup.sandbox import ivy
 from kgroup.sandbox.distribution import user_distribution
-from kgroup.sandbox.jars import are_whole, deal_out, fetch
+from kgroup.sandbox.jars import are_complete, balanced_shares, fetch
 from kgroup.sandbox.manifest import Artifact, Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.errors import ConfigError, Refused, SandboxError
 from kgroup.support.java_home import find_java
@@ -51,7 +51,7 @@ def _jar(repository: Path, module: str) -> Path:
 def test_fetch(tmp_path: Path, manifest: Manifest, local_ivy: ivy.Ivy, reporter: Recorder) -> None:
     jars = tmp_path / "jars"
     fetch(manifest, jars, local_ivy, reporter)
-    assert are_whole(manifest, jars)
+    assert are_complete(manifest, jars)
     assert sorted(path.name for path in jars.iterdir()) == sorted(a.file_name for a in manifest.artifacts)
     assert reporter.counts[-1] == 3
     assert not jars.with_name("jars.part").exists()
@@ -96,9 +96,9 @@ def test_a_jar_that_disappeared_makes_the_directory_unwhole(
     jars = tmp_path / "jars"
     fetch(manifest, jars, local_ivy, reporter)
     (jars / "alpha-1.0.jar").unlink()
-    assert not are_whole(manifest, jars)
+    assert not are_complete(manifest, jars)
     fetch(manifest, jars, local_ivy, reporter)
-    assert are_whole(manifest, jars)
+    assert are_complete(manifest, jars)
 
 
 def test_the_users_own_settings(tmp_path: Path, manifest: Manifest, reporter: Recorder) -> None:
@@ -116,7 +116,7 @@ def test_the_users_own_settings(tmp_path: Path, manifest: Manifest, reporter: Re
     settings = ivy.ivy_settings({"HOME": str(tmp_path), "KGROUP_IVY_SETTINGS": str(file)})
     assert settings.file == file
     fetch(manifest, tmp_path / "jars", ivy.Ivy(find_java(os.environ), ivy.ivy_jar(), settings), reporter)
-    assert are_whole(manifest, tmp_path / "jars")
+    assert are_complete(manifest, tmp_path / "jars")
     assert (tmp_path / "corporate-cache").exists()
 
 
@@ -154,11 +154,11 @@ def test_pyspark_is_found_and_not_imported() -> None:
 
 
 def test_shares_take_about_the_same_time() -> None:
-    shares = deal_out(sandbox_manifest().artifacts, 4)
+    shares = balanced_shares(sandbox_manifest().artifacts, 4)
     sizes = [sum(a.size_bytes + 400_000 for a in share) for share in shares]
     assert sum(map(len, shares)) == 37
     assert max(sizes) < 1.3 * min(sizes)
-    assert deal_out([], 4) == []
+    assert balanced_shares([], 4) == []
 
 
 def test_manifest() -> None:

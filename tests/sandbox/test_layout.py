@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox.broker import random_id
-from kgroup.sandbox.cluster import ProcessState, overall
+from kgroup.sandbox.cluster import ProcessState, overall_state
 from kgroup.sandbox.layout import (
     Layout,
     Node,
@@ -107,7 +107,7 @@ def test_what_runs_is_not_changed_in_passing() -> None:
 def test_ports_are_kept_while_they_are_free() -> None:
     chosen = SandboxRequest().with_ports(SandboxRequest(brokers=3).applied_to(None), preferred=None)
     assert SandboxRequest().with_ports(chosen, preferred=None) == chosen
-    moved = SandboxRequest().with_ports(chosen, preferred=None, anew=True)
+    moved = SandboxRequest().with_ports(chosen, preferred=None, retry=True)
     assert moved.addresses() != chosen.addresses()
 
 
@@ -135,7 +135,7 @@ def test_asked_for_port() -> None:
     ],
 )
 def test_overall_state(states: tuple[ProcessState, ...], whole: ProcessState) -> None:
-    assert overall(states) == whole
+    assert overall_state(states) == whole
 
 
 def test_ids_are_no_flags() -> None:
