@@ -21,6 +21,7 @@ from typing import Any
 from kafka.protocol.api_data import ApiData
 
 from kgroup.cluster.offsets_topic import records
+from kgroup.cluster.offsets_topic.decode import _read_key, decode, key_prefix
 
 Pair = tuple[bytes, bytes]
 COUNT = 50_000
@@ -118,7 +119,7 @@ def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int =
     best = float("inf")
     for _ in range(passes):
         if cold:
-            records._read_key.cache_clear()
+            _read_key.cache_clear()
         start = time.perf_counter()
         for key, value in pairs:
             decode(key, value)
@@ -129,7 +130,7 @@ def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int =
 def check(pairs: list[Pair]) -> None:
     """Both decode the same, or the comparison means nothing."""
     for key, value in pairs[:100]:
-        found, (their_key, their_value) = records.decode(key, value), theirs(key, value)
+        found, (their_key, their_value) = decode(key, value), theirs(key, value)
         assert isinstance(found, records.OffsetCommit | records.GroupMetadata)
         assert found.group == their_key.group
         match found.value:
@@ -156,12 +157,12 @@ def main() -> None:
     print(f"{'':28}{'ours':>9}{'schemas':>9}{'ratio':>7}{'floor':>9}")
     for name, pairs in workloads.items():
         check(pairs)
-        ours = rate(records.decode, pairs, cold="cold" in name)
+        ours = rate(decode, pairs, cold="cold" in name)
         schemas = rate(theirs, pairs[:5_000], passes=2)
         print(f"{name:28}{ours:9.0f}{schemas:9.0f}{ours / schemas:7.1f}{rate(floor, pairs):9.0f}")
 
-    prefixes = tuple(records.key_prefix(kind, "group-7") for kind in records.RecordType)
-    one_of_many = rate(lambda k, v: records.decode(k, v) if k.startswith(prefixes) else None, commits)
+    prefixes = tuple(key_prefix(kind, "group-7") for kind in records.RecordType)
+    one_of_many = rate(lambda k, v: decode(k, v) if k.startswith(prefixes) else None, commits)
     print(f"{'one group of 1,000':28}{one_of_many:9.0f}")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic import records
+from kgroup.cluster.offsets_topic.decode import decode, usual_commit
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import (
@@ -86,14 +87,14 @@ def event_of(
     ``ended_ms`` is when its transaction ended.
     """
     at, time = raw.offset, raw.timestamp_ms
-    if raw.value is not None and (usual := records.usual_commit(raw.key, raw.value)) is not None:
+    if raw.value is not None and (usual := usual_commit(raw.key, raw.value)) is not None:
         topic, partition, offset, epoch, metadata, topic_id = usual
         fields = (at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms)
         return _new(CommitWritten, fields)  # same as CommitWritten(...), in half the time
     if (foreign := _FOREIGN.get(_type_of(raw.key))) is not None:
         return ForeignGroupWritten(at, time, foreign, raw.value is not None)
     try:
-        record = records.decode(raw.key, raw.value)
+        record = decode(raw.key, raw.value)
     except MalformedRecord as error:
         return Unreadable(at, time, error.message, _type_of(raw.key))
     match record:

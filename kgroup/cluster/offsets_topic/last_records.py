@@ -14,10 +14,11 @@ from itertools import chain
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.decode import key_prefix
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.offsets_topic.record_batches import RawRecord, key_head
-from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.cluster.offsets_topic.records import RecordType
 from kgroup.cluster.offsets_topic.scan import (
     ByteBudget,
     Entry,

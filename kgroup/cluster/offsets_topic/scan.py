@@ -17,6 +17,7 @@ from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.decode import decode, key_prefix
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
     KeyFilter,
@@ -27,7 +28,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
     key_head,
     records_in_range,
 )
-from kgroup.cluster.offsets_topic.records import Record, RecordType, decode, key_prefix
+from kgroup.cluster.offsets_topic.records import Record, RecordType
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
 from kgroup.model.group_log import ScannedRange

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgroup.cluster.offsets_topic.decode import key_prefix
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
-from kgroup.cluster.offsets_topic.records import RecordType, key_prefix
+from kgroup.cluster.offsets_topic.records import RecordType
 from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.model.group_log import (
     CommitWritten,

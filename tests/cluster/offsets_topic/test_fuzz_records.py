@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix, usual_commit
 from kgroup.cluster.offsets_topic.events import event_of
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
@@ -22,7 +23,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
     key_head,
     records_in_range,
 )
-from kgroup.cluster.offsets_topic.records import OffsetCommit, decode, group_of, key_prefix, usual_commit
+from kgroup.cluster.offsets_topic.records import OffsetCommit
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.groups import LogRange

@@ -18,7 +18,8 @@ import pytest
 
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.offsets_topic import records
-from kgroup.cluster.offsets_topic.records import MemberState, RecordType, decode
+from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix
+from kgroup.cluster.offsets_topic.records import MemberState, RecordType
 from kgroup.cluster.primitives import MalformedRecord, raw_topic_id
 from kgroup.cluster.primitives import topic_id as topic_id_of
 from tests.support.for_each import for_each
@@ -152,13 +153,13 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
 def test_group_is_in_the_key(line: dict[str, Any]) -> None:
     key = bytes.fromhex(line["key"])
     group = line["expected_key"].get("group", line["expected_key"].get("groupId"))
-    assert records.group_of(key) == group
-    prefix = records.key_prefix(line["type"], group)
+    assert group_of(key) == group
+    prefix = key_prefix(line["type"], group)
     assert key.startswith(prefix)
     if line["type"] in (2, 3, 4, 6):
         assert key == prefix
-    assert not key.startswith(records.key_prefix(line["type"], group + "x"))
-    assert not key.startswith(records.key_prefix(line["type"] + 1, group))
+    assert not key.startswith(key_prefix(line["type"], group + "x"))
+    assert not key.startswith(key_prefix(line["type"] + 1, group))
 
 
 def test_every_type_and_version_is_in_the_vectors() -> None:
@@ -190,7 +191,7 @@ def test_truncated(line: dict[str, Any]) -> None:
         with pytest.raises(MalformedRecord):
             decode(key[:end], value)
         with pytest.raises(MalformedRecord):
-            records.group_of(key[:end])
+            group_of(key[:end])
 
 
 @for_each("line", WITH_VALUE)
@@ -205,14 +206,14 @@ def test_a_version_without_a_layout_is_marked(line: dict[str, Any], version: int
     key, value = as_record(line)
     record = decode(key, struct.pack(">h", version) + value[2:])
     assert record == records.UnknownVersion(RecordType(line["type"]), record.group, version)  # type: ignore[union-attr]
-    assert record.group == records.group_of(key)
+    assert record.group == group_of(key)
 
 
 @pytest.mark.parametrize("line", SKIPPED, ids=names(SKIPPED))
 def test_groups_of_other_kinds_are_skipped(line: dict[str, Any]) -> None:
     key = bytes.fromhex(line["key"])
     assert decode(key, raw(line["value"])) is None
-    assert records.group_of(key) is None
+    assert group_of(key) is None
 
 
 @pytest.mark.parametrize("kind", [9, *range(10, 16), *range(17, 24), 24, 32767, -1, -32768])
@@ -220,7 +221,7 @@ def test_unknown_types_are_skipped(kind: int) -> None:
     key = struct.pack(">h", kind) + b"\xff" * 40
     assert decode(key, b"\xff" * 40) is None
     assert decode(key, None) is None
-    assert records.group_of(key) is None
+    assert group_of(key) is None
 
 
 @pytest.mark.parametrize("line", PARTITIONS, ids=names(PARTITIONS))
@@ -238,11 +239,11 @@ def test_partition_of_by_hand() -> None:
 
 
 def test_key_prefix_of_an_impossible_group() -> None:
-    records.key_prefix(2, "g" * 32767)
+    key_prefix(2, "g" * 32767)
     with pytest.raises(ValueError, match="at most"):
-        records.key_prefix(2, "g" * 32768)
+        key_prefix(2, "g" * 32768)
     with pytest.raises(ValueError, match="surrogates"):
-        records.key_prefix(2, "\ud83e")
+        key_prefix(2, "\ud83e")
 
 
 # A tiny encoder: the primitives of KIP-482, put together by hand in each test.
