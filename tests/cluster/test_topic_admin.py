@@ -10,18 +10,21 @@ import pytest
 from tests.support.places import ROOT
 
 _PROGRAM = """
-import gc, socket
+import gc, socket, threading
 from confluent_kafka.admin import AdminClient
 from kgroup.cluster.topic_admin import RetiringAdminClient
 silent = socket.create_server(("127.0.0.1", 0))
 gc.disable()
 admin = {cls}({{"bootstrap.servers": "127.0.0.1:%d" % silent.getsockname()[1], "log_level": 2}})
 future = admin.describe_cluster(request_timeout=0.5)
-future.add_done_callback(lambda _: gc.collect())  # on librdkafka's thread, as garbage collection may come at any time
+collected = threading.Event()
+# On librdkafka's thread, as garbage collection may come at any time.
+future.add_done_callback(lambda _: (gc.collect(), collected.set()))
 cycle = [admin]
 cycle.append(cycle)
 del admin, cycle
 print(type(future.exception(30)).__name__, flush=True)
+collected.wait(30)  # the main thread is woken before the callback runs
 """
 
 
