@@ -40,8 +40,18 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
 def imports_of(path: Path) -> Iterator[Import]:
-    yield from _walk(ast.parse(path.read_text(encoding="utf-8")), module_name(path), typing=False, lazy=False)
+    yield from _walk(parsed(path), module_name(path), typing=False, lazy=False)
 
 
 def _walk(node: ast.AST, by: str, *, typing: bool, lazy: bool) -> Iterator[Import]:
@@ -73,7 +83,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 @cache
 def imports() -> tuple[Import, ...]:
-    """All of the product; reading them takes a second, which only the process that runs these tests spends."""
+    """All of the product."""
     return tuple(found for path in FILES for found in imports_of(path))
 
 
@@ -165,7 +175,7 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
 def test_a_public_class_has_its_name_for_itself() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module_name(path))
 
@@ -179,7 +189,7 @@ def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
     found = [
         f"{module_name(path)}:{node.lineno} {node.name}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in avoided
     ]
     assert found == []
@@ -187,10 +197,7 @@ def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
 
 def test_a_topic_and_a_partition_have_one_type() -> None:
     values = (
-        node.value
-        for path in FILES
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
+        node.value for path in FILES for node in parsed(path).body if isinstance(node, ast.Assign | ast.AnnAssign)
     )
     assert "tuple[str, int]" not in {ast.unparse(value) for value in values if value is not None}
 
@@ -345,7 +352,7 @@ def test_the_list_of_pyspark_s_private_names_is_complete() -> None:
     own = {f"_{name}" for name in ("asdict", "make", "replace", "fields")}
     used = set()
     for path in (PACKAGE / "spark.py", *(PACKAGE / "catchup" / "spark").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             match node:
                 case ast.Attribute(attr=name, value=value) if name.startswith("_") and not name.startswith("__"):
                     used |= {name} if ast.unparse(value) not in ("self", "cls", "os") else set()
@@ -368,7 +375,7 @@ def test_the_list_of_pyspark_s_private_names_is_complete() -> None:
 def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner: str) -> None:
     used = set()
     for path in (PACKAGE / "cluster").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) in prefixes:
                 used.add(node.attr)
 
@@ -389,7 +396,7 @@ def test_nobody_changes_an_error_of_another() -> None:
         f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(target)}"
         for path in FILES
         if path != PACKAGE / "support" / "errors.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Assign | ast.AugAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Attribute) and target.attr in of_errors and ast.unparse(target.value) != "self"
@@ -405,7 +412,7 @@ def test_handlers_of_signals_have_one_owner() -> None:
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in FILES
         if path != PACKAGE / "support" / "signals.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr in handling and ast.unparse(node.value) == "signal"
     ]
 
@@ -418,7 +425,7 @@ def test_environment_variables_are_read_in_one_place() -> None:
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in FILES
         if path != PACKAGE / "settings" / "environment.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.environb", "os.getenv")
     ]
 
@@ -431,7 +438,7 @@ def test_every_client_is_made_where_it_is_told_never_to_create_a_topic() -> None
     direct = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made
     ]
 
