@@ -21,6 +21,9 @@ from tests.support.waiting import wait_for
 GROUPS = "kgroup describe "
 TOPICS = "kgroup describe --topic "
 CONTEXTS = "kgroup --context "
+READY = "ready> "
+OPEN = "open> "
+"""The prompt for the rest of a line whose quote is open."""
 
 
 NASTY = [
@@ -126,10 +129,10 @@ class Prompt:
         program.chmod(0o755)
         self.script = ROOT / "completions" / SCRIPTS[shell.name]
         self.before = {
-            "bash": f"PS1='ready> '; source {shlex.quote(str(self.script))}",
-            "zsh": "PROMPT='ready> '\n"
+            "bash": f"PS1='{READY}'; PS2='{OPEN}'; source {shlex.quote(str(self.script))}",
+            "zsh": f"PROMPT='{READY}'; PROMPT2='{OPEN}'\n"
             "autoload -Uz compinit; compinit -u -d ~/.zcompdump\n" + f"source {shlex.quote(str(self.script))}",
-            "fish": f"function fish_prompt; echo 'ready> '; end; source {shlex.quote(str(self.script))}",
+            "fish": f"function fish_prompt; echo '{READY}'; end; source {shlex.quote(str(self.script))}",
         }[shell.name]
 
     @property
@@ -145,7 +148,7 @@ class Prompt:
             "PYTHONPATH": str(ROOT),
             "RECORD": str(self._record),
             "LC_ALL": "C.UTF-8",
-            "PS1": "ready> ",
+            "PS1": READY,
             "HISTFILE": "",
         }
 
@@ -177,7 +180,7 @@ class Prompt:
     def terminal(self) -> Iterator[Terminal]:
         """The shell in a terminal, ready for keys."""
         with Terminal(self.words(), self.env, self._folder) as terminal:
-            terminal.expect("ready> ")
+            terminal.expect(READY)
             yield terminal
 
     def completes(self, terminal: Terminal, keys: str, wanted: list[str]) -> None:
@@ -205,12 +208,22 @@ class Prompt:
         open, so that the shell wants another line.
         """
         self._record.unlink(missing_ok=True)
+        shown = len(terminal.screen)
         terminal.type(keys + "\r")
+
+        def taken() -> bool:
+            return self._record.exists() or (quoted and OPEN in terminal.screen[shown:])
+
         try:
-            wait_for(self._record.exists, f"kgroup started by {keys!r}", 5 if quoted else 15)
+            # fish has no prompt for the next line: there the quote is open if nothing is started for a while.
+            wait_for(taken, f"kgroup started by {keys!r}", 5 if quoted and self.shell.name == "fish" else 15)
         except AssertionError as error:
-            if quoted:
-                terminal.type("\x03")
-                return None
-            raise AssertionError(f"{error}\n--- screen\n{terminal.screen}") from None
+            if not quoted:
+                raise AssertionError(f"{error}\n--- screen\n{terminal.screen}") from None
+        if not self._record.exists():
+            shown = len(terminal.screen)
+            terminal.type("\x03")
+            # What is typed before the next prompt, the terminal throws away with the line.
+            wait_for(lambda: READY in terminal.screen[shown:], "the next prompt")
+            return None
         return self._record.read_text().split("\0")[:-1]
