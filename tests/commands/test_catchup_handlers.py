@@ -55,6 +55,7 @@ def totals(data: list[dict[str, Any]]) -> tuple[int, int, bool]:
 REFUSES_4 = """case "$l" in *'"offset": 4,'*) echo "error: no";; *) echo ok;; esac"""
 
 
+@pytest.mark.soak
 def test_an_answer_too_many_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
     """It shifts all that follow: offset 4, which is refused, would count as delivered."""
     command, got = handler(tmp_path, f"echo ok; while read -r l; do keep; {REFUSES_4}; done")
@@ -68,6 +69,7 @@ def test_an_answer_too_many_is_no_delivery(kgroup: CommandLine, group: str, tmp_
     assert twice >= came(got).total()  # all of them come again
 
 
+@pytest.mark.soak
 def test_exit_status_0_without_reading_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
     command, got = handler(tmp_path, "read -r l; keep; exit 0")
 

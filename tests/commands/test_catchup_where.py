@@ -77,24 +77,36 @@ def test_broken_off_and_gone_on_with(
     assert totals["complete"]
 
 
+def to_spark(crashed: Crash, *words: str) -> tuple[str, ...]:
+    return ("catchup", "start", crashed.group, "--master", "local[2]", "--execute", "--to-spark", *words)
+
+
 def test_a_writer_of_spark(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, before = tmp_path / "out", world.exact(crashed.group)
-    start = ("catchup", "start", crashed.group, "--master", "local[2]", "--execute", "--to-spark")
 
-    refused = kgroup(*start, "nosuch", exit_code=6)
-    told = kgroup(*start, "jdbc", "--option", "password=hunter2", exit_code=2)
+    told = kgroup(*to_spark(crashed, "jdbc", "--option", "password=hunter2"), exit_code=2)
     monkeypatch.setenv("CODEC", "gzip")
     assert world.exact(crashed.group) == before
-    done = kgroup(
-        *start, "parquet", "--option", f"path={out}", "--option", "compression=$CODEC", "--where", "offset >= 40"
-    )
+    options = ("--option", f"path={out}", "--option", "compression=$CODEC")
+    done = kgroup(*to_spark(crashed, "parquet", *options, "--where", "offset >= 40"))
 
-    assert "nosuch" in refused.stderr
     assert "hunter2" not in told.stderr + told.stdout
     assert offsets(world, crashed.group) == crashed.released
     assert list(out.glob("*.gz.parquet"))
     (listed,) = kgroup("catchup", "show", plan_id(done), "-o", "json").data
     assert (listed["state"], listed["sink"], listed["totals"]["delivered"]) == ("done", "spark", 60)
     assert (listed["totals"]["records"], listed["totals"]["may_repeat"]) == (80, 0)
+
+
+@pytest.mark.soak
+def test_a_writer_that_spark_does_not_know_moves_nothing(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash
+) -> None:
+    before = world.exact(crashed.group)
+
+    refused = kgroup(*to_spark(crashed, "nosuch"), exit_code=6)
+
+    assert "nosuch" in refused.stderr
+    assert world.exact(crashed.group) == before

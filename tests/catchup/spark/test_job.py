@@ -272,7 +272,7 @@ with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), t
     wait_for(lambda: not is_running(pids(one)[0]), "its worker is gone too")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
 def test_a_signal_lets_the_tasks_end_what_they_have_open(number: signal.Signals, tmp_path: Path) -> None:
     one = task(0, tmp_path)
     code = f"""
