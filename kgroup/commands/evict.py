@@ -35,7 +35,6 @@ from kgroup.model.blocks import (
 )
 from kgroup.model.groups import Group, Member, MemberToRemove, RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.describe import LEFT_FOR_A_MOMENT
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
@@ -99,7 +98,7 @@ class Eviction:
             note = Styled(f"{self.error.code}: {self.error.message}", "bad")
         elif self.removed:
             note = "removed"
-        elif member.epoch == LEFT_FOR_A_MOMENT:
+        elif member.left_temporarily:
             note = "left for a moment, its place is kept"
         return (member.client_id, member.instance_id, member.host, member.member_id, member.partition_count, note)
 

@@ -10,8 +10,7 @@ from typing import Any
 from kgroup.model.groups import Commit, Group, LogRange, RowError
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
-
-_NAMED = 3
+from kgroup.support.units import some_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +246,7 @@ def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tupl
         return ()
     has = "partition has no commit yet and gets one" if len(new) == 1 else "partitions have no commit yet and get one"
     topics = sorted({row.topic for row in new})
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
-    return (f"{len(new)} {has}: {', '.join(topics[:_NAMED])}{more}",)
+    return (f"{len(new)} {has}: {some_of(topics)}",)
 
 
 def _partition_names(rows: Iterable[ChangeRow]) -> list[str]:

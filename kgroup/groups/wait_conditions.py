@@ -20,14 +20,10 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import UsageError
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
+from kgroup.support.units import NAMED, plural, some_of
 
 FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
-NAMED = 3
-"""The maximum number of names in a line; the result has all of them."""
 _TYPES = ("classic", "consumer")
-_LEFT_FOR_A_MOMENT = -2
-_CLASSIC_REBALANCE = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ class Stable:
             behind = [m for m in group.members or () if m.epoch is not None and m.epoch != group.group_epoch]
             if behind:
                 names = labels(group)
-                epoch = "has left for a moment" if _has_left(behind[0]) else f"is at epoch {behind[0].epoch}"
+                epoch = "has left for a moment" if behind[0].left_temporarily else f"is at epoch {behind[0].epoch}"
                 return ConditionResult(
                     self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}"
                 )
@@ -354,10 +350,6 @@ def _count(observation: Observation) -> int | None:
     return None if group.members is None else len(group.members)
 
 
-def _has_left(member: Member) -> bool:
-    return member.epoch == _LEFT_FOR_A_MOMENT
-
-
 def state_text(observation: Observation) -> str:
     """``Stable, 6 members``; ``Empty``; ``does not exist``."""
     group = observation.group
@@ -408,13 +400,13 @@ class ObservedMembers:
         if group is None:
             return ObservedMembers()
         coordinator = group.coordinator.id if group.coordinator else self.coordinator
-        rebalancing = group.type == "classic" and group.state in _CLASSIC_REBALANCE
+        rebalancing = group.type == "classic" and group.is_rebalancing
         restarted = rebalancing or self.rebalancing or coordinator != self.coordinator
         since, left = {}, set()
         for member in group.members or ():
-            leaving = _has_left(member) and member.member_id not in self.left
+            leaving = member.left_temporarily and member.member_id not in self.left
             since[member.member_id] = now_s if restarted or leaving else self.since_s.get(member.member_id, now_s)
-            left |= {member.member_id} if _has_left(member) else set()
+            left |= {member.member_id} if member.left_temporarily else set()
         return ObservedMembers(coordinator, rebalancing, since, frozenset(left))
 
     def session(self, member: Member, timeout_ms: int | None, now_s: float) -> SessionBound:
@@ -433,10 +425,10 @@ class ObservedMembers:
 def session_text(member: Member, session: SessionBound) -> str:
     """A phrase about a member's session: ``static, session ends within 4m12s if it is gone``."""
     parts = ["static"] if member.instance_id is not None else []
-    if _has_left(member):
+    if member.left_temporarily:
         parts.append("has left for a moment")
     within = format_duration(ceil(session.ends_in_s or 0) or 1)
-    sure = "" if _has_left(member) else " if it is gone"
+    sure = "" if member.left_temporarily else " if it is gone"
     match session.life:
         case Liveness.COUNTING:
             parts.append(f"session ends within {within}{sure}")
@@ -444,7 +436,7 @@ def session_text(member: Member, session: SessionBound) -> str:
             parts.append(f"session ends within {within} of the rebalance{sure}")
         case Liveness.ALIVE:
             left = "session ends any moment"
-            parts.append(left if _has_left(member) else f"still heartbeats, or did less than {within} ago")
+            parts.append(left if member.left_temporarily else f"still heartbeats, or did less than {within} ago")
         case Liveness.UNKNOWN:
             parts.append("session timeout unknown")
     return ", ".join(parts)
@@ -478,7 +470,7 @@ def line_of(
         few = group is not None and condition.waits_for_leaving(observation) and 0 < len(group.members or ()) <= NAMED
         if group is not None and few:
             parts[_remaining_text(group, sessions)] = None
-            keys += [(m.member_id, m.epoch == _LEFT_FOR_A_MOMENT, _life(sessions, m).life) for m in group.members or ()]
+            keys += [(m.member_id, m.left_temporarily, _life(sessions, m).life) for m in group.members or ()]
         elif condition.reads_lag and group is not None and result.known:
             parts[f"{result.observed}, waiting for {condition.text}"] = None
             keys.append(condition.text)
@@ -518,7 +510,7 @@ def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None
     instance_ids = [
         m.instance_id
         for m in group.members or ()
-        if m.instance_id is not None and (_has_left(m) or _life(sessions, m).life is not Liveness.ALIVE)
+        if m.instance_id is not None and (m.left_temporarily or _life(sessions, m).life is not Liveness.ALIVE)
     ]
     if not instance_ids:
         return None
@@ -542,12 +534,6 @@ def summary(waiting: Sequence[str], of: int) -> EventLine:
     verb = "is" if len(waiting) == 1 else "are"
     text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
     return EventLine(("many", *waiting), text)
-
-
-def some_of(names: Sequence[str]) -> str:
-    """``a, b, c and 4 more``."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)

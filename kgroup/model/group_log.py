@@ -15,9 +15,6 @@ from kgroup.model.topic_partition import TopicPartition
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
-LEFT_TEMPORARILY = -2
-"""The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
-
 LOG_INCOMPLETE = "log-incomplete"
 """Error code: the answer may be in a part of the log that was not read."""
 

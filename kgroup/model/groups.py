@@ -75,6 +75,12 @@ class TopicPartitions:
         return {"topic": self.topic, "partitions": list(self.partitions)}
 
 
+LEFT_TEMPORARILY = -2
+"""The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
+
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+"""The states of a group in a rebalance: two of classic groups, two of consumer groups."""
+
 Assignment = tuple[TopicPartitions, ...]
 
 
@@ -82,10 +88,10 @@ Assignment = tuple[TopicPartitions, ...]
 class Member:
     """A member of a group.
 
-    ``epoch`` is the member epoch of the consumer protocol, None in a classic group; -2 is a static member that left
-    temporarily (KIP-848). ``protocol`` is the protocol that this member speaks: a group in the middle of an upgrade
-    has both classic and consumer members. ``subscription``, ``assignment`` and ``target_assignment`` are None if the
-    broker does not report them (a classic group that is rebalancing).
+    ``epoch`` is the member epoch of the consumer protocol, None in a classic group. ``protocol`` is the protocol that
+    this member speaks: a group in the middle of an upgrade has both classic and consumer members. ``subscription``,
+    ``assignment`` and ``target_assignment`` are None if the broker does not report them (a classic group that is
+    rebalancing).
     ``target_as_walked`` is the target in the order of the coordinator's hash tables. That order decides what the
     uniform assignor moves next. It is not shown, and None for groups that were read back from kgroup's output.
     """
@@ -102,6 +108,11 @@ class Member:
     assignment: Assignment | None
     target_assignment: Assignment | None
     target_as_walked: Assignment | None = None
+
+    @property
+    def left_temporarily(self) -> bool:
+        """Whether it is a static member that left, and whose partitions are kept until its session ends (KIP-848)."""
+        return self.epoch == LEFT_TEMPORARILY
 
     @property
     def partition_count(self) -> int:
@@ -288,6 +299,11 @@ class Group:
     def is_simple(self) -> bool:
         """Whether the group only stores offsets and has never had members (protocol type "")."""
         return self.type == "classic" and self.protocol_type == ""
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether a rebalance is under way, by the group's state."""
+        return self.state in REBALANCING
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 Hidden = Sequence[TopicPartition] | None
 """(topic, partition) of hidden commits; None: it is not known whether there are some."""
@@ -24,8 +24,7 @@ def hidden_words(hidden: Hidden) -> str | None:
     if not hidden:
         return None
     topics = sorted({topic for topic, _ in hidden})
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
-    return f"{plural(len(hidden), 'commit')} on {', '.join(topics[:_NAMED])}{more} hidden: no DESCRIBE on Topic"
+    return f"{plural(len(hidden), 'commit')} on {some_of(topics, _NAMED)} hidden: no DESCRIBE on Topic"
 
 
 def not_all_shown(group: str, hidden: Hidden) -> NotAuthorized | None:

@@ -24,13 +24,13 @@ from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
 from kgroup.support.instants import rfc3339
+from kgroup.support.units import some_of
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.offsets_topic.health import Replicas
 
 _BUDGET = "1m"
-_NAMED = 3
 _MARKS_KEPT_MS = 86_400_000
 _MORE = "--log-budget DURATION and --log-bytes SIZE read more of it"
 
@@ -250,13 +250,12 @@ def warn_open_transactions(reporter: Reporter, states: Collection[LoggedState], 
     """Warn of partitions with a commit of a transaction that is open (at ``at_ms``; None: now)."""
     partitions = [f"{state.name} {topic}:{number}" for state in states for topic, number in sorted(state.open)]
     if partitions:
-        more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
         what = (
             "an open transaction has committed there, which does not count until it ends"
             if at_ms is None
             else "a transaction that was open then had committed there, which does not count as of then"
         )
-        reporter.warn(f"{', '.join(partitions[:_NAMED])}{more}: {what}")
+        reporter.warn(f"{some_of(partitions)}: {what}")
 
 
 def parse_past_time(text: str, option: str = "--as-of") -> int:

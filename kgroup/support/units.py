@@ -1,6 +1,11 @@
-"""Numbers for people, in verdicts and totals; table columns keep plain integers."""
+"""Numbers and lists for people, in verdicts and totals; table columns keep plain integers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+NAMED = 3
+"""The number of names in a line; JSON has all of them."""
 
 _STEPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _PLAIN_BELOW = 10_000
@@ -37,3 +42,9 @@ def human_bytes(size: int) -> str:
         amount /= 1024
         del units[0]
     return f"{amount:.{1 if amount < 9.95 and units[0] != 'B' else 0}f} {units[0]}"
+
+
+def some_of(names: Sequence[str], most: int = NAMED) -> str:
+    """The first ``most`` names: ``a, b, c and 4 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kgroup.groups.state_from_log import LoggedState, log_line, state_at
 from kgroup.groups.undo_plan import as_of_rows
 from kgroup.model.group_log import (
-    LEFT_TEMPORARILY,
     CommitWritten,
     EpochWritten,
     Event,
@@ -33,7 +32,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
-from kgroup.model.groups import Commit, LogRange, RowError, TopicPartitions
+from kgroup.model.groups import LEFT_TEMPORARILY, Commit, LogRange, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kgroup.support.units import human_count, percent, plural
+from kgroup.support.units import human_count, percent, plural, some_of
 from tests.support.for_each import for_each
 
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -65,3 +65,9 @@ def test_percent(part: int, whole: int, text: str) -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 members"), (1, "1 member"), (2, "2 members")])
 def test_plural(count: int, text: str) -> None:
     assert plural(count, "member") == text
+
+
+def test_the_first_names_and_how_many_more() -> None:
+    assert some_of(["a", "b", "c"]) == "a, b, c"
+    assert some_of(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert some_of(["a", "b"], most=1) == "a and 1 more"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
 from kgroup.groups.doctor.words import kafka
-from kgroup.groups.wait_conditions import some_of
-from kgroup.support.units import percent, plural
+from kgroup.support.units import percent, plural, some_of
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
 OVER_FAIR = Threshold("times a fair share of the groups", 2, "x", "twice the load of every request, twice the loading")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, text, utc
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 SOON = Threshold(
     "time left that is a warning", 86_400_000, "ms", "a day is left to act; half of the retention where that is shorter"

@@ -9,12 +9,12 @@ from statistics import median
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import member_labels, name, text, unread_partitions
+from kgroup.groups.doctor.words import name, text, unread_partitions
 from kgroup.groups.lag.rates import rate_words
-from kgroup.groups.wait_conditions import some_of
+from kgroup.groups.members import labels
 from kgroup.model.groups import Partition
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.units import human_count, percent, plural
+from kgroup.support.units import human_count, percent, plural, some_of
 
 LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
 LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")
@@ -78,7 +78,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         if partition.owner is not None and str(partition.tp) in lags:
             by_member[partition.owner.member_id] += lags[str(partition.tp)]
             partition_counts[partition.owner.member_id] += 1
-    names = member_labels(group)
+    names = labels(group)
     member_id, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
     if _most(lags[worst], total):
         where, lag = worst, lags[worst]

@@ -9,11 +9,11 @@ from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, REBALANCING, kafka, member_labels, name
+from kgroup.groups.doctor.words import kafka, name
+from kgroup.groups.members import labels
 from kgroup.groups.migration.check import How, ReadinessResult
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Member
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")
 SKEW = Threshold(
@@ -52,7 +52,7 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
     group, members = snapshot.group, _settled(snapshot)
     if isinstance(members, str):
         return IDLE.unknown(members)
-    idle = [member for member in members if not member.partition_count and member.epoch != LEFT_FOR_A_MOMENT]
+    idle = [member for member in members if not member.partition_count and not member.left_temporarily]
     if not idle:
         return ()
     sizes = _sizes(snapshot)
@@ -67,8 +67,8 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
         return IDLE.unknown(f"how many partitions {some_of(sorted(unsized))} has: {_unsized(snapshot)}")
     if not surplus:
         return ()
-    names = member_labels(group)
-    labels = [names[member.member_id] for member in surplus]
+    names = labels(group)
+    idle_names = [names[member.member_id] for member in surplus]
     topics_read = sorted(set().union(*(_reads(member, members) for member in members)))
     partitions = sum(sizes.get(topic, 0) for topic in topics_read)
     more: tuple[str, ...] = ()
@@ -76,12 +76,12 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
         rest = f"--alter --topic {topics_read[0]} --partitions {len(members)}"
         more = (kafka("kafka-topics.sh", snapshot.bootstrap, rest),)
     return IDLE.finding(
-        Severity.WARNING if len(labels) > STANDBY.value else Severity.INFO,
-        f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(labels)} idle "
-        f"({some_of(labels)})",
-        remedy=f"run {plural(len(labels), 'member')} fewer, or add partitions (keys then go to other ones)",
-        numbers={"members": len(members), "partitions": partitions, "idle": len(labels)},
-        places=labels,
+        Severity.WARNING if len(idle_names) > STANDBY.value else Severity.INFO,
+        f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(idle_names)} idle "
+        f"({some_of(idle_names)})",
+        remedy=f"run {plural(len(idle_names), 'member')} fewer, or add partitions (keys then go to other ones)",
+        numbers={"members": len(members), "partitions": partitions, "idle": len(idle_names)},
+        places=idle_names,
         commands=more,
     )
 
@@ -91,7 +91,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     group, members = snapshot.group, _settled(snapshot)
     if isinstance(members, str):
         return SKEWED.unknown(members)
-    here = [member for member in members if member.epoch != LEFT_FOR_A_MOMENT]
+    here = [member for member in members if not member.left_temporarily]
     counts = sorted((member.partition_count for member in here), reverse=True)
     if len(counts) < 2 or counts[0] - counts[-1] < SKEW_LEAST.value:
         return ()
@@ -106,7 +106,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     )
     if counts[0] - even[0] < SKEW_LEAST.value or 100 * counts[0] < SKEW.value * even[0]:
         return ()
-    names = member_labels(group)
+    names = labels(group)
     order = sorted(here, key=lambda member: -member.partition_count)
     most, least = order[0], order[-1]
     total = sum(counts)
@@ -181,7 +181,7 @@ def _settled(snapshot: GroupSnapshot) -> Sequence[Member] | str:
     group = snapshot.group
     if group.members is None:
         return snapshot.why("members", "its members may not be seen")
-    if group.members and group.state in REBALANCING:
+    if group.members and group.is_rebalancing:
         return f"it is rebalancing ({group.state})"
     if any(member.assignment is None for member in group.members):
         return "its members do not tell what they hold"

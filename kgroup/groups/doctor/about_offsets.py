@@ -5,9 +5,8 @@ from __future__ import annotations
 from kgroup.groups.doctor.finding import Answer, Rule, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.doctor.words import name, unread_partitions
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Partition
-from kgroup.support.units import human_count, plural
+from kgroup.support.units import human_count, plural, some_of
 
 OUT_OF_RANGE = Rule(
     "out-of-range",

@@ -9,8 +9,7 @@ from math import ceil
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.doctor.words import name, text, utc
-from kgroup.groups.wait_conditions import some_of
-from kgroup.support.units import percent, plural
+from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
 RECENT = Threshold("how far back a storm still counts", 3_600_000, "ms", "what kgroup history shows by default")

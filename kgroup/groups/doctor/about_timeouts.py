@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import LEFT_FOR_A_MOMENT, kafka, member_labels, name, text, utc
-from kgroup.groups.wait_conditions import NAMED, some_of
+from kgroup.groups.doctor.words import kafka, name, text, utc
+from kgroup.groups.members import labels
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
+from kgroup.support.units import NAMED, plural, some_of
 
 HEARTBEATS = Threshold(
     "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"
@@ -69,7 +69,7 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
     short = [member_id for member_id, ms in sessions.items() if HEARTBEATS.value * DEFAULT_HEARTBEAT.value > ms]
     if not short:
         return HEARTBEAT.partly(_NOT_SENT)
-    names = member_labels(group)
+    names = labels(group)
     least = min(sessions[member_id] for member_id in short)
     return HEARTBEAT.finding(
         Severity.INFO,
@@ -168,7 +168,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
     partly = POLL.partly(f"{_UNSEEN}: {plural(unseen, 'member')}" if unseen else None)
     if not long:
         return partly
-    names, most = member_labels(group), known[long[0]]
+    names, most = labels(group), known[long[0]]
     return (
         POLL.finding(
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
@@ -191,8 +191,8 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
     static = [member for member in group.members if member.instance_id is not None]
     if not static:
         return ()
-    names = member_labels(group)
-    gone = [member for member in static if member.epoch == LEFT_FOR_A_MOMENT]
+    names = labels(group)
+    gone = [member for member in static if member.left_temporarily]
     known = [ms for member in (gone or static) if (ms := _session(snapshot, member)) is not None]
     if not gone and not known:
         return STATIC.unknown(snapshot.why("settings", _UNSEEN))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
 from kgroup.groups.doctor.words import kafka, name, text
-from kgroup.groups.wait_conditions import some_of
-from kgroup.support.units import human_count, plural
+from kgroup.support.units import human_count, plural, some_of
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
 HANGING = Threshold(

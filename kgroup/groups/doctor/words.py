@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgroup.groups.members import labels
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
-
-REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left temporarily (KIP-848)."""
+from kgroup.support.units import plural, some_of
 
 
 def unread_partitions(partitions: Iterable[Partition]) -> str | None:
@@ -26,11 +20,6 @@ def unread_partitions(partitions: Iterable[Partition]) -> str | None:
 def name(group: Group) -> str:
     """The group's name, quoted for a shell."""
     return quote(group.name)
-
-
-def member_labels(group: Group) -> dict[str, str]:
-    """The label of each member, by member id."""
-    return labels(group)
 
 
 def text(ms: int) -> str:

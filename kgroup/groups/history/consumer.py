@@ -14,7 +14,6 @@ from kgroup.groups.history.context import Moves, ProtocolSwitch, TimelineContext
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
 from kgroup.model.group_log import (
-    LEFT_TEMPORARILY,
     EpochWritten,
     MemberAssignment,
     MemberAssignmentWritten,
@@ -26,6 +25,7 @@ from kgroup.model.group_log import (
     TargetEpochWritten,
     TargetWritten,
 )
+from kgroup.model.groups import LEFT_TEMPORARILY
 from kgroup.model.topic_partition import TopicPartition
 
 BATCH_MS = 1_000

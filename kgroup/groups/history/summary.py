@@ -15,9 +15,8 @@ from kgroup.groups.history.offset_jumps import CommitReport, commits_of
 from kgroup.groups.history.signatures import signatures
 from kgroup.groups.history.track import Track, track
 from kgroup.model.group_log import Event, ScannedRange, Unreadable
+from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
-
-_UNDER_WAY = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class GroupHistory:
     @property
     def rebalancing(self) -> bool:
         """Whether a rebalance is under way; the log does not have it, or not all of it."""
-        return self.span.state in _UNDER_WAY
+        return self.span.state in REBALANCING
 
     @property
     def covered(self) -> bool:
@@ -122,7 +121,7 @@ def history(group: str, events: Sequence[Event], reach: ScannedRange, query: His
         before=earlier[-1] if earlier else None,
         steps=inside,
         totals=totals,
-        over=False if query.state in _UNDER_WAY else is_over(totals, query.now_ms),
+        over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
         commits=_commits(tracked, query) if query.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),

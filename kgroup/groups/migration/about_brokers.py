@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from kgroup.groups.migration.check import Check, Subject
 from kgroup.groups.migration.evidence import FIRST_RELEASE, Case
 from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, Product, parse_version
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 PROTOCOL = Subject(
     "protocol-available",

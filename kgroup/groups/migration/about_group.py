@@ -8,10 +8,9 @@ from kgroup.groups.foreign_owners import Owner, foreign_owner
 from kgroup.groups.members import labels
 from kgroup.groups.migration.check import Check, Subject
 from kgroup.groups.migration.evidence import Case
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 KIND = Subject(
     "kind",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kgroup.groups.migration.check import Check, Subject
 from kgroup.groups.migration.evidence import Case
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 EXPIRY = Subject(
     "offsets-expiry",

@@ -14,11 +14,11 @@ from kgroup.groups.migration.about_assignors import client_assignors, server_ass
 from kgroup.groups.migration.check import How
 from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.wait_conditions import NAMED, EventLine, Observation, Stable, some_of
+from kgroup.groups.wait_conditions import EventLine, Observation, Stable
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
+from kgroup.support.units import NAMED, plural, some_of
 
 
 def rolling_steps(evidence: MigrationEvidence, request: MigrationRequest, how: How) -> tuple[str, ...]:

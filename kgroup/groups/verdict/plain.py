@@ -11,10 +11,6 @@ from kgroup.model.groups import Group, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.support.units import human_count, percent, plural
 
-REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-LEFT_FOR_A_MOMENT = -2
-"""The member epoch of a static member that left temporarily (KIP-848)."""
-
 
 def lag_line(group: Group) -> str:
     """The LAG line without evidence, largest partition first: ``3.94M on orders:7, 96% of 4.10M``."""
@@ -77,11 +73,11 @@ def next_line(group: Group) -> str | None:
 
 def members_sentence(group: Group) -> str | None:
     """An unusual fact about the group's state and members; None if there is none."""
-    gone = [member for member in group.members or () if member.epoch == LEFT_FOR_A_MOMENT]
+    gone = [member for member in group.members or () if member.left_temporarily]
     if gone:
         label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
         return f"static member {label} left for a moment; its place is kept until its session ends"
-    if group.state in REBALANCING:
+    if group.is_rebalancing:
         return f"a rebalance is under way ({group.state}); look again in a moment"
     if group.state == "Empty" and group.totals.lag:
         what = "no member reads; its consumers, once started, go on at the committed offsets"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.groups.members import member_names
-from kgroup.groups.verdict.plain import LEFT_FOR_A_MOMENT as LEFT_FOR_A_MOMENT
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
@@ -363,7 +362,7 @@ def _member_row(
         member.host,
         member.rack,
         member.protocol if mixed else None,
-        Styled("left (-2)", "warn") if member.epoch == LEFT_FOR_A_MOMENT else member.epoch,
+        Styled("left (-2)", "warn") if member.left_temporarily else member.epoch,
         member.partition_count if member.assignment is not None else None,
         lag,
         None if verdict is None else stuck_partitions(verdict, member),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from kgroup.groups.doctor.diagnose import finding_summary, unchecked_summary, worst_first
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES, Explanation
-from kgroup.groups.wait_conditions import some_of
 from kgroup.model.blocks import (
     BlankLine,
     Block,
@@ -26,7 +25,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.fragments import wrapped
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 ROWS_ON_A_PAGE = 20
 _REASONS = 5
