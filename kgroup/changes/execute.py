@@ -130,13 +130,13 @@ def _entry(
     topics = sorted({row.topic for row in plan.rows})
     return replace(
         new_entry(run, cluster, how, doing, journal),
-        groups={name: types.get(name, "classic") for name in plan.concerned},
+        groups={name: types.get(name, "classic") for name in plan.affected_groups},
         topics={
             topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
         },
         rows=tuple(JournalRow(row.group, *row.tp, row.old, row.new) for row in plan.rows),
         hidden={g.name: g.hidden_commits for g in plan.groups if g.name in plan.deleted and g.hidden_commits != ()},
-        created=plan.created & frozenset(plan.concerned),
+        created=plan.created & frozenset(plan.affected_groups),
         deleted=plan.deleted,
         converted={name: (types.get(name, "classic"), kind) for name, kind in plan.converted.items()},
         configs={
@@ -171,7 +171,7 @@ def _applied(reporter: Reporter, cluster: ChangingCluster, planned: Result, writ
     results: dict[GroupTopicPartition, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
     configured: dict[str, RowError | None] = {}
-    count = len(possible.concerned)
+    count = len(possible.affected_groups)
     shows = reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
     so_far = 0
     with defer_signals() as pending, shows as progress:

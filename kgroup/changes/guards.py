@@ -44,7 +44,7 @@ def check_guards(
 
     ``hindered`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
     """
-    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.concerned) - plan.only_configured
+    accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
     refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not group.is_empty]
     refusals = _with_members(cluster, groups, refusals)

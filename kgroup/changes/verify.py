@@ -32,7 +32,7 @@ def fetch_offsets(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, C
 def read_back(cluster: ChangingCluster, plan: ChangePlan) -> dict[str, CommittedOffsets | KgroupError] | None:
     """The committed offsets after the change, without deleted groups; None if they could not be read."""
     try:
-        return fetch_offsets(cluster, [name for name in plan.concerned if name not in plan.deleted])
+        return fetch_offsets(cluster, [name for name in plan.affected_groups if name not in plan.deleted])
     except KgroupError:
         return None
 
@@ -46,7 +46,7 @@ def commit_of(fetched: Mapping[str, CommittedOffsets | KgroupError], row: Change
 def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     """The same result, with errors for rows and groups that changed since the plan; call it under the journal lock."""
     possible = result.possible
-    now = fetch_offsets(cluster, possible.concerned)
+    now = fetch_offsets(cluster, possible.affected_groups)
     faults: dict[int, RowError] = {}
     for row in possible.rows:
         commit = commit_of(now, row)

@@ -221,7 +221,7 @@ def reset(
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     """A refusal for each named group of a framework without offsets to move, such as Connect's workers."""
-    concerned = {*plan.concerned, *(group.name for group in plan.groups if committed(group))}
+    concerned = {*plan.affected_groups, *(group.name for group in plan.groups if committed(group))}
     idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
     owned = ((group.name, foreign_owner(group)) for group in idle)
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
@@ -311,6 +311,6 @@ def _preview(run: Invocation, result: Result, target: str | None) -> tuple[Block
 
 
 def _journaled(plan: ChangePlan) -> str:
-    names = plan.concerned
+    names = plan.affected_groups
     what = names[0] if len(names) == 1 else plural(len(names), "group")
     return f"{what}, {plural(len(plan.rows), 'partition')}"

@@ -52,25 +52,25 @@ def active_committer(
     fresh = bool(foreign) and now_ms - foreign[-1].timestamp_ms < _FRESH_MS
     if not simple and not fresh:
         # A single older commit may well be a reset that was made from another machine.
-        foreign = _in_rhythm(foreign, now_ms)
+        foreign = _regular_commits(foreign, now_ms)
     if simple and activity.emptied_at_ms is None:
-        foreign = _in_rhythm([c for c in foreign if now_ms - c.timestamp_ms < _RHYTHM_MS], now_ms)
+        foreign = _regular_commits([c for c in foreign if now_ms - c.timestamp_ms < _RHYTHM_MS], now_ms)
     if not foreign or now_ms - foreign[-1].timestamp_ms >= _ACTIVE_MS:
         return None
     moments = {commit.timestamp_ms for commit in foreign}
     return ActiveCommitter(foreign[-1], len(foreign), len(moments), activity.emptied_at_ms)
 
 
-def _in_rhythm(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:
+def _regular_commits(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:
     """The commits on partitions that are committed regularly."""
     by_partition: dict[TopicPartition, list[LoggedCommit]] = {}
     for commit in commits:
         by_partition.setdefault(commit.tp, []).append(commit)
-    lively = {tp for tp, own_commits in by_partition.items() if _goes_on(own_commits, now_ms)}
+    lively = {tp for tp, own_commits in by_partition.items() if _is_regular(own_commits, now_ms)}
     return [commit for commit in commits if commit.tp in lively]
 
 
-def _goes_on(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
+def _is_regular(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
     moments = sorted({commit.timestamp_ms for commit in commits})
     by_consumers = {commit.timestamp_ms for commit in commits if commit.leader_epoch is not None}
     if len(moments) < _MOMENTS and len(by_consumers) < _MOMENTS_OF_A_CONSUMER:

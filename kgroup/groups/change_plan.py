@@ -47,7 +47,7 @@ class ChangeRow:
         return self.topic if self.partition is None else f"{self.tp}"
 
     @property
-    def proved(self) -> bool:
+    def verified(self) -> bool:
         """Whether verification found the new commit after the change."""
         return bool(self.done) and not self.unread and self.read_back == self.new
 
@@ -161,7 +161,7 @@ class ChangePlan:
         return len(whole) + sum(row.group not in whole for row in self.rows)
 
     @property
-    def concerned(self) -> tuple[str, ...]:
+    def affected_groups(self) -> tuple[str, ...]:
         """The groups that it changes, each once."""
         return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.whole))))
 

@@ -100,7 +100,7 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
     text = text.removeprefix("\ufeff")
     faults = _Faults(source)
     if (at := text.find("\0")) >= 0:
-        faults.add(_spot(text, at), "a NUL byte: this is no text in UTF-8")
+        faults.add(_position(text, at), "a NUL byte: this is no text in UTF-8")
         raise faults.error(None)
     first = next(read_rows(text), None)
     if _is_csv(first):
@@ -111,7 +111,7 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
         rows, hint = _document_rows(_load_yaml(text, source), faults), None
     else:
         rows, hint = _csv_rows(text, faults), _CSV_HINT
-    offsets = _without_twins(rows, faults)
+    offsets = _without_duplicates(rows, faults)
     if faults:
         raise faults.error(hint)
     if not offsets:
@@ -148,7 +148,7 @@ class _BadValue(ValueError):
         self.name = name
 
 
-def _without_twins(rows: Iterable[tuple[str, FileRow]], faults: _Faults) -> tuple[FileRow, ...]:
+def _without_duplicates(rows: Iterable[tuple[str, FileRow]], faults: _Faults) -> tuple[FileRow, ...]:
     """The rows without their positions; the same partition twice is a fault, even with equal offsets."""
     spots: dict[tuple[str | None, str, int], str] = {}
     unique = []
@@ -274,7 +274,7 @@ def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
     layout: _Layout | None = None
     for row in read_rows(text):
         if isinstance(row, Fault):
-            faults.add(_spot(text, row.at), row.message)
+            faults.add(_position(text, row.at), row.message)
             continue
         if layout is None:
             try:
@@ -294,10 +294,10 @@ def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
         try:
             yield f"{row.line}:1", layout.row(row)
         except _BadValue as error:
-            faults.add(_spot(text, layout.start(row, error.name)), str(error))
+            faults.add(_position(text, layout.start(row, error.name)), str(error))
 
 
-def _spot(text: str, at: int) -> str:
+def _position(text: str, at: int) -> str:
     line, column = line_and_column(text, at)
     return f"{line}:{column}"
 

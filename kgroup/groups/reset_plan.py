@@ -112,11 +112,11 @@ def out_of_range(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
     selected = []
     for row in rows:
         if row.error or (row.gone and row.log):
-            selected.append(replace(row, note=row.note or _loss(row)))
+            selected.append(replace(row, note=row.note or _loss_note(row)))
     return selected
 
 
-def _loss(row: ChangeRow) -> str | None:
+def _loss_note(row: ChangeRow) -> str | None:
     if row.log is None or row.old is None:
         return None
     readable = f"[{row.log.start}, {row.log.end}) still readable"

@@ -85,7 +85,7 @@ class Histories:
             raise _unread(why, forbidden=logs.forbidden)
         for group, log in logs.logs.items():
             if log.reach.stopped is None:  # otherwise the next call reads it
-                known = (event for event in self._events[group] if self._stays(event, floors[group]))
+                known = (event for event in self._events[group] if self._is_kept(event, floors[group]))
                 self._events[group] = (*known, *log.events)
                 self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
         snapshot = self._cluster.describe(list(self._states), STATE_ONLY)
@@ -95,7 +95,7 @@ class Histories:
             if group in states or group in deleted:
                 self._states[group] = states.get(group)
 
-    def _stays(self, event: Event, floor: int) -> bool:
+    def _is_kept(self, event: Event, floor: int) -> bool:
         """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""
         return event.log_offset < floor and not (
             isinstance(event, CommitWritten) and event.at_ms < self._since_ms(utc_ms()) - _KEPT_MS

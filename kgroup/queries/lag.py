@@ -100,7 +100,7 @@ def _of_group(group: Group, facts: LagFacts, options: LagReadOptions, query: Lag
     log = facts.logs.logs.get(group.name)
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
-    firsts = dict(_firsts(group, facts, query))
+    firsts = dict(_first_unread_records(group, facts, query))
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=options.isolation,
@@ -159,7 +159,7 @@ def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
-def _firsts(group: Group, facts: LagFacts, query: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
+def _first_unread_records(group: Group, facts: LagFacts, query: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
     for p in group.partitions:
         tp = p.tp
         span = unread_span(p, facts.views.get(tp), read_committed=query.read_committed)
@@ -180,7 +180,7 @@ def _of_partition(
     return PartitionEvidence(
         commits=() if log_facts is None else log_facts.commits.get(tp, ()),
         read_since_ms=None if log_facts is None else log_facts.read_since_ms,
-        ends=() if log_view is None or p.log is None else tuple(_ends_then(p.log, log_view, query.moments_ms)),
+        ends=() if log_view is None or p.log is None else tuple(_past_log_ends(p.log, log_view, query.moments_ms)),
         first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
         last_stable=None if log_view is None else log_view.last_stable.offset,
         open_transaction=_oldest(facts.transactions.get(tp)),
@@ -189,7 +189,7 @@ def _of_partition(
     )
 
 
-def _ends_then(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
+def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
     """The log end at each of these times: the first record of that time or later, or the current end without one."""
     for moment_ms, younger in zip(moments_ms, view.at_times, strict=True):
         yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))

@@ -62,7 +62,7 @@ def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> Gr
         *(event for event in before.events if event.log_offset < floor),
         *(event for event in new.events if event.log_offset >= floor),
     )
-    since_ms = _young(events, since_ms)
+    since_ms = _kept_since_ms(events, since_ms)
     whole_ms = whole_since(before.events, before.reach)
     reach = replace(before.reach, end=new.reach.end)
     if whole_ms is not None:
@@ -71,23 +71,25 @@ def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> Gr
         reach = replace(reach, start=start, whole_from=start, oldest_ms=max(whole_ms, since_ms))
     if new.reach.whole_from is not None and new.reach.whole_from > floor:
         reach = replace(reach, whole_from=new.reach.whole_from)
-    events = tuple(_remembered(events, since_ms))
+    events = tuple(_kept_events(events, since_ms))
     return GroupLog(events, replace(reach, stopped=_stopped(reach, whole_ms, since_ms), open_since_ms=_open_ms(events)))
 
 
-def _young(events: Collection[Event], since_ms: int) -> int:
+def _kept_since_ms(events: Collection[Event], since_ms: int) -> int:
     """The time from which events are kept, so that there are only a few per partition."""
     partitions = {(e.topic, e.partition) for e in events if isinstance(e, CommitWritten)}
     most = max(_LEAST_EVENTS, _EVENTS_A_PARTITION * len(partitions))
     return since_ms if len(events) <= most else max(since_ms, sorted(event.at_ms for event in events)[-most])
 
 
-def _remembered(events: Collection[Event], since_ms: int) -> Iterable[Event]:
-    newest = {_about(event): event.log_offset for event in events if _counts(event)}
-    return (event for event in events if event.at_ms >= since_ms or newest.get(_about(event)) == event.log_offset)
+def _kept_events(events: Collection[Event], since_ms: int) -> Iterable[Event]:
+    newest = {_event_subject(event): event.log_offset for event in events if _counts(event)}
+    return (
+        event for event in events if event.at_ms >= since_ms or newest.get(_event_subject(event)) == event.log_offset
+    )
 
 
-def _about(event: Event) -> tuple[object, ...]:
+def _event_subject(event: Event) -> tuple[object, ...]:
     """What a later event replaces: a partition's commit, a member's record, the group's state."""
     if isinstance(event, CommitWritten):
         return (CommitWritten, event.topic, event.partition)

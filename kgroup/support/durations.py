@@ -31,7 +31,7 @@ def parse_duration(text: str, option: str) -> float:
         if seconds > _LONGEST_S:
             raise UsageError(f"{option}: longer than ten years")
         return seconds
-    typed = _typed(option, text)
+    typed = _as_typed(option, text)
     if re.fullmatch(_NUMBER, stripped):
         word = _WORDS[int(stripped)] if stripped.isdigit() and int(stripped) < len(_WORDS) else stripped
         raise UsageError(f"{typed}: {word} what? Write {stripped}s, {stripped}m or {stripped}h")
@@ -49,13 +49,13 @@ def parse_timeout(text: str, warn: Callable[[str], None], option: str = "--timeo
         seconds = float(stripped) / 1000
         if 0 < float(stripped) < _SUSPICIOUS_BELOW_MS:
             warn(
-                f"{_typed(option, stripped)} is {stripped} milliseconds (the unit of "
-                f"kafka-consumer-groups.sh); for {stripped} seconds write {_typed(option, stripped)}s"
+                f"{_as_typed(option, stripped)} is {stripped} milliseconds (the unit of "
+                f"kafka-consumer-groups.sh); for {stripped} seconds write {_as_typed(option, stripped)}s"
             )
     else:
         seconds = parse_duration(stripped, option)
     if seconds <= 0:
-        raise UsageError(f"{_typed(option, text)}: no time at all. Write it like 10s or 2m")
+        raise UsageError(f"{_as_typed(option, text)}: no time at all. Write it like 10s or 2m")
     if seconds > _LONGEST_TIMEOUT_S:
         raise UsageError(f"{option}: longer than a day. Write it like 10s or 2m")
     return seconds
@@ -85,5 +85,5 @@ def format_duration(seconds: float) -> str:
     return "".join(f"{amount}{unit}" for amount, unit in parts if amount)
 
 
-def _typed(option: str, text: str) -> str:
+def _as_typed(option: str, text: str) -> str:
     return f"{option} {text}" if option.startswith("-") else f"{option}={text}"

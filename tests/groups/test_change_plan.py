@@ -79,7 +79,7 @@ def test_names_and_documents() -> None:
 def test_totals_of_a_plan() -> None:
     plan = ChangePlan((), (row(105, 110), row(110, 101), row(None, 101), row(5, 101)))
     assert plan.moves == (6, 9)
-    assert plan.concerned == ("svc",)
+    assert plan.affected_groups == ("svc",)
     assert {group: len(rows) for group, rows in plan.by_group().items()} == {"svc": 4}
     assert plan.with_rows(plan.rows[:1]).size == 1
 

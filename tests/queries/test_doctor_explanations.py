@@ -21,8 +21,8 @@ def test_every_rule_is_explained(rule: object) -> None:
     assert found.rule == rule_id
     assert len(found.what) > 40
     assert len(found.why) > 40
-    assert found.see
-    assert found.mend
+    assert found.how_to_see
+    assert found.how_to_fix
     document = json.loads(json.dumps(found.document()))
     assert document["source"]
     assert document["meaning"]
@@ -44,7 +44,7 @@ def test_each_rule_has_one_row_of_texts() -> None:
 
 def test_rules_that_the_texts_name_exist() -> None:
     for found in explanations().values():
-        for text in (found.what, found.why, *found.see, *found.mend):
+        for text in (found.what, found.why, *found.how_to_see, *found.how_to_fix):
             for named in re.findall(r"\brules? ([a-z]+-[a-z-]+)", text):
                 assert named in ORDER, found.rule
 

@@ -106,7 +106,7 @@ def has_catchup_tag(group: Group) -> bool:
 
 def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
     """Warn about what is pending, or may be, for each group that is about to be changed."""
-    names = frozenset(plan.concerned)
+    names = frozenset(plan.affected_groups)
     if not names:
         return
     books = read_ledger(run, cluster)

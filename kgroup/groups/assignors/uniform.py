@@ -157,7 +157,7 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> A
     ids = _ids(used, topics)
     if all(member.topics == members[0].topics for member in members):
         in_order = in_hash_order(used, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
-        return {member_id: tuple(partitions) for member_id, partitions in _alike(members, in_order).items()}
+        return {member_id: tuple(partitions) for member_id, partitions in _assign_equal(members, in_order).items()}
     return tidy(members, Mixed(members, used, ids).assign())
 
 
@@ -168,7 +168,7 @@ def _ids(used: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict
     return {topic.name: tp for tp, topic in enumerate(topics, 1)}
 
 
-def _alike(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> dict[str, list[TopicPartition]]:
+def _assign_equal(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> dict[str, list[TopicPartition]]:
     """Each member keeps its partitions up to a quota; the rest fills the members below it, one after the other."""
     every = [partition for topic in topics for partition in partitions_of(topic)]
     existing = frozenset(every)

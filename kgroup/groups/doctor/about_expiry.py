@@ -33,7 +33,7 @@ _NO_TIMES = "when the commits were made was not read"
 
 def offsets_expire(snapshot: GroupSnapshot) -> Answer:
     """The time counts from Empty for a classic group that had members, from each commit for all other groups."""
-    if not snapshot.group.is_empty or _somebody_commits(snapshot):
+    if not snapshot.group.is_empty or _has_other_committer(snapshot):
         return ()
     return _expiring(snapshot, EXPIRY, None)
 
@@ -42,7 +42,7 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
     """With members: commits on topics that no member subscribes to. Without members: only if a client still commits."""
     group = snapshot.group
     if group.is_empty:
-        return _expiring(snapshot, EXPIRY_IN_USE, None) if _somebody_commits(snapshot) else ()
+        return _expiring(snapshot, EXPIRY_IN_USE, None) if _has_other_committer(snapshot) else ()
     if group.members is None:
         return EXPIRY_IN_USE.unknown(snapshot.why("members", "its members may not be seen"))
     if any(m.subscription is None or m.subscription_regex is not None for m in group.members):
@@ -51,7 +51,7 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
     return _expiring(snapshot, EXPIRY_IN_USE, subscribed)
 
 
-def _somebody_commits(snapshot: GroupSnapshot) -> bool:
+def _has_other_committer(snapshot: GroupSnapshot) -> bool:
     """Whether a group without members has a recent commit that was made after it became Empty, or never had members."""
     newest = max((p.at_ms for known in (snapshot.commits or {}).values() for p in known.points), default=None)
     if newest is None or snapshot.now_ms - newest > IN_USE.value:

@@ -172,7 +172,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
     return (
         POLL.finding(
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
-            f"{text(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: {_some(names, long)}; "
+            f"{text(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: {_some_labels(names, long)}; "
             "one that hangs keeps its partitions so long",
             remedy="as long as the slowest batch takes, not more: fewer max.poll.records make batches short",
             numbers={"members": len(long), "max_poll_interval_ms": most},
@@ -226,7 +226,7 @@ def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str,
     )
 
 
-def _some(names: Mapping[str, str], members: Sequence[str]) -> str:
+def _some_labels(names: Mapping[str, str], members: Sequence[str]) -> str:
     return some_of([names[member_id] for member_id in members])
 
 

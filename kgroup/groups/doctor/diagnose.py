@@ -20,9 +20,9 @@ def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
         return diagnosis
-    named = {item.rule for item in diagnosis.not_looked}
+    named = {item.rule for item in diagnosis.not_checked}
     unseen = tuple(NotChecked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
-    return replace(diagnosis, not_looked=(*diagnosis.not_looked, *unseen))
+    return replace(diagnosis, not_checked=(*diagnosis.not_checked, *unseen))
 
 
 def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:
@@ -119,7 +119,7 @@ def unchecked_summary(diagnoses: Iterable[Diagnosis], *, partly: bool = False) -
     rules: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
     for diagnosis in diagnoses:
-        missing = [item for item in diagnosis.not_looked if partly or not item.partly]
+        missing = [item for item in diagnosis.not_checked if partly or not item.partly]
         for item in missing:
             rules.setdefault(item.why, set()).add(item.rule)
         for why in {item.why for item in missing}:

@@ -80,13 +80,13 @@ Answer = tuple[Finding | NotChecked, ...]
 class Diagnosis:
     """The findings of one group, or of the cluster (``group`` None), worst first.
 
-    ``looked`` is the number of rules that could check at least a part.
+    ``checked_count`` is the number of rules that could check at least a part.
     """
 
     group: str | None
     findings: tuple[Finding, ...]
-    not_looked: tuple[NotChecked, ...]
-    looked: int
+    not_checked: tuple[NotChecked, ...]
+    checked_count: int
 
     @property
     def subject(self) -> str:
@@ -110,8 +110,8 @@ class Diagnosis:
             "worst": self.worst.value if self.worst else None,
             "counts": {severity.value: self.count(severity) for severity in Severity},
             "findings": [finding.document() for finding in self.findings],
-            "rules_looked_at": self.looked,
-            "not_looked_at": [missing.document() for missing in self.not_looked],
+            "rules_looked_at": self.checked_count,
+            "not_looked_at": [missing.document() for missing in self.not_checked],
         }
 
 

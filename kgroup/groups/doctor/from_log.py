@@ -14,7 +14,7 @@ from kgroup.groups.doctor.snapshot import (
     Rebalance,
     RebalanceHistory,
 )
-from kgroup.groups.history.model import WENT, Cause, HistoryStep, Present, SignatureKind, StepKind
+from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, Present, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory as Timeline
 from kgroup.groups.history.summary import HistoryQuery, history
 from kgroup.groups.lag.from_log import from_log as evidence_of
@@ -103,24 +103,24 @@ def _planned_steps(timeline: Timeline) -> frozenset[int]:
         if signature.first <= step.log_offset <= signature.last
     }
     joined = Counter(name for step in steps for name in _named(step, frozenset({Cause.JOIN})))
-    went = Counter(name for step in steps for name in _named(step, WENT))
+    went = Counter(name for step in steps for name in _named(step, DEPARTURES))
     starting = timeline.before is None or timeline.before.kind is not StepKind.REBALANCE
     for step in steps:
-        starting = (starting and _only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
+        starting = (starting and _has_only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
         here = _causers(step)
         coming = starting and all(joined[name] == 1 for name in here)
         steady = not any(joined[name] and went[name] for name in here)
-        if _only(step, WENT | {Cause.JOIN}) and (steady or coming):
+        if _has_only(step, DEPARTURES | {Cause.JOIN}) and (steady or coming):
             offsets.add(step.log_offset)
     stopping = False
     for step in reversed(steps):
-        stopping = (stopping and _only(step, WENT)) or step.kind is StepKind.EMPTY
+        stopping = (stopping and _has_only(step, DEPARTURES)) or step.kind is StepKind.EMPTY
         if stopping and all(went[name] == 1 for name in _causers(step)):
             offsets.add(step.log_offset)
     return frozenset(offsets)
 
 
-def _only(step: HistoryStep, causes: frozenset[Cause]) -> bool:
+def _has_only(step: HistoryStep, causes: frozenset[Cause]) -> bool:
     return bool(step.reasons) and step.causes - {Cause.FOLLOW_UP} <= causes
 
 
@@ -129,7 +129,7 @@ def _named(step: HistoryStep, causes: frozenset[Cause]) -> tuple[str, ...]:
 
 
 def _causers(step: HistoryStep) -> tuple[str, ...]:
-    return _named(step, WENT | {Cause.JOIN})
+    return _named(step, DEPARTURES | {Cause.JOIN})
 
 
 def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRestart]:

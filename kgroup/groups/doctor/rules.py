@@ -82,8 +82,8 @@ class Explanation:
     rule: str
     what: str
     why: str
-    see: tuple[str, ...]
-    mend: tuple[str, ...]
+    how_to_see: tuple[str, ...]
+    how_to_fix: tuple[str, ...]
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form, with the rule's meaning, source and thresholds."""
@@ -94,8 +94,8 @@ class Explanation:
             "meaning": rule.meaning,
             "what": self.what,
             "why": self.why,
-            "see": list(self.see),
-            "mend": list(self.mend),
+            "see": list(self.how_to_see),
+            "mend": list(self.how_to_fix),
             "thresholds": [
                 {"name": t.name, "value": t.value, "unit": t.unit or None, "reason": t.reason} for t in rule.thresholds
             ],

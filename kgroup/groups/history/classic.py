@@ -69,7 +69,7 @@ class GenerationTracker:
         members = carried.members if carried else self.members if before else _NOBODY
         change = _change(members, record)
         same = before is not None and record.generation == before.generation
-        if before is not None and same and _alike(before, record):
+        if before is not None and same and _is_equal(before, record):
             self._before = record
             return None
         causes, inferred = self._causes(record, change, carried)
@@ -81,7 +81,7 @@ class GenerationTracker:
         if not causes and kind is not StepKind.EMPTY and not (first and record.generation == 1):
             causes = {Cause.UNKNOWN: ()}
         step = self._step(record, kind, change, causes, inferred)
-        self._learn(record)
+        self._remember_assignment(record)
         if same:
             self._came_back_ms |= dict.fromkeys(change.replaced, record.at_ms)
         else:
@@ -130,10 +130,10 @@ class GenerationTracker:
     ) -> None:
         """Add the causes for changed subscriptions, for new partitions, and for partitions withheld until now."""
         earlier = {member.member_id: member for member in before.members}
-        changed = [m.member_id for m in record.members if _subscribes_anew(m, earlier, change.replaced)]
+        changed = [m.member_id for m in record.members if _changed_subscription(m, earlier, change.replaced)]
         if changed:
             causes[Cause.SUBSCRIPTION] = changed
-        if self._grown(record):
+        if self._has_new_partitions(record):
             causes[Cause.PARTITIONS] = []
         if self._withheld & _assigned(record):
             causes[Cause.FOLLOW_UP] = []
@@ -158,11 +158,11 @@ class GenerationTracker:
             noticed_ms=max(0, member.session_timeout_ms) // 3,
         )
 
-    def _grown(self, record: GenerationWritten) -> bool:
+    def _has_new_partitions(self, record: GenerationWritten) -> bool:
         """Whether a topic that was assigned before now has a higher partition number than ever."""
         return any(number > self._sizes[topic] for topic, number in _sizes(record).items() if topic in self._sizes)
 
-    def _learn(self, record: GenerationWritten) -> None:
+    def _remember_assignment(self, record: GenerationWritten) -> None:
         assigned = _assigned(record)
         if "cooperative" in (record.assignor or ""):
             before = _assigned(self._before) if self._before is not None else frozenset()
@@ -203,7 +203,7 @@ class GenerationTracker:
             moved_needlessly=None if moves is None else moves.needlessly,
             never_completed=self._never_completed(record, causes),
             returned=self._returned(record, change),
-            took_ms=_took(record) if kind is StepKind.REBALANCE else None,
+            took_ms=_took_ms(record) if kind is StepKind.REBALANCE else None,
             joined_ms=record.joined_ms if kind is StepKind.REBALANCE else None,
             quiet_ms=self._quiet(record) if kind is StepKind.REBALANCE else None,
             completed=None if kind is not StepKind.REBALANCE else True,
@@ -269,11 +269,11 @@ def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Ch
     )
 
 
-def _alike(before: GenerationWritten, record: GenerationWritten) -> bool:
+def _is_equal(before: GenerationWritten, record: GenerationWritten) -> bool:
     return (before.members, before.leader, before.assignor) == (record.members, record.leader, record.assignor)
 
 
-def _subscribes_anew(
+def _changed_subscription(
     member: GenerationMember, earlier: Mapping[str, GenerationMember], replaced: Mapping[str, str]
 ) -> bool:
     before = earlier.get(replaced.get(member.member_id, member.member_id))
@@ -294,7 +294,7 @@ def _sizes(record: GenerationWritten) -> dict[str, int]:
     return sizes
 
 
-def _took(record: GenerationWritten) -> int | None:
+def _took_ms(record: GenerationWritten) -> int | None:
     if record.joined_ms is None or record.at_ms < record.joined_ms:
         return None
     return record.at_ms - record.joined_ms

@@ -73,7 +73,7 @@ class Epochs:
         """Id of the member that owns a partition now or still has to revoke it; None if there is none."""
         return self._owners.get(tp)
 
-    def carry(self, carried: ProtocolSwitch) -> None:
+    def note_switch(self, carried: ProtocolSwitch) -> None:
         """Note that the group switched from the classic protocol just now."""
         self._carried = carried
 
@@ -280,13 +280,13 @@ class Epochs:
         if current is None or current.settled_ms is not None or not current.target or not self._members:
             return
         if member_id is None:
-            current.waiting = {member_id for member_id in self._members if not self._is_there(member_id, current)}
-        elif self._is_there(member_id, current):
+            current.waiting = {member_id for member_id in self._members if not self._has_reached(member_id, current)}
+        elif self._has_reached(member_id, current):
             current.waiting.discard(member_id)
         if not current.waiting:
             current.settled_ms = at_ms
 
-    def _is_there(self, member_id: str, current: OpenEpoch) -> bool:
+    def _has_reached(self, member_id: str, current: OpenEpoch) -> bool:
         holding = self._holdings.get(member_id)
         if holding is None:
             return False

@@ -54,10 +54,13 @@ def departure(absence: Absence) -> Departure:
     """How the member went. With a session of 10 s and the last commit 4 s before it was gone, it left."""
     silent, session, poll = absence.silent_ms, absence.session_ms, absence.poll_ms
     at_poll = absence.rhythm_ms is not None and (
-        _about(silent, poll, _POLL_EARLY_MS, absence) or _about(silent, absence.mute_ms, absence.early_ms, absence)
+        _as_long_as(silent, poll, _POLL_EARLY_MS, absence)
+        or _as_long_as(silent, absence.mute_ms, absence.early_ms, absence)
     )
     unsharp_ms = 0 if session is None else min(_UNSHARP_MS, session // 4)
-    at_session = absence.rhythm_ms is not None and _about(silent, session, max(absence.early_ms, unsharp_ms), absence)
+    at_session = absence.rhythm_ms is not None and _as_long_as(
+        silent, session, max(absence.early_ms, unsharp_ms), absence
+    )
     if session is not None and absence.proven_ms is not None and absence.proven_ms < session - unsharp_ms:
         if at_poll and not at_session:
             return Departure(Cause.POLL_EXCEEDED, inferred=True)
@@ -69,7 +72,7 @@ def departure(absence: Absence) -> Departure:
     return Departure(Cause.GONE, inferred=False)
 
 
-def _about(silent: int | None, timeout: int | None, early_ms: int, absence: Absence) -> bool:
+def _as_long_as(silent: int | None, timeout: int | None, early_ms: int, absence: Absence) -> bool:
     """Whether the silence was as long as the timeout, plus at most the delay with which the log can show it."""
     if silent is None or timeout is None or timeout <= 0:
         return False

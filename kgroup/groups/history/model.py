@@ -31,7 +31,7 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
-WENT = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED, Cause.GONE})
+DEPARTURES = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED, Cause.GONE})
 """The causes that mean that a member is gone."""
 
 

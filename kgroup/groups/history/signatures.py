@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import WENT, Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
+from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -91,12 +91,12 @@ def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
         known_ids |= now.keys()
         if came.total() > len(old) or any(times > 1 for times in came.values()):
             return None
-        if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _in_their_place(old, came):
+        if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _has_same_names(old, came):
             return _rollout(steps[first : index + 1], old, came)
     return None
 
 
-def _in_their_place(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
+def _has_same_names(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
     """Whether the new members have the names of the old ones; True too if no name matches (names change at restart)."""
     before = set(old.values())
     return before.isdisjoint(came) or before == came.keys()
@@ -131,7 +131,7 @@ def never_synced(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tupl
         gone_ms = step.at_ms if step.joined_ms is None else step.joined_ms
         if names := _lost(before, step, gone_ms, evidence):
             signatures.append(_stuck(before, step, names, f"{', '.join(names)} joined, never committed, and was gone"))
-        elif (session_ms := _stood_still(before, step, gone_ms, evidence)) is not None:
+        elif (session_ms := _standstill_ms(before, step, gone_ms, evidence)) is not None:
             text = f"quiet for {format_duration(session_ms / 1000)}"
             signatures.append(_stuck(before, step, (), f"{text}: waited for a member that never came back to join"))
     return tuple(signatures)
@@ -141,7 +141,7 @@ def _lost(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: Commit
     began_ms, span = before.joined_ms, (before.log_offset, step.log_offset)
     if began_ms is None or evidence.rhythm_ms is None or not evidence.whole(*span):
         return ()
-    suspects = _names(before.reasons, frozenset({Cause.JOIN})) & _names(step.reasons, WENT)
+    suspects = _names(before.reasons, frozenset({Cause.JOIN})) & _names(step.reasons, DEPARTURES)
     return tuple(
         sorted(
             present.name
@@ -156,7 +156,7 @@ def _lost(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: Commit
     )
 
 
-def _stood_still(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> int | None:
+def _standstill_ms(before: HistoryStep, step: HistoryStep, gone_ms: int, evidence: CommitEvidence) -> int | None:
     """The session timeout (ms) for which the group was quiet; None if it was not, or commits too rarely to judge."""
     rhythm_ms = evidence.rhythm_ms
     if step.quiet_ms is None or rhythm_ms is None or step.kind is not StepKind.REBALANCE:

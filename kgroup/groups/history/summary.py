@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.model import WENT, Blamed, Cause, HistoryStep, HistoryTotals, Signature, StepKind
+from kgroup.groups.history.model import DEPARTURES, Blamed, Cause, HistoryStep, HistoryTotals, Signature, StepKind
 from kgroup.groups.history.offset_jumps import CommitReport, commits_of
 from kgroup.groups.history.signatures import signatures
 from kgroup.groups.history.track import Track, track
@@ -179,7 +179,7 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
         for reason in step.reasons:
             if reason.cause in (Cause.JOIN, Cause.STATIC_REPLACED):
                 joined.update(reason.members)
-            elif reason.cause in WENT:
+            elif reason.cause in DEPARTURES:
                 went.update(reason.members)
             elif reason.cause is not Cause.SUBSCRIPTION:
                 continue

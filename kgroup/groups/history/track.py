@@ -167,7 +167,7 @@ class _Follower:
         )
         self._gone = record, ProtocolSwitch(other, dict(members)), number
 
-    def _carried(self, to: RebalanceProtocol) -> ProtocolSwitch | None:
+    def _protocol_switch(self, to: RebalanceProtocol) -> ProtocolSwitch | None:
         """The switch from the other protocol, with its members; None if the group did not switch just now."""
         if self._gone is not None and self._gone[1].to is not to:
             self._deleted()  # and recreated at once
@@ -175,7 +175,7 @@ class _Follower:
         return None if gone is None else gone[1]
 
     def _generation(self, record: GenerationWritten) -> None:
-        carried = self._carried(RebalanceProtocol.CLASSIC)
+        carried = self._protocol_switch(RebalanceProtocol.CLASSIC)
         if self._protocol is RebalanceProtocol.CONSUMER and carried is None:
             self._add(self._epochs.reset())
         self._protocol = RebalanceProtocol.CLASSIC
@@ -186,8 +186,8 @@ class _Follower:
     def _enter_consumer(self) -> None:
         if self._gone is None:
             return
-        if (carried := self._carried(RebalanceProtocol.CONSUMER)) is not None:
-            self._epochs.carry(carried)
+        if (carried := self._protocol_switch(RebalanceProtocol.CONSUMER)) is not None:
+            self._epochs.note_switch(carried)
 
     def _epoch(self, record: EpochWritten) -> None:
         self._enter_consumer()

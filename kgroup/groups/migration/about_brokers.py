@@ -48,7 +48,7 @@ def protocol_available(case: Case) -> Check | None:
     if not case.to_consumer:
         return _classic(case)
     broker = case.broker
-    hindrance = _hindrance(case)
+    hindrance = _why_unavailable(case)
     if broker.serves_consumer is False or (broker.serves_consumer is None and hindrance):
         evidence, remedy = hindrance or _refused(case)
         return PROTOCOL.blocked(evidence, brief="no consumer protocol", remedy=remedy)
@@ -79,7 +79,7 @@ def _capped(case: Case) -> Check:
     )
 
 
-def _hindrance(case: Case) -> tuple[str, str] | None:
+def _why_unavailable(case: Case) -> tuple[str, str] | None:
     """Why release and settings exclude the consumer protocol, and the remedy; None if they do not exclude it."""
     broker = case.broker
     if case.release and case.release < FIRST_RELEASE:

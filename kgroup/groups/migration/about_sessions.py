@@ -74,18 +74,18 @@ def _changed(case: Case, was: tuple[int, ...], will_be: _Value, bounds: ConfigBo
         return SESSION.warning(
             f"was {_span(was)} in the client, now {_text(new)}; the brokers' maximum is {_text(bounds.max_ms)}",
             brief=f"session timeout {_text(old)} > {_text(bounds.max_ms)}",
-            remedy=f"a member that is silent for {_text(new)} is thrown out; {_keeps(bounds.max_ms)} is the most, more "
-            "needs another group.consumer.max.session.timeout.ms on the brokers",
+            remedy=f"a member that is silent for {_text(new)} is thrown out; {_option(bounds.max_ms)} is the most, "
+            "more needs another group.consumer.max.session.timeout.ms on the brokers",
         )
     old = max(ms for ms in was if ms != new)
     return SESSION.warning(
         f"was {_span(was)} in the client, now {_text(new)}: {will_be.origin}",
         brief=f"session timeout {_text(old)} -> {_text(new)}",
-        remedy=f"{_keeps(old)} keeps it",
+        remedy=f"{_option(old)} keeps it",
     )
 
 
-def _keeps(ms: int) -> str:
+def _option(ms: int) -> str:
     return f"--session-timeout {_text(ms)} (the group config {SESSION_CONFIG}={ms})"
 
 

@@ -76,13 +76,13 @@ def known_client(name: str, rules: MigrationRules) -> ClientRow:
 
 def minimum_versions(rules: MigrationRules) -> str:
     """The minimum versions in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
-    needed = [_needed(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
+    needed = [_needed_version(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
     lacking = [row.title for row in rules.clients if row.support is Support.NONE]
     text = f"Needed: {', '.join(needed)}" if needed else "No client is known"
     return f"{text}; not usable: {', '.join(lacking)}" if lacking else text
 
 
-def _needed(row: ClientRow) -> str:
+def _needed_version(row: ClientRow) -> str:
     advised = f" ({row.recommended} advised)" if row.recommended else " (better wait)" if row.wait else ""
     return f"{row.title} {row.usable_from}{advised}"
 
@@ -94,7 +94,7 @@ def check_clients(case: Case) -> Check | None:
     named = case.evidence.clients
     if not named:
         return CLIENTS.unknown("not said, and can't be read from outside", remedy="check with --client NAME:VERSION")
-    checks = sorted((_judged(client, case.rules) for client in named), key=lambda c: _HEAVY.index(c.status))
+    checks = sorted((_check_client(client, case.rules) for client in named), key=lambda c: _HEAVY.index(c.status))
     heaviest = checks[-1]
     evidence = "; ".join(check.evidence for check in reversed(checks))
     remedies = dict.fromkeys(check.remedy for check in reversed(checks) if check.remedy)
@@ -102,7 +102,7 @@ def check_clients(case: Case) -> Check | None:
     return Check(CLIENTS.id, heaviest.status, evidence, CLIENTS.source, heaviest.brief, remedy)
 
 
-def _judged(client: ApplicationClient, rules: MigrationRules) -> Check:
+def _check_client(client: ApplicationClient, rules: MigrationRules) -> Check:
     row, version = _row(client.name, rules), parse_version(client.version)
     named = f"{client.name} {client.version}"
     if row is None or version is None:
@@ -142,7 +142,7 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, cer
     named = f"{client.name} {client.version}"
     usable, advised = _parsed(row.usable_from), _parsed(row.recommended)
     defects = [defect for defect in row.defects if not has_fix(version, defect.fixed_in)]
-    known = f"; has {'; '.join(_told(defect) for defect in defects)}" if defects else ""
+    known = f"; has {'; '.join(_defect_text(defect) for defect in defects)}" if defects else ""
     if usable is not None and version < usable:
         return CLIENTS.blocked(
             f"{named}: usable from {row.usable_from} on ({certainty})",
@@ -178,7 +178,7 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, cer
     )
 
 
-def _told(defect: Defect) -> str:
+def _defect_text(defect: Defect) -> str:
     fixed = f"fixed in {', '.join(defect.fixed_in)}" if defect.fixed_in else "open"
     doubt = "" if defect.certainty is Certainty.CONFIRMED else f", {defect.certainty}"
     return f"{defect.id} {defect.what} ({fixed}{doubt})"

@@ -113,7 +113,7 @@ class Followed:
     moved: int = 0
     turned_back: int = 0
     first_epoch: int | None = None
-    looked: bool = False
+    was_read: bool = False
     changed_s: float | None = None
 
     def step(self, group: Group | None, now_s: float) -> Followed:
@@ -134,13 +134,13 @@ class Followed:
             type=self.type if group is None else group.type,
             owners=owners,
             moved=self.moved + moved,
-            turned_back=self.turned_back + self._turns_back(group),
+            turned_back=self.turned_back + self._returns_to_old_type(group),
             first_epoch=epoch if anew or self.first_epoch is None else self.first_epoch,
-            looked=True,
-            changed_s=now_s if self.looked and _face(group) != _face(self.group) else self.changed_s,
+            was_read=True,
+            changed_s=now_s if self.was_read and _event_key(group) != _event_key(self.group) else self.changed_s,
         )
 
-    def _turns_back(self, group: Group | None) -> bool:
+    def _returns_to_old_type(self, group: Group | None) -> bool:
         return group is not None and self.type == self.target and group.type == other_than(self.target)
 
     @property
@@ -184,7 +184,7 @@ def _key(member: Member) -> str:
     return member.member_id if member.instance_id is None else f"instance {member.instance_id}"
 
 
-def _face(group: Group | None) -> Hashable:
+def _event_key(group: Group | None) -> Hashable:
     if group is None:
         return None
     members = frozenset((m.member_id, m.protocol) for m in _members(group))
@@ -214,7 +214,7 @@ def back_text(before: Followed, after: Followed) -> str | None:
 def joined_text(before: Followed, after: Followed) -> str | None:
     """``pay-svc a classic member joined: pay-0 10.0.7.2``, during a rollout to the other protocol; else None."""
     other = other_than(after.target)
-    if after.group is None or not before.looked or not (after.type == after.target or after.members[after.target]):
+    if after.group is None or not before.was_read or not (after.type == after.target or after.members[after.target]):
         return None
     known = {(_key(member), member.protocol) for member in _members(before.group)}
     came = [m.member_id for m in after.remaining if (_key(m), m.protocol) not in known]
@@ -240,7 +240,7 @@ def line_of(followed: Followed) -> EventLine:
     unknown = total - sum(members.values())
     epoch = "" if group.group_epoch is None else f", epoch {group.group_epoch}"
     state = "" if group.state == "Stable" else f", {group.state}"
-    parts = [f"{name} {_speaking(members[target], total, target)}{epoch}, {_moved(followed.moved)}{state}"]
+    parts = [f"{name} {_protocol_counts(members[target], total, target)}{epoch}, {_moved(followed.moved)}{state}"]
     names = _names(group)
     remaining = [names[m.member_id] for m in followed.remaining]
     if 0 < len(remaining) <= NAMED:
@@ -270,7 +270,7 @@ def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
     missing = [followed.name for followed in groups if followed.name not in set(finished)]
     if not missing:
         return EventLine("finished", f"all {plural(len(groups), 'group')} finished: {_all_of(total, target)}")
-    speaking = _speaking(sum(followed.members[target] for followed in groups), total, target)
+    speaking = _protocol_counts(sum(followed.members[target] for followed in groups), total, target)
     moved = _moved(sum(followed.moved for followed in groups))
     done = f"{len(finished)} of {plural(len(groups), 'group')} finished"
     return EventLine(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
@@ -295,7 +295,7 @@ def _some_members(protocol: str, names: Sequence[str]) -> str:
     return f"{f'a {protocol} member' if len(names) == 1 else f'{protocol} members'} ({some_of(names)})"
 
 
-def _speaking(count: int, total: int, protocol: str) -> str:
+def _protocol_counts(count: int, total: int, protocol: str) -> str:
     return f"{count} of {plural(total, 'member')} {_verb(total)} {protocol}"
 
 

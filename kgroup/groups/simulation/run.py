@@ -77,7 +77,7 @@ class SimulationRun:
         if dynamic:
             self._leave("leave", dynamic)
         if static:
-            self._stand_still("away", static, self.timing.session_timeout_s)
+            self._add_standstill("away", static, self.timing.session_timeout_s)
             self._leave("expire", static)
 
     def last_members(self, count: int) -> list[Subscriber]:
@@ -91,7 +91,7 @@ class SimulationRun:
         """Start ``count`` members at the same time, similar to the present ones."""
         new: list[Subscriber] = []
         for _ in range(count):
-            member = self._newcomer((*self.group.members, *new))
+            member = self._new_member((*self.group.members, *new))
             self.names[member.member_id] = member.member_id
             new.append(member)
         self._join(new)
@@ -102,7 +102,7 @@ class SimulationRun:
         A static member gets the partitions of its predecessor. A dynamic member's successor triggers a rebalance: in
         a classic group it lasts until the dead session ends; a consumer group serves the new member meanwhile.
         """
-        back = {member.member_id: self._again(member) for member in dying}
+        back = {member.member_id: self._restarted(member) for member in dying}
         static = tuple(member.member_id for member in dying if member.instance_id is not None)
         if static:
             members = tuple(
@@ -123,7 +123,7 @@ class SimulationRun:
         if self.group.style is not Style.CONSUMER:
             self._rebalance("kill", dead, (*staying, *new), self.group.topics, lasting_s=session_s)
             return
-        self._stand_still("kill", dead, session_s, "dead")
+        self._add_standstill("kill", dead, session_s, "dead")
         self._rebalance("join", new, (*self.group.members, *new), self.group.topics, dead=ids)
         staying = tuple(member for member in self.group.members if member.member_id not in ids)
         self._rebalance("expire", dead, staying, self.group.topics, dead=ids)
@@ -136,22 +136,22 @@ class SimulationRun:
 
     def _restart(self, member: Subscriber) -> None:
         timing = self.timing
-        again = self._again(member)
+        again = self._restarted(member)
         if member.instance_id is None:
             self._leave("leave", [member], empty_s=timing.restart_s)
             self._join([again])
         elif timing.restart_s <= timing.session_timeout_s:
-            self._stand_still("away", [member], timing.restart_s)
+            self._add_standstill("away", [member], timing.restart_s)
             # It gets a new member id and its old assignment; the other members do not notice.
             back = replace(member, member_id=again.member_id)
             members = tuple(back if other is member else other for other in self.group.members)
             self.group = replace(self.group, members=members)
         else:
-            self._stand_still("away", [member], timing.session_timeout_s)
+            self._add_standstill("away", [member], timing.session_timeout_s)
             self._leave("expire", [member], empty_s=timing.restart_s - timing.session_timeout_s)
             self._join([again])
 
-    def _again(self, member: Subscriber) -> Subscriber:
+    def _restarted(self, member: Subscriber) -> Subscriber:
         """The restarted member, with a new id and no partitions; it keeps its name."""
         member_id = self._new_id(member.member_id, member.instance_id)
         self.names[member_id] = self.names[member.member_id]
@@ -164,12 +164,12 @@ class SimulationRun:
             self._rebalance(event, leaving, staying, self.group.topics)
             return
         self.group = replace(self.group, members=())
-        self._stand_still(event, leaving, empty_s, "empty")
+        self._add_standstill(event, leaving, empty_s, "empty")
 
     def _join(self, new: Sequence[Subscriber]) -> None:
         self._rebalance("join", new, (*self.group.members, *new), self.group.topics)
 
-    def _stand_still(self, event: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
+    def _add_standstill(self, event: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
         names = self._names(members)
         partitions = sum(len(member.owned) for member in members)
         standstills = (Standstill(names, partitions, seconds, cause),) if seconds > 0 and partitions else ()
@@ -219,7 +219,7 @@ class SimulationRun:
     def _names(self, members: Sequence[Subscriber]) -> tuple[str, ...]:
         return tuple(self.names[member.member_id] for member in members)
 
-    def _newcomer(self, members: Sequence[Subscriber]) -> Subscriber:
+    def _new_member(self, members: Sequence[Subscriber]) -> Subscriber:
         """A new member with the most frequent subscription, in the rack with the fewest members, static if all are."""
         instance_ids = [member.instance_id for member in members if member.instance_id is not None]
         instance_id = next_instance_id(instance_ids) if members and len(instance_ids) == len(members) else None

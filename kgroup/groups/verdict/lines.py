@@ -250,7 +250,7 @@ def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
         if p.retention_left is not None and p.retention_left.left_ms is not None
     ]
     if not dated:
-        return _undated(lagging, evidence)
+        return _safety_without_time(lagging, evidence)
     left_ms, first = min(dated, key=lambda pair: pair[0])
     retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
     assert retention is not None
@@ -282,7 +282,7 @@ def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag]
     return min(late, key=lambda pair: pair[0]) if late else None
 
 
-def _undated(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
+def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
     known = [p for p in lagging if p.retention_left is not None]
     if not known:
         return Safety(f"unknown: {evidence.why_unknown(Source.RETENTION)}", None, None)

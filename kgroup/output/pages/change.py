@@ -203,7 +203,7 @@ def _cells(row: ChangeRow) -> tuple[Cell, ...]:
     elif not row.done:
         back = Styled("NOT DONE", "bad")
     else:
-        back = "yes" if row.proved else "-"
+        back = "yes" if row.verified else "-"
     return (
         row.group,
         row.name,
@@ -322,7 +322,7 @@ def _may_pass(result: Result) -> bool:
 
 def _restore(result: Result, backup: str) -> tuple[str, ...]:
     """The command that restores the backup; without a journal, kgroup's own commits look like another client's."""
-    names = result.plan.concerned
+    names = result.plan.affected_groups
     # Groups that have to be created again must be named.
     groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
     create = ("--create",) if result.plan.deleted else ()

@@ -122,16 +122,16 @@ def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
 
 def _not_looked(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
     """The unchecked rules by reason (one missing right affects several); partly checked ones only if ``verbose``."""
-    missing = [item for item in diagnosis.not_looked if verbose or not item.partly]
-    parts = sum(item.partly for item in diagnosis.not_looked) - sum(item.partly for item in missing)
+    missing = [item for item in diagnosis.not_checked if verbose or not item.partly]
+    parts = sum(item.partly for item in diagnosis.not_checked) - sum(item.partly for item in missing)
     reasons: dict[str, list[str]] = {}
     for item in missing:
         reasons.setdefault(item.why, []).append(f"{item.rule} (in part)" if item.partly else item.rule)
     lines = [line for why, rules in reasons.items() for line in wrapped(f"{', '.join(rules)}: {why}", "  ")]
     if lines:
-        full = len(diagnosis.not_looked) - sum(item.partly for item in diagnosis.not_looked)
+        full = len(diagnosis.not_checked) - sum(item.partly for item in diagnosis.not_checked)
         halves = f", {len(missing) - full} in part" if len(missing) > full else ""
-        yield LabelledLine("NOT LOOKED AT", f"{full} of {full + diagnosis.looked} rules{halves}", "dim")
+        yield LabelledLine("NOT LOOKED AT", f"{full} of {full + diagnosis.checked_count} rules{halves}", "dim")
         yield Text(tuple(lines))
     if parts:
         yield Text((f"{plural(parts, 'rule')} could look at a part only: --verbose",))
@@ -225,8 +225,8 @@ def _explanation(explanation: Explanation) -> Screen:
     blocks.append(Text(tuple(wrapped(explanation.what))))
     parts: list[tuple[str, Sequence[str]]] = [
         ("WHY", (explanation.why,)),
-        ("SEE", explanation.see),
-        ("MEND", explanation.mend),
+        ("SEE", explanation.how_to_see),
+        ("MEND", explanation.how_to_fix),
         ("WHEN", tuple(f"{t.name}: {t.text} ({t.reason})" for t in rule.thresholds)),
         ("SOURCE", (rule.source,)),
     ]

@@ -30,7 +30,7 @@ def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, .
 
 def subject(plan: ChangePlan) -> str:
     """``pay-svc: 1 of 24 partitions, 1 record skipped``."""
-    names = plan.concerned
+    names = plan.affected_groups
     if not names:
         return ""
     moves = zip(plan.moves, ("skipped", "read again"), strict=True)

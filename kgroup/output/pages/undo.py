@@ -40,7 +40,7 @@ def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool
 
 
 def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
-    back: Cell = None if row.done is None else "yes" if row.proved else "-"
+    back: Cell = None if row.done is None else "yes" if row.verified else "-"
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
     return (row.group, row.name, *offsets, back, note)

@@ -91,9 +91,9 @@ def test_where_nothing_could_be_read_nothing_is_found_and_all_of_it_is_named() -
     told = diagnose_group(replace(blind, unread={"history": "no READ on __consumer_offsets"}))
 
     assert told.findings == ()
-    assert "no READ on __consumer_offsets" in {item.why for item in told.not_looked}
-    assert told.looked == len(GROUP_RULES) - sum(not item.partly for item in told.not_looked)
-    assert diagnose_cluster(ClusterSnapshot(NOW)).looked == 0
+    assert "no READ on __consumer_offsets" in {item.why for item in told.not_checked}
+    assert told.checked_count == len(GROUP_RULES) - sum(not item.partly for item in told.not_checked)
+    assert diagnose_cluster(ClusterSnapshot(NOW)).checked_count == 0
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def find_scopes(file: ConfigFile) -> tuple[list[Scope], list[str]]:
     """
     if broker := next((entry for entry in file.entries if entry.key in BROKERS_OWN), None):
         raise ConfigError(f"{file.name}:{broker.line}: {broker.key} is a broker's setting: this is no client's file")
-    places, spring = _places(file)
+    places, spring = _settings_by_place(file)
     owners = _owners(file, places)
     notes = [
         f"line {entry.line}: {entry.key} stays: it is for the consumers that {owners[place]} creates"
@@ -108,7 +108,7 @@ def find_scopes(file: ConfigFile) -> tuple[list[Scope], list[str]]:
     return [*(_scope(*client) for client in consumers), *map(_spring_scope, spring)], notes
 
 
-def _places(file: ConfigFile) -> tuple[_Places, list[list[ConfigEntry]]]:
+def _settings_by_place(file: ConfigFile) -> tuple[_Places, list[list[ConfigEntry]]]:
     """The settings of clients by place, and those of Spring Boot in each document that configures its consumers."""
     places: _Places = {}
     spring: dict[int, list[ConfigEntry]] = {}
