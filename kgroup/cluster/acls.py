@@ -59,8 +59,8 @@ class AclRules:
         self._prefixed: dict[tuple[int, str], list[AclRule]] = {}
         self._topics: dict[str, Sequence[AclRule]] = {}
         for rule in rules:
-            kept = self._prefixed if rule.pattern == PREFIXED else self._literal
-            kept.setdefault((rule.resource_type, rule.name), []).append(rule)
+            by_name = self._prefixed if rule.pattern == PREFIXED else self._literal
+            by_name.setdefault((rule.resource_type, rule.name), []).append(rule)
 
     def principals_without_describe(self, group: str, topics: Collection[str]) -> tuple[PrincipalWithoutDescribe, ...]:
         """The principals that may read the group but not describe all of these topics.
@@ -78,12 +78,12 @@ class AclRules:
             }
             if not any(_granted(self._about_topic(topic), EVERYONE, _ANYTHING, {READ, ALL}, READ) for topic in topics):
                 readers.discard(EVERYONE)
-        found = []
+        principals = []
         for principal in sorted(readers):
             hidden = self._hidden(on_group, principal, topics)
             if hidden:
-                found.append(PrincipalWithoutDescribe(principal, hidden))
-        return tuple(found)
+                principals.append(PrincipalWithoutDescribe(principal, hidden))
+        return tuple(principals)
 
     def _hidden(self, on_group: Sequence[AclRule], principal: str, topics: Collection[str]) -> tuple[str, ...]:
         """The topics that this reader may not describe from one or more hosts where it may read the group."""
@@ -158,16 +158,16 @@ async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]
         )
     if answer.error_code != NONE:
         return group_error(answer.error_code, "")
-    rules = AclRules(map(_rule, _flat(answer)), allow_without=everyone)
+    rules = AclRules(map(_rule, _acls_of(answer)), allow_without=everyone)
     return {
         group: Access(authorizer=True, blind=rules.principals_without_describe(group, topics))
         for group, topics in groups.items()
     }
 
 
-def _flat(answer: Any) -> list[tuple[Any, Any]]:
-    found = (resource for resource in answer.resources if resource.resource_type in (GROUP, TOPIC))
-    return [(resource, acl) for resource in found for acl in resource.acls]
+def _acls_of(answer: Any) -> list[tuple[Any, Any]]:
+    resources = (resource for resource in answer.resources if resource.resource_type in (GROUP, TOPIC))
+    return [(resource, acl) for resource in resources for acl in resource.acls]
 
 
 def _rule(row: tuple[Any, Any]) -> AclRule:

@@ -56,13 +56,13 @@ class GroupParts:
         partition that was added, or that no member owns, is just what a user needs to see. A group that never had
         members (assign()) only has the partitions it commits to.
         """
-        chosen = {*self.commits, *self.owners}
+        partitions = {*self.commits, *self.owners}
         if self.described.protocol_type != "":
             for topic in self.topics:
                 layout = layouts.get(topic)
                 if isinstance(layout, TopicLayout):
-                    chosen.update(TopicPartition(topic, number) for number in layout.leaders)
-        return sorted(chosen)
+                    partitions.update(TopicPartition(topic, number) for number in layout.leaders)
+        return sorted(partitions)
 
 
 def assemble(

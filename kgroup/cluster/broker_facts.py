@@ -66,29 +66,29 @@ def _words(text: str) -> tuple[str, ...]:
 def _assignor(name: str) -> str:
     """``uniform`` or ``range`` for Kafka's own assignor class; a custom class name is kept as it is."""
     package, _, simple = name.rpartition(".")
-    known = package.startswith("org.apache.kafka.coordinator.group.") and simple in ("UniformAssignor", "RangeAssignor")
-    return simple.removesuffix("Assignor").lower() if known else name
+    own = package.startswith("org.apache.kafka.coordinator.group.") and simple in ("UniformAssignor", "RangeAssignor")
+    return simple.removesuffix("Assignor").lower() if own else name
 
 
 def _assignors(text: str) -> tuple[str, ...]:
     return tuple(map(_assignor, _words(text)))
 
 
-def _bounds(default: str, least: str, most: str) -> ConfigBounds:
-    return ConfigBounds(int(default), int(least), int(most))
+def _bounds(default: str, low: str, high: str) -> ConfigBounds:
+    return ConfigBounds(int(default), int(low), int(high))
 
 
 def _minutes(text: str) -> int:
     return int(text) * _MINUTE_MS
 
 
-def _group_consumer(what: str) -> tuple[str, ...]:
-    return tuple(f"group.consumer.{bound}{what}.ms" for bound in ("", "min.", "max."))
+def _group_consumer(setting: str) -> tuple[str, ...]:
+    return tuple(f"group.consumer.{bound}{setting}.ms" for bound in ("", "min.", "max."))
 
 
-def _classic_session(least: str, most: str) -> ConfigBounds:
+def _classic_session(low: str, high: str) -> ConfigBounds:
     # There is no broker default: each classic member sets its own session timeout.
-    return ConfigBounds(int(least), int(least), int(most))
+    return ConfigBounds(int(low), int(low), int(high))
 
 
 _SETTINGS: Mapping[str, _Setting] = {
@@ -108,8 +108,8 @@ _SETTINGS: Mapping[str, _Setting] = {
 async def broker_facts(client: CoordinatorClient, brokers: Iterable[int]) -> dict[int, BrokerFacts]:
     """The facts of each broker, by id, read in parallel. If a broker does not answer, all its fields are None."""
     ids = sorted(set(brokers))
-    found = await client.gather(_facts(client, node) for node in ids)
-    return dict(zip(ids, found, strict=True))
+    facts = await client.gather(_facts(client, node) for node in ids)
+    return dict(zip(ids, facts, strict=True))
 
 
 async def _facts(client: CoordinatorClient, node: int) -> BrokerFacts:
@@ -118,13 +118,13 @@ async def _facts(client: CoordinatorClient, node: int) -> BrokerFacts:
     if isinstance(answer, BaseException):
         silent = client.failure(answer, node).message
         return BrokerFacts(unread={field.name: silent for field in fields(BrokerFacts) if field.name != "unread"})
-    found, unread = features_of(answer)
+    values, unread = features_of(answer)
     offered = {row.api_key for row in answer.api_keys}
     reads = [_settings(client, node), _probe(client, node, offered=_DESCRIBE_API in offered)]
-    for more, reasons in await client.gather(reads):
-        found |= more
+    for read, reasons in await client.gather(reads):
+        values |= read
         unread |= reasons
-    return BrokerFacts(**found, unread=unread)
+    return BrokerFacts(**values, unread=unread)
 
 
 _Read = tuple[dict[str, Any], dict[str, str]]
@@ -136,19 +136,19 @@ def features_of(answer: Any) -> _Read:
     versions = {row.api_key: row.max_version for row in answer.api_keys}
     supported = {row.name: row.max_version for row in getattr(answer, "supported_features", None) or ()}
     level = supported.get("metadata.version")
-    found: dict[str, Any] = {"heartbeat_version": versions.get(_HEARTBEAT_API), "kraft": level is not None}
+    values: dict[str, Any] = {"heartbeat_version": versions.get(_HEARTBEAT_API), "kraft": level is not None}
     unread: dict[str, str] = {}
     if level is None:
         unread["release"] = "the broker names no metadata.version, as before KRaft"
     else:
-        found["release"] = release_of(level)
+        values["release"] = release_of(level)
     epoch = getattr(answer, "finalized_features_epoch", None)
     if epoch is None or epoch < 0:
         unread["group_version"] = "the broker does not name the finalized features"
     else:
         finalized = {row.name: row.max_version_level for row in answer.finalized_features or ()}
-        found["group_version"] = finalized.get("group.version", 0)
-    return found, unread
+        values["group_version"] = finalized.get("group.version", 0)
+    return values, unread
 
 
 def release_of(level: int) -> str:
@@ -169,19 +169,19 @@ async def _settings(client: CoordinatorClient, node: int) -> _Read:
 
 def settings_of(values: Mapping[str, str | None]) -> _Read:
     """The fields of BrokerFacts that follow from a broker's settings, and why others have no value. Pure."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     unread: dict[str, str] = {}
     for name, setting in _SETTINGS.items():
-        given = [values.get(key) for key in setting.names]
-        missing = [key for key, value in zip(setting.names, given, strict=True) if value is None]
+        texts = [values.get(key) for key in setting.names]
+        missing = [key for key, value in zip(setting.names, texts, strict=True) if value is None]
         if missing:
             unread[name] = f"the broker has no setting {missing[0]}"
             continue
         try:
-            found[name] = setting.value(*given)
+            results[name] = setting.value(*texts)
         except ValueError:
-            unread[name] = f"{setting.names[0]}={given[0]} is not understood"
-    return found, unread
+            unread[name] = f"{setting.names[0]}={texts[0]} is not understood"
+    return results, unread
 
 
 async def _probe(client: CoordinatorClient, node: int, *, offered: bool) -> _Read:

@@ -44,7 +44,7 @@ _NOT_AUTHORIZED = frozenset({TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAI
 _UNKNOWN_TYPE = frozenset({INVALID_REQUEST, UNSUPPORTED_VERSION})
 """Error codes of brokers before 3.8, which have no group configs."""
 _PER_REQUEST = 1000
-_APPLIED_S, _LOOK_AGAIN_S = 2.0, 0.02
+_APPLIED_S, _POLL_S = 2.0, 0.02
 """How long to wait until a broker shows what the controller wrote (usually milliseconds), and how often to ask."""
 
 Configs = dict[str, str | None]
@@ -63,11 +63,11 @@ async def read_configs(
 
     Brokers before 3.8 have no configs of groups. Raises KgroupError if no broker answers.
     """
-    found: dict[str, Configs | KgroupError] = {}
+    configs: dict[str, Configs | KgroupError] = {}
     for chunk in _chunks(list(names)):
         answer = await client.send_any(_request(kind, chunk, keys))
-        found |= {row.resource_name: _configs(kind, row, own=own) for row in answer.results}
-    return found
+        configs |= {row.resource_name: _configs(kind, row, own=own) for row in answer.results}
+    return configs
 
 
 async def read_broker_configs(client: CoordinatorClient, node: int, keys: Sequence[str]) -> Configs | KgroupError:
@@ -80,9 +80,9 @@ async def read_broker_configs(client: CoordinatorClient, node: int, keys: Sequen
 
 def _request(kind: ConfigType, names: Sequence[str], keys: Sequence[str] | None) -> DescribeConfigsRequest:
     entry = DescribeConfigsRequest.DescribeConfigsResource
-    wanted = None if keys is None else list(keys)
+    key_list = None if keys is None else list(keys)
     return DescribeConfigsRequest(
-        resources=[entry(resource_type=kind, resource_name=name, configuration_keys=wanted) for name in names]
+        resources=[entry(resource_type=kind, resource_name=name, configuration_keys=key_list) for name in names]
     )
 
 
@@ -99,48 +99,50 @@ def _unreadable(kind: ConfigType, code: int, name: str) -> KgroupError:
         return topic_error(code, name) if kind is ConfigType.TOPIC else group_error(code, name)
     if kind is ConfigType.BROKER:
         return NotAuthorized("no DESCRIBE_CONFIGS on the Cluster", hint=acl_hint("DescribeConfigs", "cluster"))
-    what, word = ("this group", "group") if kind is ConfigType.GROUP else (name, "topic")
-    return NotAuthorized(f"no DESCRIBE_CONFIGS on {what}", hint=acl_hint("DescribeConfigs", word, name))
+    resource, word = ("this group", "group") if kind is ConfigType.GROUP else (name, "topic")
+    return NotAuthorized(f"no DESCRIBE_CONFIGS on {resource}", hint=acl_hint("DescribeConfigs", word, name))
 
 
 async def group_configs(client: CoordinatorClient, groups: Iterable[str]) -> dict[str, Mapping[str, str] | KgroupError]:
     """The configs set for each group itself, not the brokers' defaults. Raises KgroupError if no broker answers."""
-    found = await read_configs(client, ConfigType.GROUP, groups, own=True)
+    answers = await read_configs(client, ConfigType.GROUP, groups, own=True)
     return {
         group: configs
         if isinstance(configs, KgroupError)
         else {name: value for name, value in configs.items() if value is not None}
-        for group, configs in found.items()
+        for group, configs in answers.items()
     }
 
 
 async def setting_in_force(client: CoordinatorClient, groups: Iterable[str], name: str) -> dict[str, str | KgroupError]:
     """One config's effective value for each group: its own or the broker's. Groups without a value are left out."""
-    found = await read_configs(client, ConfigType.GROUP, groups, [name])
-    values = {group: each if isinstance(each, KgroupError) else each.get(name) for group, each in found.items()}
+    answers = await read_configs(client, ConfigType.GROUP, groups, [name])
+    values = {group: each if isinstance(each, KgroupError) else each.get(name) for group, each in answers.items()}
     return {group: value for group, value in values.items() if value is not None}
 
 
 async def set_configs(
-    client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]
+    client: CoordinatorClient, configs_of: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, KgroupError | None]:
     """Set configs of groups, and delete those whose value is None (IncrementalAlterConfigs). Result None: done.
 
     If the broker rejects a value, the result is Refused [invalid-config] with the broker's message. Raises KgroupError
     if no broker answers. Setting the same value again changes nothing.
     """
-    results: dict[str, KgroupError | None] = {group: None for group, configs in wanted.items() if not configs}
-    for groups in _chunks([group for group, configs in wanted.items() if configs]):
+    results: dict[str, KgroupError | None] = {group: None for group, configs in configs_of.items() if not configs}
+    for groups in _chunks([group for group, configs in configs_of.items() if configs]):
         request = IncrementalAlterConfigsRequest(
-            resources=[_resource(group, wanted[group]) for group in groups], validate_only=False
+            resources=[_resource(group, configs_of[group]) for group in groups], validate_only=False
         )
         answer = await client.send_any(request)
         results |= {row.resource_name: _refusal(row) for row in answer.responses}
-    await _applied(client, {group: configs for group, configs in wanted.items() if configs and not results.get(group)})
-    return {group: results.get(group) for group in wanted}
+    await _await_applied(
+        client, {group: configs for group, configs in configs_of.items() if configs and not results.get(group)}
+    )
+    return {group: results.get(group) for group in configs_of}
 
 
-async def _applied(client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
+async def _await_applied(client: CoordinatorClient, wanted: Mapping[str, Mapping[str, str | None]]) -> None:
     """Wait up to 2 s until the broker shows the new values, so that a later read, as in undo, does not see old ones.
 
     The configs are set whether or not this wait succeeds.
@@ -154,11 +156,11 @@ async def _applied(client: CoordinatorClient, wanted: Mapping[str, Mapping[str, 
         wanted = {group: configs for group, configs in wanted.items() if _differs(found.get(group), configs)}
         if not wanted or until.passed or client.deadline.passed:
             return
-        await client.sleep(_LOOK_AGAIN_S)
+        await client.sleep(_POLL_S)
 
 
-def _differs(found: Mapping[str, str] | KgroupError | None, wanted: Mapping[str, str | None]) -> bool:
-    return isinstance(found, Mapping) and any(found.get(name) != value for name, value in wanted.items())
+def _differs(shown: Mapping[str, str] | KgroupError | None, requested: Mapping[str, str | None]) -> bool:
+    return isinstance(shown, Mapping) and any(shown.get(name) != value for name, value in requested.items())
 
 
 def _resource(group: str, configs: Mapping[str, str | None]) -> Any:

@@ -18,8 +18,8 @@ from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
-_LITTLE_BYTES = 16 * 1024
-_MOST_BYTES = 4 * 1024 * 1024
+_SMALL_FETCH_BYTES = 16 * 1024
+_LARGEST_FETCH_BYTES = 4 * 1024 * 1024
 _GROWTH = 16
 _PARTITIONS_PER_REQUEST = 500
 
@@ -38,14 +38,14 @@ First = FirstRecord | KgroupError | None
 """None: the range holds no record, only markers, aborted records, or gaps left by compaction."""
 
 
-async def first_timestamps(client: CoordinatorClient, wanted: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
+async def first_timestamps(client: CoordinatorClient, ranges: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
     None: the range holds no record, only transaction markers or gaps left by compaction. If a batch uses a codec that
     is not installed, the result is the timestamp of the batch's first record, which may be slightly before the range. A
     KgroupError: the partition could not be read, or its records carry no timestamp.
     """
-    spans = list(wanted)
+    spans = list(ranges)
     layouts = await topic_layouts(client, {topic for (topic, _), _ in spans})
     return {span: _time(first) for span, first in (await first_records(client, layouts, spans)).items()}
 
@@ -59,7 +59,7 @@ def _time(first: First) -> int | KgroupError | None:
 async def first_records(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    wanted: Iterable[Span],
+    ranges: Iterable[Span],
     *,
     read_committed: bool = False,
 ) -> dict[Span, First]:
@@ -70,19 +70,23 @@ async def first_records(
     """
     results: dict[Span, First] = {}
     rounds: dict[tuple[int, int], list[Span]] = {}
-    asked: dict[TopicPartition, int] = {}
-    for span in dict.fromkeys(wanted):
+    nth_of: dict[TopicPartition, int] = {}
+    for span in dict.fromkeys(ranges):
         tp = span[0]
         leader = _leader(layouts.get(tp.topic), tp)
         if isinstance(leader, KgroupError):
             results[span] = leader
             continue
         # A Fetch can't name a partition twice.
-        asked[tp] = nth = asked.get(tp, -1) + 1
+        nth_of[tp] = nth = nth_of.get(tp, -1) + 1
         rounds.setdefault((leader, nth), []).append(span)
-    parts = [(leader, part) for (leader, _), spans in rounds.items() for part in _parts(spans, _PARTITIONS_PER_REQUEST)]
-    for found in await client.gather(_first_of_leader(client, leader, part, read_committed) for leader, part in parts):
-        results |= found
+    requests = [
+        (leader, part) for (leader, _), spans in rounds.items() for part in _parts(spans, _PARTITIONS_PER_REQUEST)
+    ]
+    for firsts in await client.gather(
+        _first_of_leader(client, leader, part, read_committed) for leader, part in requests
+    ):
+        results |= firsts
     return results
 
 
@@ -98,36 +102,36 @@ async def _first_of_leader(
 ) -> dict[Span, First]:
     """Fetch all partitions in one small request, then those without a result one by one with growing size."""
     results: dict[Span, First] = {}
-    left = {span: span[1].start for span in spans}
-    size, alone = _LITTLE_BYTES, len(left) == 1
-    while left:
-        groups = [[span] for span in left] if alone else [list(left)]
+    pending = {span: span[1].start for span in spans}
+    size, alone = _SMALL_FETCH_BYTES, len(pending) == 1
+    while pending:
+        groups = [[span] for span in pending] if alone else [list(pending)]
         requests = [
-            (leader, fetch_request({span[0]: left[span] for span in group}, size, read_committed=read_committed))
+            (leader, fetch_request({span[0]: pending[span] for span in group}, size, read_committed=read_committed))
             for group in groups
         ]
         answers = await client.send_all(requests, client.deadline.left_ms)
-        rest: dict[Span, int] = {}
+        retried: dict[Span, int] = {}
         for group, answer in zip(groups, answers, strict=True):
             if isinstance(answer, BaseException):
                 results |= dict.fromkeys(group, client.failure(answer, leader))
                 continue
             rows = {(topic.topic, row.partition_index): row for topic in answer.responses for row in topic.partitions}
             for span in group:
-                told = _told(rows.get(span[0]), span, left[span])
-                if not isinstance(told, int):
-                    results[span] = told
-                elif alone and (told == left[span] or client.deadline.passed):
+                result = _result(rows.get(span[0]), span, pending[span])
+                if not isinstance(result, int):
+                    results[span] = result
+                elif alone and (result == pending[span] or client.deadline.passed):
                     results[span] = Unreachable("gave no record in time", code="timed-out")
                 else:
-                    rest[span] = told
+                    retried[span] = result
         # No result from a small fetch: the batch is long, or many batches that hold no record come first.
-        size = min(_MOST_BYTES, size * _GROWTH) if alone else size
-        left, alone = rest, True
+        size = min(_LARGEST_FETCH_BYTES, size * _GROWTH) if alone else size
+        pending, alone = retried, True
     return results
 
 
-def _told(row: Any, span: Span, start: int) -> First | int:
+def _result(row: Any, span: Span, start: int) -> First | int:
     """The result of one partition's response from ``start`` on; a number is the offset at which to read on."""
     (topic, _), log = span
     if row is None:
@@ -166,13 +170,13 @@ class _Aborted:
 def _first_of(batch: RecordBatch, start: int) -> FirstRecord | None:
     """The batch's first record from ``start`` on. Without the batch's codec, the offset is the range's start."""
     try:
-        found = first_at(batch, start)
+        first = first_at(batch, start)
     except MalformedRecord:
         raise
     except KgroupError:  # a codec that is not installed
         time_ms = batch.first_ms if batch.append_ms is None else batch.append_ms
-        found = (max(batch.base, start), time_ms) if batch.end > start else None
-    return None if found is None else FirstRecord(found[0], found[1] if found[1] >= 0 else None)
+        first = (max(batch.base, start), time_ms) if batch.end > start else None
+    return None if first is None else FirstRecord(first[0], first[1] if first[1] >= 0 else None)
 
 
 def _parts(items: list[Span], size: int) -> Iterator[list[Span]]:

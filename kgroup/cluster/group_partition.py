@@ -23,10 +23,10 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 def probe_groups(partitions: int) -> list[str]:
     """An invented group id for each partition of ``__consumer_offsets``, in the order of the partitions."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     number = 0
-    while len(found) < partitions:
+    while len(names) < partitions:
         name = f"kgroup-probe-{number}"
-        found.setdefault(partition_of(name, partitions), name)
+        names.setdefault(partition_of(name, partitions), name)
         number += 1
-    return [found[partition] for partition in sorted(found)]
+    return [names[partition] for partition in sorted(names)]

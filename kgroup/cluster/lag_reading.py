@@ -24,14 +24,14 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
-    from kgroup.cluster.open_transactions import Found
+    from kgroup.cluster.open_transactions import OpenTransactions
     from kgroup.cluster.topic_retention import TopicRetentions
 
-_MOST_OTHERS = 2000
+_OTHERS_LIMIT = 2000
 """Of at most this many groups the commits are read, to find those that read the same topics (1,000 per request)."""
 
-_MOST_SIGNS = 50
-_SIGNS_BUDGET_S = 0.3
+_ACTIVITIES_LIMIT = 50
+_ACTIVITIES_BUDGET_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class LagFacts:
     views: Mapping[TopicPartition, LogView | KgroupError]
     logs: GroupLogs
     firsts: Mapping[Span, First]
-    transactions: Found
+    transactions: OpenTransactions
     retention: TopicRetentions | None = None
     others: OtherGroups | str | None = None
 
@@ -97,21 +97,21 @@ def unread_span(partition: Partition, view: LogView | KgroupError | None, *, rea
 
 
 async def read_lag_facts(
-    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], wants: LagQuery
+    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], query: LagQuery
 ) -> LagFacts:
     """Read all facts before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
     layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
-    lowest = wants.floors
+    lowest = query.floors
     depths = {
-        name: ReadDepth(since, lowest.get(name, 0), wants.to_state, newest=True)
-        for name, since in wants.since_ms.items()
+        name: ReadDepth(since, lowest.get(name, 0), query.to_state, newest=True)
+        for name, since in query.since_ms.items()
     }
-    budget = Deadline.after(min(wants.log_budget_s, client.deadline.left_s))
+    budget = Deadline.after(min(query.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
             read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, ByteBudget(), named=False),
-            _of_topics(client, coordinators, groups, wants, layouts),
+            _of_topics(client, coordinators, groups, query, layouts),
         ]
     )
     read: LagFacts = replace(facts, logs=logs)
@@ -122,45 +122,47 @@ async def _of_topics(
     client: CoordinatorClient,
     coordinators: GroupCoordinators,
     groups: Sequence[Group],
-    wants: LagQuery,
+    query: LagQuery,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
     partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
-    views = await log_views(client, layouts, partitions, wants.moments_ms)
+    views = await log_views(client, layouts, partitions, query.moments_ms)
     spans: list[Span] = []
     lagging: dict[TopicPartition, None] = {}
     for group in groups:
         for p in group.partitions:
             tp = p.tp
-            span = unread_span(p, views.get(tp), read_committed=wants.read_committed)
+            span = unread_span(p, views.get(tp), read_committed=query.read_committed)
             if span is not None:
                 spans.append((tp, span))
             if span is not None or p.lag:
                 lagging[tp] = None
-    held = [tp for tp in lagging if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end]
-    firsts, transactions, kept, others = await client.gather(
+    held_back = [
+        tp for tp in lagging if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end
+    ]
+    firsts, transactions, retention, others = await client.gather(
         [
-            first_records(client, layouts, spans if wants.first_unread else (), read_committed=wants.read_committed),
-            _opened(client, layouts, held),
-            _kept(client, layouts, lagging if wants.surroundings else {}),
-            _others(client, coordinators, wants, {topic for topic, _ in lagging}),
+            first_records(client, layouts, spans if query.first_unread else (), read_committed=query.read_committed),
+            _open_transactions(client, layouts, held_back),
+            _retention(client, layouts, lagging if query.surroundings else {}),
+            _other_groups(client, coordinators, query, {topic for topic, _ in lagging}),
         ]
     )
-    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, kept, others)
+    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others)
 
 
-async def _opened(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], held: Sequence[TopicPartition]
-) -> Found:
-    if not held:
+async def _open_transactions(
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Sequence[TopicPartition]
+) -> OpenTransactions:
+    if not partitions:
         return {}
     # Imported here, as below: a group without lag does not need it.
     from kgroup.cluster.open_transactions import open_transactions
 
-    return await open_transactions(client, layouts, held)
+    return await open_transactions(client, layouts, partitions)
 
 
-async def _kept(
+async def _retention(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     partitions: Mapping[TopicPartition, None],
@@ -172,42 +174,42 @@ async def _kept(
     return await read_retention(client, layouts, partitions)
 
 
-async def _others(
-    client: CoordinatorClient, coordinators: GroupCoordinators, wants: LagQuery, topics: set[str]
+async def _other_groups(
+    client: CoordinatorClient, coordinators: GroupCoordinators, query: LagQuery, topics: set[str]
 ) -> OtherGroups | str | None:
     """All groups that have commits on these topics; a string is the reason why they are unknown."""
-    if not wants.surroundings or not topics:
+    if not query.surroundings or not topics:
         return None
     try:
         listing = await coordinators.list_groups()
         names = [group.name for group in listing.groups if group.type in ("classic", "consumer")]
-        if len(names) > _MOST_OTHERS:
+        if len(names) > _OTHERS_LIMIT:
             return f"there are {plural(len(names), 'group')}, too many to be asked"
         answers = await coordinators.committed(names)
     except KgroupError as error:
         return f"the groups could not be listed: {error.message}"
-    found = {
-        name: there
+    by_group = {
+        name: commits
         for name, committed in answers.items()
         if not isinstance(committed, KgroupError)
-        and (there := {tp: commit for tp, commit in committed.items() if tp.topic in topics})
+        and (commits := {tp: commit for tp, commit in committed.items() if tp.topic in topics})
     }
     unseen = _unseen(listing, answers)
-    if not found or len(found) > _MOST_SIGNS or client.deadline.passed:
-        return OtherGroups(found, unseen=unseen)
+    if not by_group or len(by_group) > _ACTIVITIES_LIMIT or client.deadline.passed:
+        return OtherGroups(by_group, unseen=unseen)
     from kgroup.cluster.offsets_topic.activity import last_activities
 
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-    budget = Deadline.after(min(_SIGNS_BUDGET_S, client.deadline.left_s))
-    signs = await last_activities(client, layout, list(found), wants.quiet_since_ms, budget)
-    return OtherGroups(found, signs.by_group, unseen)
+    budget = Deadline.after(min(_ACTIVITIES_BUDGET_S, client.deadline.left_s))
+    activities = await last_activities(client, layout, list(by_group), query.quiet_since_ms, budget)
+    return OtherGroups(by_group, activities.by_group, unseen)
 
 
 def _unseen(listing: GroupListing, answers: Mapping[str, CommittedOffsets | KgroupError]) -> str | None:
     failed = [error for error in answers.values() if isinstance(error, KgroupError)]
     if failed:
-        why = "no DESCRIBE on them" if isinstance(failed[0], NotAuthorized) else failed[0].message
-        return f"{plural(len(failed), 'group')} could not be read ({why})"
+        reason = "no DESCRIBE on them" if isinstance(failed[0], NotAuthorized) else failed[0].message
+        return f"{plural(len(failed), 'group')} could not be read ({reason})"
     if listing.failures:
         return f"not all groups are listed ({listing.failures[0].message})"
     return None if listing.complete else "not all groups may be listed (no DESCRIBE on the Cluster)"

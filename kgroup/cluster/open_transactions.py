@@ -13,14 +13,14 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
 
-from kgroup.cluster.broker_errors import NO_LEADER, NONE, UNKNOWN_TOPIC_OR_PARTITION, topic_error
+from kgroup.cluster.broker_errors import NO_LEADER, NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import TopicLayout, leader_of
 from kgroup.model.migration_facts import OpenTransaction
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
-Found = dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
+OpenTransactions = dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 _NO_LEADER = min(NO_LEADER)
 
@@ -30,48 +30,55 @@ async def open_transactions(
     layouts: Mapping[str, TopicLayout | KgroupError],
     partitions: Iterable[TopicPartition],
     *,
-    sees_all: bool = False,
-) -> Found:
+    all_ids_visible: bool = False,
+) -> OpenTransactions:
     """The open transactions of each partition, oldest first; an error if it could not be read (it needs READ).
 
-    ``sees_all`` means that no transactional id is hidden from this user. Only then does a transaction that no
+    ``all_ids_visible`` means that no transactional id is hidden from this user. Only then does a transaction that no
     coordinator shows count as unknown to all of them (``known`` False, otherwise None).
     """
-    found = await _of_partitions(client, layouts, sorted(set(partitions)))
-    producers = {one.producer_id for row in found.values() if not isinstance(row, KgroupError) for one in row}
+    transactions = await _of_partitions(client, layouts, sorted(set(partitions)))
+    producers = {
+        transaction.producer_id
+        for row in transactions.values()
+        if not isinstance(row, KgroupError)
+        for transaction in row
+    }
     if not producers:
-        return found
-    told, all_heard = await _of_coordinators(client, sorted(producers))
-    sure = sees_all and all_heard
+        return transactions
+    facts_of, all_heard = await _of_coordinators(client, sorted(producers))
+    complete = all_ids_visible and all_heard
     return {
-        tp: row if isinstance(row, KgroupError) else tuple(_judged(one, told, sure=sure) for one in row)
-        for tp, row in found.items()
+        tp: row
+        if isinstance(row, KgroupError)
+        else tuple(_with_facts(transaction, facts_of, complete=complete) for transaction in row)
+        for tp, row in transactions.items()
     }
 
 
 async def _of_partitions(
     client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Sequence[TopicPartition]
-) -> Found:
-    found: Found = {}
+) -> OpenTransactions:
+    transactions: OpenTransactions = {}
     by_leader: dict[int, dict[str, list[int]]] = {}
-    for topic, number in partitions:
-        layout = layouts.get(topic)
-        if isinstance(layout, KgroupError):
-            found[TopicPartition(topic, number)] = layout
-        elif layout is None or number not in layout.leaders:
-            found[TopicPartition(topic, number)] = topic_error(UNKNOWN_TOPIC_OR_PARTITION, topic)
-        elif (leader := layout.leaders[number]) is None:
-            found[TopicPartition(topic, number)] = topic_error(_NO_LEADER, topic)
+    for tp in partitions:
+        leader = leader_of(layouts, tp)
+        if isinstance(leader, KgroupError):
+            transactions[tp] = leader
+        elif leader is None:
+            transactions[tp] = topic_error(_NO_LEADER, tp.topic)
         else:
-            by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+            by_leader.setdefault(leader, {}).setdefault(tp.topic, []).append(tp.partition)
     answers = await client.send_all([(leader, _request(topics)) for leader, topics in by_leader.items()])
     for (leader, topics), answer in zip(by_leader.items(), answers, strict=True):
         if isinstance(answer, BaseException):
             failure = client.failure(answer, leader)
-            found |= {TopicPartition(topic, number): failure for topic, numbers in topics.items() for number in numbers}
+            transactions |= {
+                TopicPartition(topic, number): failure for topic, numbers in topics.items() for number in numbers
+            }
         else:
-            found |= dict(_rows(answer))
-    return found
+            transactions |= dict(_rows(answer))
+    return transactions
 
 
 def _request(topics: Mapping[str, list[int]]) -> Any:
@@ -88,24 +95,30 @@ def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, 
                 continue
             opened = [
                 OpenTransaction(
-                    *tp, one.producer_id, one.producer_epoch, one.current_txn_start_offset, one.last_timestamp
+                    *tp,
+                    transaction.producer_id,
+                    transaction.producer_epoch,
+                    transaction.current_txn_start_offset,
+                    transaction.last_timestamp,
                 )
-                for one in row.active_producers
-                if one.current_txn_start_offset >= 0
+                for transaction in row.active_producers
+                if transaction.current_txn_start_offset >= 0
             ]
-            yield tp, tuple(sorted(opened, key=lambda one: one.start_offset))
+            yield tp, tuple(sorted(opened, key=lambda transaction: transaction.start_offset))
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _CoordinatorFacts:
     """A coordinator's facts about a producer. ``partitions`` None: the coordinator did not describe its transaction."""
 
     transactional_id: str
     began_ms: int | None
-    places: frozenset[TopicPartition] | None
+    partitions: frozenset[TopicPartition] | None
 
 
-async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) -> tuple[dict[int, _Told], bool]:
+async def _of_coordinators(
+    client: CoordinatorClient, producers: Sequence[int]
+) -> tuple[dict[int, _CoordinatorFacts], bool]:
     """(facts by producer id, whether every broker answered)."""
     nodes = sorted(client.brokers)
     listing = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producers), max_version=0)
@@ -117,7 +130,7 @@ async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) 
             continue
         for row in answer.transaction_states:
             ids.setdefault(node, {})[row.transactional_id] = row.producer_id
-    told = {of: _Told(name, None, None) for named in ids.values() for name, of in named.items()}
+    facts_of = {of: _CoordinatorFacts(name, None, None) for named in ids.values() for name, of in named.items()}
     described = await client.send_all(
         [(node, DescribeTransactionsRequest(transactional_ids=list(named))) for node, named in ids.items()]
     )
@@ -128,18 +141,22 @@ async def _of_coordinators(client: CoordinatorClient, producers: Sequence[int]) 
                     TopicPartition(topic.topic, number) for topic in row.topics for number in topic.partitions
                 )
                 began = row.transaction_start_time_ms
-                told[row.producer_id] = _Told(row.transactional_id, began if began >= 0 else None, partitions)
-    return told, heard
+                facts_of[row.producer_id] = _CoordinatorFacts(
+                    row.transactional_id, began if began >= 0 else None, partitions
+                )
+    return facts_of, heard
 
 
-def _judged(one: OpenTransaction, told: Mapping[int, _Told], *, sure: bool) -> OpenTransaction:
+def _with_facts(
+    transaction: OpenTransaction, facts_of: Mapping[int, _CoordinatorFacts], *, complete: bool
+) -> OpenTransaction:
     """The transaction, completed with its coordinator's facts."""
-    answer = told.get(one.producer_id)
+    answer = facts_of.get(transaction.producer_id)
     if answer is None:
-        return replace(one, known=False if sure else None)
-    known = None if answer.places is None else (one.topic, one.partition) in answer.places
+        return replace(transaction, known=False if complete else None)
+    known = None if answer.partitions is None else (transaction.topic, transaction.partition) in answer.partitions
     return replace(
-        one,
+        transaction,
         known=known,
         transactional_id=answer.transactional_id,
         began_ms=answer.began_ms if known else None,

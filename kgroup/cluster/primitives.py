@@ -196,11 +196,11 @@ class ByteReader:
         if not count:
             return NO_TAGS
         self._check_count(count)
-        found: dict[int, bytes] = {}
+        tags: dict[int, bytes] = {}
         for _ in range(count):
             tag = self.uvarint()
-            found[tag] = self.take(self.uvarint())
-        return found
+            tags[tag] = self.take(self.uvarint())
+        return tags
 
     def _items(self, count: int, item: Callable[[], T]) -> tuple[T, ...]:
         self._check_count(count)

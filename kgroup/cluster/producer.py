@@ -42,16 +42,16 @@ class RetentionPolicy:
 def retention_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
     """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
     try:
-        found = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
+        description = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
     except KgroupError:
         return None
-    if found is None or found.config is None:
+    if description is None or description.config is None:
         return None
-    values = found.config
+    values = description.config
     policy, retention_ms = values.get("cleanup.policy", "delete"), int(values.get("retention.ms") or -1)
     by_arrival = values.get("message.timestamp.type") == "LogAppendTime"
-    for_ever = retention_ms < 0 or "delete" not in policy or by_arrival
-    return RetentionPolicy(None if for_ever else retention_ms, "compact" in policy)
+    unlimited = retention_ms < 0 or "delete" not in policy or by_arrival
+    return RetentionPolicy(None if unlimited else retention_ms, "compact" in policy)
 
 
 class TopicWriter:

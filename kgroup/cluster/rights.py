@@ -21,7 +21,7 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 Operations = frozenset[str]
 """READ, DELETE, ALTER_CONFIGS, ..., including operations that others imply."""
 
-_LAST_THAT_ANSWERS_FOR_ALL = 5
+_LAST_VERSION_FOR_ANY_GROUP = 5
 _NAMES = {
     3: "READ",
     4: "WRITE",
@@ -37,14 +37,14 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The operations allowed to this user, by group and by topic. None is unknown; ``why`` is the reason.
+    """The operations allowed to this user, by group and by topic. None is unknown; ``reason`` says why.
 
     A topic that does not exist is left out.
     """
 
     groups: Mapping[str, Operations | None] = field(default_factory=dict)
     topics: Mapping[str, Operations | None] = field(default_factory=dict)
-    why: str | None = None
+    reason: str | None = None
 
 
 async def rights(
@@ -62,27 +62,27 @@ async def _of_groups(
 ) -> tuple[dict[str, Operations | None], KgroupError | None]:
     def read(answer: Any) -> Iterator[tuple[str, int, tuple[Operations | None]]]:
         for row in answer.groups:
-            yield row.group_id, row.error_code, (_named(row.authorized_operations),)
+            yield row.group_id, row.error_code, (_names_of(row.authorized_operations),)
 
     def request(ids: list[str]) -> Any:
         return DescribeGroupsRequest(
-            groups=ids, include_authorized_operations=True, max_version=_LAST_THAT_ANSWERS_FOR_ALL
+            groups=ids, include_authorized_operations=True, max_version=_LAST_VERSION_FOR_ANY_GROUP
         )
 
     try:
         answers = await coordinators.send_until_answered(groups, request, read)
     except KgroupError as error:
         return dict.fromkeys(groups), error
-    found: dict[str, Operations | None] = {}
+    operations: dict[str, Operations | None] = {}
     failure: KgroupError | None = None
     for group, answer in answers.items():
         if isinstance(answer, NotAuthorized):
-            found[group] = frozenset()
+            operations[group] = frozenset()
         elif isinstance(answer, KgroupError):
-            found[group], failure = None, answer
+            operations[group], failure = None, answer
         else:
-            (found[group],) = answer
-    return found, failure
+            (operations[group],) = answer
+    return operations, failure
 
 
 async def _of_topics(
@@ -96,11 +96,11 @@ async def _of_topics(
     except KgroupError as error:
         return dict.fromkeys(topics), error
     return {
-        row.name: _named(row.authorized_operations) if row.error_code == NONE else frozenset()
+        row.name: _names_of(row.authorized_operations) if row.error_code == NONE else frozenset()
         for row in answer.topics
         if row.error_code in (NONE, TOPIC_AUTHORIZATION_FAILED)
     }, None
 
 
-def _named(operations: Iterable[int] | None) -> Operations | None:
+def _names_of(operations: Iterable[int] | None) -> Operations | None:
     return None if operations is None else frozenset(_NAMES[code] for code in operations if code in _NAMES)

@@ -45,14 +45,14 @@ async def session_timeouts(client: CoordinatorClient, groups: Sequence[Group]) -
     (by_member, note), by_group = await client.gather(
         [_classic(client, classic), consumer_sessions(client, [group.name for group in consumer])]
     )
-    found: dict[tuple[str, str], int] = dict(by_member)
+    timeouts_ms: dict[tuple[str, str], int] = dict(by_member)
     for group in consumer:
         timeout_ms = by_group.get(group.name)
         if timeout_ms is None:
             note = note or "session timeouts unknown: no DESCRIBE_CONFIGS on the Group"
             continue
-        found |= {(group.name, m.member_id): timeout_ms for m in group.members or () if m.protocol != "classic"}
-    return Sessions(found, note)
+        timeouts_ms |= {(group.name, m.member_id): timeout_ms for m in group.members or () if m.protocol != "classic"}
+    return Sessions(timeouts_ms, note)
 
 
 async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[dict[tuple[str, str], int], str | None]:
@@ -67,12 +67,14 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
         generations = await latest_generations(client, layout, [group.name for group in groups], budget)
     except KgroupError as error:
         return {}, f"session timeouts unknown: {error.message}"
-    found = {
+    timeouts_ms = {
         (name, member_id): timeout_ms
         for name, generation in generations.generations.items()
         for member_id, timeout_ms in generation.session_timeouts_ms.items()
     }
-    return found, generations.note and generations.note.replace("generation unknown", "session timeouts unknown", 1)
+    return timeouts_ms, generations.note and generations.note.replace(
+        "generation unknown", "session timeouts unknown", 1
+    )
 
 
 async def consumer_sessions(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, int]:

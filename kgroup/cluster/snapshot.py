@@ -271,7 +271,7 @@ class Cluster(OffsetsTopicConnection):
 
         async def read() -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
             sees_all = await self._coordinators.is_administrator()
-            return await open_transactions(self._client, layouts, partitions, sees_all=sees_all)
+            return await open_transactions(self._client, layouts, partitions, all_ids_visible=sees_all)
 
         return self._ask(read)
 

@@ -35,20 +35,20 @@ async def read_retention(
     client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
 ) -> TopicRetentions:
     """Read the retention: one request for all topics, and one per leader for the sizes."""
-    wanted = sorted(set(partitions))
+    distinct = sorted(set(partitions))
     settings, sizes = await client.gather(
-        [_settings(client, sorted({topic for topic, _ in wanted})), _sizes(client, layouts, wanted)]
+        [_settings(client, sorted({topic for topic, _ in distinct})), _sizes(client, layouts, distinct)]
     )
     return TopicRetentions(settings, sizes)
 
 
 async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
-    found: dict[str, Mapping[str, str] | None] = dict.fromkeys(topics)
+    settings: dict[str, Mapping[str, str] | None] = dict.fromkeys(topics)
     with suppress(KgroupError):
         for topic, configs in (await read_configs(client, ConfigType.TOPIC, topics, _KEYS)).items():
             if not isinstance(configs, KgroupError):
-                found[topic] = {name: value or "" for name, value in configs.items()}
-    return found
+                settings[topic] = {name: value or "" for name, value in configs.items()}
+    return settings
 
 
 async def _sizes(
@@ -63,7 +63,7 @@ async def _sizes(
     answers = await client.send_all(
         [(leader, _log_dirs(topics)) for leader, topics in by_leader.items()], client.deadline.left_ms
     )
-    return {tp: size for answer in answers if not isinstance(answer, BaseException) for tp, size in _told(answer)}
+    return {tp: size for answer in answers if not isinstance(answer, BaseException) for tp, size in _sizes_in(answer)}
 
 
 def _log_dirs(topics: Mapping[str, list[int]]) -> Any:
@@ -71,7 +71,7 @@ def _log_dirs(topics: Mapping[str, list[int]]) -> Any:
     return DescribeLogDirsRequest(topics=[entry(topic=name, partitions=numbers) for name, numbers in topics.items()])
 
 
-def _told(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
+def _sizes_in(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
     for directory in answer.results if (getattr(answer, "error_code", NONE) or NONE) == NONE else ():
         for topic in directory.topics if directory.error_code == NONE else ():
             for row in topic.partitions:

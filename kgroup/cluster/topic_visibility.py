@@ -61,7 +61,7 @@ async def may_hide_topics(client: CoordinatorClient) -> bool:
 
 
 async def _any_hidden(client: CoordinatorClient, names: Sequence[str]) -> bool:
-    return any(isinstance(found, NotAuthorized) for found in (await topic_layouts(client, names)).values())
+    return any(isinstance(layout, NotAuthorized) for layout in (await topic_layouts(client, names)).values())
 
 
 def _example(resource: Any) -> str:
@@ -91,25 +91,25 @@ async def hidden_commits(
     # Imported here: most users may see all topics, and do not need it.
     from kgroup.cluster.offsets_topic.last_generation import read_pasts
 
-    wanted = [_wanted(name, found) for name, found in committed.items()]
+    queries = [_query(name, commits) for name, commits in committed.items()]
     layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
-    pasts, _ = await read_pasts(client, layout, wanted, budget, to_start=True)
+    pasts, _ = await read_pasts(client, layout, queries, budget, to_start=True)
     # A commit made between OffsetFetch and this scan is on a topic that this user may describe, so it is not hidden.
     topics = await topic_layouts(client, _topics(past.hidden for past in pasts.values()))
     hidden: dict[str, Hidden] = dict.fromkeys(committed)
     for name, past in pasts.items():
-        found = tuple(tp for tp in past.hidden if isinstance(topics[tp.topic], NotAuthorized))
-        hidden[name] = found if found or past.searched else None
+        commits = tuple(tp for tp in past.hidden if isinstance(topics[tp.topic], NotAuthorized))
+        hidden[name] = commits if commits or past.searched else None
     return hidden
 
 
-def _wanted(name: str, found: CommittedOffsets | KgroupError) -> Any:
+def _query(name: str, committed: CommittedOffsets | KgroupError) -> Any:
     from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery
 
-    shown = {} if isinstance(found, KgroupError) else found
-    commits = frozenset(tp for tp, commit in shown.items() if isinstance(commit, Commit))
-    return LastGenerationQuery(name, commits, had_members=False, unread=frozenset(shown.keys() - commits))
+    offsets = {} if isinstance(committed, KgroupError) else committed
+    commits = frozenset(tp for tp, commit in offsets.items() if isinstance(commit, Commit))
+    return LastGenerationQuery(name, commits, had_members=False, unread=frozenset(offsets.keys() - commits))
 
 
 def _topics(partitions: Iterable[Sequence[TopicPartition]]) -> set[str]:
-    return {topic for some in partitions for topic, _ in some}
+    return {topic for each in partitions for topic, _ in each}

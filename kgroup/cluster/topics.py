@@ -74,8 +74,8 @@ class ListedTopic:
 async def list_topics(client: CoordinatorClient) -> tuple[ListedTopic, ...]:
     """All topics that this user may see, sorted by name. Raises KgroupError if no broker answers."""
     answer = await client.send_any(metadata_request(None))
-    found = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
-    return tuple(sorted(found, key=lambda topic: topic.name))
+    topics = (ListedTopic(topic.name, bool(topic.is_internal)) for topic in answer.topics if topic.error_code == NONE)
+    return tuple(sorted(topics, key=lambda topic: topic.name))
 
 
 async def topic_layouts(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
@@ -94,14 +94,14 @@ async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict
         return {}
     answer = await client.send_any(metadata_request(names))
     racks = {broker.node_id: broker.rack or None for broker in answer.brokers}
-    found: dict[str, TopicShape | KgroupError] = {}
+    shapes: dict[str, TopicShape | KgroupError] = {}
     for topic in answer.topics:
         if topic.error_code != NONE:
-            found[topic.name] = topic_error(topic.error_code, topic.name)
+            shapes[topic.name] = topic_error(topic.error_code, topic.name)
             continue
         replicas = [item.replica_nodes for item in sorted(topic.partitions, key=lambda item: item.partition_index)]
         raw = getattr(topic, "topic_id", None)
-        found[topic.name] = TopicShape(
+        shapes[topic.name] = TopicShape(
             topic.name,
             len(replicas),
             raw.int or None if raw else None,
@@ -109,7 +109,7 @@ async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict
             if any(racks.values())
             else None,
         )
-    return found
+    return shapes
 
 
 async def names_of_topics(client: CoordinatorClient, ids: Collection[str]) -> dict[str, str]:
@@ -117,8 +117,8 @@ async def names_of_topics(client: CoordinatorClient, ids: Collection[str]) -> di
     if not ids:
         return {}
     row = MetadataRequest.MetadataRequestTopic
-    asked = [row(topic_id=UUID(bytes=raw_topic_id(each)), name=None) for each in sorted(ids)]
-    answer = await client.send_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False, max_version=12))
+    topics = [row(topic_id=UUID(bytes=raw_topic_id(each)), name=None) for each in sorted(ids)]
+    answer = await client.send_any(MetadataRequest(topics=topics, allow_auto_topic_creation=False, max_version=12))
     return {
         name: topic.name
         for topic in answer.topics
@@ -153,31 +153,31 @@ def _layout(topic: Any) -> TopicLayout | KgroupError:
 async def log_ranges(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    wanted: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     deadline: Deadline | None = None,
 ) -> dict[TopicPartition, LogRange | KgroupError]:
     """[log start, high watermark) of each wanted partition: two ListOffsets requests per leader.
 
     If a leader moved, Metadata is read again until ``deadline``, by default the connection's.
     """
-    found = await _listed_offsets(client, layouts, wanted, (_EARLIEST, _LATEST), deadline or client.deadline)
+    answers = await _listed_offsets(client, layouts, partitions, (_EARLIEST, _LATEST), deadline or client.deadline)
     return {
         tp: answer if isinstance(answer, KgroupError) else LogRange(answer[0][0], answer[1][0])
-        for tp, answer in found.items()
+        for tp, answer in answers.items()
     }
 
 
 async def log_positions(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    wanted: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     timestamp_ms: int | None,
 ) -> dict[TopicPartition, Positions | KgroupError]:
     """The same with leader epochs, and the position of the first record at or after ``timestamp_ms``."""
     timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
-    asked = (_EARLIEST, _LATEST, *timed)
-    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
-    return {tp: answer if isinstance(answer, KgroupError) else _positions(answer) for tp, answer in found.items()}
+    queries = (_EARLIEST, _LATEST, *timed)
+    answers = await _listed_offsets(client, layouts, partitions, queries, client.deadline)
+    return {tp: answer if isinstance(answer, KgroupError) else _positions(answer) for tp, answer in answers.items()}
 
 
 def _positions(answer: Sequence[_Listed]) -> Positions:
@@ -203,13 +203,13 @@ class LogView:
 async def log_views(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    wanted: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     moments_ms: Sequence[int],
 ) -> dict[TopicPartition, LogView | KgroupError]:
     """The views of all wanted partitions: one request per leader for each bound, and for each moment."""
-    asked = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
-    found = await _listed_offsets(client, layouts, wanted, asked, client.deadline)
-    return {tp: answer if isinstance(answer, KgroupError) else _view(answer) for tp, answer in found.items()}
+    queries = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
+    answers = await _listed_offsets(client, layouts, partitions, queries, client.deadline)
+    return {tp: answer if isinstance(answer, KgroupError) else _view(answer) for tp, answer in answers.items()}
 
 
 def _view(answer: Sequence[_Listed]) -> LogView:
@@ -227,39 +227,40 @@ def _view(answer: Sequence[_Listed]) -> LogView:
 async def _listed_offsets(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
-    wanted: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     queries: Sequence[_Query],
     deadline: Deadline,
 ) -> dict[TopicPartition, list[_Listed] | KgroupError]:
     """(offset, leader epoch) of each wanted partition, for each of ``queries``."""
     results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
-    pending = sorted(set(wanted))
+    pending = sorted(set(partitions))
     while pending:
         by_leader: dict[int, list[TopicPartition]] = {}
-        failed: dict[TopicPartition, Cause] = {}
+        causes: dict[TopicPartition, Cause] = {}
         for partition in pending:
-            leader = _leader(layouts, partition)
+            leader = leader_of(layouts, partition)
             if isinstance(leader, KgroupError):
                 results[partition] = leader
             elif leader is None:
-                failed[partition] = partial(topic_error, _LEADER_NOT_AVAILABLE, partition[0])
+                causes[partition] = partial(topic_error, _LEADER_NOT_AVAILABLE, partition[0])
             else:
                 by_leader.setdefault(leader, []).append(partition)
-        found, lost = await _ask_leaders(client, by_leader, queries, deadline.left_ms)
-        results |= found
-        failed |= lost
-        pending = list(failed)
+        listed, unlisted = await _ask_leaders(client, by_leader, queries, deadline.left_ms)
+        results |= listed
+        causes |= unlisted
+        pending = list(causes)
         if not pending:
             break
         await client.sleep(RETRY_PAUSE_S)
         if deadline.passed:
-            return results | {partition: cause() for partition, cause in failed.items()}
+            return results | {partition: cause() for partition, cause in causes.items()}
         with suppress(Unreachable):
             layouts = await topic_layouts(client, {topic for topic, _ in pending})
     return results
 
 
-def _leader(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPartition) -> int | KgroupError | None:
+def leader_of(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPartition) -> int | KgroupError | None:
+    """The partition's leader; None if it has none now, an error if the topic cannot be read or lacks the partition."""
     topic, number = partition
     layout = layouts.get(topic)
     if isinstance(layout, KgroupError):
@@ -280,25 +281,25 @@ async def _ask_leaders(
         (leader, _list_offsets(partitions, *query)) for leader, partitions in by_leader.items() for query in queries
     ]
     answers = await client.send_all(requests, patience_ms)
-    found: dict[TopicPartition, list[_Listed] | KgroupError] = {}
-    failed: dict[TopicPartition, Cause] = {}
+    results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
+    causes: dict[TopicPartition, Cause] = {}
     offsets: dict[TopicPartition, list[_Listed]] = {}
     for (leader, _), answer in zip(requests, answers, strict=True):
         if isinstance(answer, BaseException):
             cause = cache(partial(client.failure, answer, leader))
-            failed |= dict.fromkeys(by_leader[leader], cause)
+            causes |= dict.fromkeys(by_leader[leader], cause)
             continue
         for topic in answer.topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
                 if row.error_code in NO_LEADER:
-                    failed[partition] = partial(topic_error, row.error_code, topic.name)
+                    causes[partition] = partial(topic_error, row.error_code, topic.name)
                 elif row.error_code != NONE:
-                    found[partition] = topic_error(row.error_code, topic.name)
+                    results[partition] = topic_error(row.error_code, topic.name)
                 else:
                     offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
-    found |= {partition: given for partition, given in offsets.items() if len(given) == len(queries)}
-    return found, failed
+    results |= {partition: listed for partition, listed in offsets.items() if len(listed) == len(queries)}
+    return results, causes
 
 
 def behind_request(partitions: Iterable[TopicPartition]) -> Any:
@@ -334,7 +335,7 @@ async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicL
         for leader, partitions in by_leader.items()
     ]
     answers = [answer for answer in await client.send_all(requests) if not isinstance(answer, BaseException)]
-    rows = (row for answer in answers for found in answer.topics for row in found.partitions)
+    rows = (row for answer in answers for each in answer.topics for row in each.partitions)
     return max((row.timestamp for row in rows if row.error_code == NONE and row.timestamp >= 0), default=None)
 
 
