@@ -14,7 +14,7 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.topics import newest_timestamp, topic_layouts
+from kgroup.cluster.topics import newest_timestamp, offsets_topic_layout
 from kgroup.model.clocks import Clocks
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError
@@ -29,7 +29,7 @@ async def clocks(client: CoordinatorClient) -> Clocks:
         if client.supports(_DESCRIBE_QUORUM) and (now_ms := await _controllers_now(client)) is not None:
             return Clocks(utc_ms(), now_ms, exact=True)
     with suppress(KgroupError):
-        layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        layout = await offsets_topic_layout(client)
         return Clocks(utc_ms(), await newest_timestamp(client, OFFSETS_TOPIC, layout), exact=False)
     return Clocks(utc_ms(), None, exact=False)
 

@@ -17,7 +17,7 @@ from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.offsets_topic.scan import ByteBudget
-from kgroup.cluster.topics import LogView, TopicLayout, log_views, topic_layouts
+from kgroup.cluster.topics import LogView, TopicLayout, log_views, offsets_topic_layout, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -199,7 +199,7 @@ async def _other_groups(
         return OtherGroups(by_group, unseen=unseen)
     from kgroup.cluster.offsets_topic.activity import last_activities
 
-    layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+    layout = await offsets_topic_layout(client)
     budget = Deadline.after(min(_ACTIVITIES_BUDGET_S, client.deadline.left_s))
     activities = await last_activities(client, layout, list(by_group), query.quiet_since_ms, budget)
     return OtherGroups(by_group, activities.by_group, unseen)

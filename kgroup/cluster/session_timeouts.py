@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.topics import topic_layouts
+from kgroup.cluster.topics import offsets_topic_layout
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import SESSION_CONFIG
 from kgroup.support.errors import KgroupError
@@ -63,7 +62,7 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
 
     budget = Deadline.after(min(_BUDGET_S, client.deadline.left_s))
     try:
-        layout = (await topic_layouts(client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+        layout = await offsets_topic_layout(client)
         generations = await latest_generations(client, layout, [group.name for group in groups], budget)
     except KgroupError as error:
         return {}, f"session timeouts unknown: {error.message}"

@@ -26,6 +26,7 @@ from kgroup.cluster.topics import (
     log_positions,
     log_ranges,
     log_views,
+    offsets_topic_layout,
     topic_layouts,
     topic_shapes,
 )
@@ -179,8 +180,8 @@ class Cluster(OffsetsTopicConnection):
 
     async def _dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
         names = [group.name for group in groups if group.type == "classic" and not group.is_simple]
-        layouts = await topic_layouts(self._client, {OFFSETS_TOPIC} if names else ())
-        dates = await self._generations(layouts.get(OFFSETS_TOPIC), names, budget_s)
+        layout = await offsets_topic_layout(self._client) if names else None
+        dates = await self._generations(layout, names, budget_s)
         if dates is None:
             return tuple(groups), None
         found = ((group, dates.generations.get(group.name)) for group in groups)
@@ -208,7 +209,7 @@ class Cluster(OffsetsTopicConnection):
         """
 
         async def read() -> Snapshot:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self._client)
             parts = [_logged_parts(state, self._leader_of(state.name, layout)) for state in states]
             snapshot = await self._complete(parts, [], (), replace(want, generation_budget_s=0))
             by_name = {state.name: state for state in states}

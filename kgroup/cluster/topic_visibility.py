@@ -17,8 +17,7 @@ from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.topics import topic_layouts
+from kgroup.cluster.topics import offsets_topic_layout, topic_layouts
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -92,7 +91,7 @@ async def hidden_commits(
     from kgroup.cluster.offsets_topic.last_generation import read_pasts
 
     queries = [_query(name, commits) for name, commits in committed.items()]
-    layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+    layout = await offsets_topic_layout(client)
     pasts, _ = await read_pasts(client, layout, queries, budget, to_start=True)
     # A commit made between OffsetFetch and this scan is on a topic that this user may describe, so it is not hidden.
     topics = await topic_layouts(client, _topics(past.hidden for past in pasts.values()))

@@ -87,6 +87,11 @@ async def topic_layouts(client: CoordinatorClient, topics: Iterable[str]) -> dic
     return {topic.name: _layout(topic) for topic in answer.topics}
 
 
+async def offsets_topic_layout(client: CoordinatorClient) -> TopicLayout | KgroupError:
+    """The layout of ``__consumer_offsets``, or its error. Raises KgroupError if no broker answers."""
+    return (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+
+
 async def topic_shapes(client: CoordinatorClient, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
     """Read the named topics in one Metadata request; it creates none. Raises KgroupError if no broker answers."""
     names = sorted(set(topics))

@@ -33,7 +33,7 @@ from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
-from kgroup.cluster.topics import behind_request, partitions_behind, topic_layouts
+from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
 from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
@@ -263,7 +263,7 @@ class GroupCoordinators:
     ) -> dict[str, GroupDescription | KgroupError]:
         """DescribeGroups (API 15). NotFound: the group has another type or does not exist.
 
-        ``up_to_date``: see ``ask``.
+        ``up_to_date``: see ``send_until_answered``.
         """
 
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
@@ -280,7 +280,7 @@ class GroupCoordinators:
     ) -> dict[str, GroupDescription | KgroupError]:
         """ConsumerGroupDescribe (API 69). NotFound: the group has another type or does not exist.
 
-        With ``patience_ms`` it asks once, and waits no longer than that. ``up_to_date``: see ``ask``.
+        With ``patience_ms`` it asks once, and waits no longer than that. ``up_to_date``: see ``send_until_answered``.
         """
         if not self.client.supports(_CONSUMER_GROUP_DESCRIBE):
             return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
@@ -321,7 +321,7 @@ class GroupCoordinators:
         """All committed offsets of the groups (OffsetFetch v8, KIP-709), without those of open transactions.
 
         With ``stable``, a commit that an open transaction is about to replace is an error (KIP-447). A partition whose
-        only commit is in an open transaction is not listed either way. ``up_to_date``: see ``ask``.
+        only commit is in an open transaction is not listed either way. ``up_to_date``: see ``send_until_answered``.
         """
         # The schema's default for topics is null: all topics of the group.
         entry = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -441,7 +441,7 @@ class GroupCoordinators:
     async def count_partitions(self) -> int:
         """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""
         if self._partitions is None:
-            layout = (await topic_layouts(self.client, [OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self.client)
             if isinstance(layout, KgroupError) and not isinstance(layout, NotAuthorized):
                 return 0  # for now: the first group creates it
             self._partitions = 0 if isinstance(layout, KgroupError) else len(layout.leaders)

@@ -28,7 +28,7 @@ from kgroup.cluster.offsets_topic.scan import (
     ScanTotals,
     why_stopped,
 )
-from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, topic_layouts
+from kgroup.cluster.topics import TopicLayout, log_ranges, names_of_topics, offsets_topic_layout
 from kgroup.model.group_log import Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -71,7 +71,7 @@ async def read_last_records(
     KgroupError if the topic can't be read at all.
     """
     budget_s = budget.left_s
-    layout = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+    layout = await offsets_topic_layout(client)
     if isinstance(layout, KgroupError):
         raise layout.with_context(prefix=f"{OFFSETS_TOPIC} ")
     wanted = _chosen(len(layout.leaders), groups, numbers)
@@ -93,7 +93,7 @@ async def read_last_records(
         if not pending or patience.passed or budget.passed:
             break
         await client.sleep(RETRY_PAUSE_S)
-        fresh = (await topic_layouts(client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        fresh = await offsets_topic_layout(client)
         layout = fresh if isinstance(fresh, TopicLayout) else layout
         for number in pending:
             del unread[number]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.topics import topic_layouts
+from kgroup.cluster.topics import offsets_topic_layout
 from kgroup.model.groups import Activities, Group, LastActivities
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class OffsetsTopicConnection(ClusterConnection):
         since_ms = reading_since(groups, now_ms)
         if not since_ms:
             return Activities({}, None)
-        layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+        layout = await offsets_topic_layout(self._client)
         budget = Deadline.after(min(_ACTIVITY_BUDGET_S, self._client.deadline.left_s))
         return await recent_activity(self._client, layout, since_ms, budget)
 
@@ -47,7 +46,7 @@ class OffsetsTopicConnection(ClusterConnection):
         from kgroup.cluster.offsets_topic.activity import last_activities
 
         async def read() -> LastActivities:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self._client)
             budget = Deadline.after(budget_s)
             return await last_activities(self._client.within(budget), layout, groups, since_ms, budget)
 
@@ -65,7 +64,7 @@ class OffsetsTopicConnection(ClusterConnection):
         from kgroup.cluster.offsets_topic.commits import end_of_log
 
         async def read() -> int:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self._client)
             return await end_of_log(self._client, layout, group)
 
         return self._ask(read)
@@ -75,7 +74,7 @@ class OffsetsTopicConnection(ClusterConnection):
         from kgroup.cluster.offsets_topic.commits import commits_since
 
         async def read() -> CommitHistory:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self._client)
             budget = Deadline.after(budget_s)
             return await commits_since(self._client.within(budget), layout, group, position, budget)
 
@@ -103,7 +102,7 @@ class OffsetsTopicConnection(ClusterConnection):
         depths = {name: ReadDepth(since, lowest.get(name, 0), to_last_state) for name, since in since_ms.items()}
 
         async def read() -> GroupLogs:
-            layout = (await topic_layouts(self._client, {OFFSETS_TOPIC}))[OFFSETS_TOPIC]
+            layout = await offsets_topic_layout(self._client)
             # The lookup of topic names after the scan has a time limit of its own.
             client = self._client.within(Deadline.after(budget_s + self._timeout_s))
             return await read_group_logs(
@@ -156,8 +155,8 @@ class OffsetsTopicConnection(ClusterConnection):
 
         async def read() -> tuple[dict[str, GroupPast], str | None]:
             names = [group for group in groups if isinstance(group, str)]
-            layouts, committed = await self._client.gather(
-                [topic_layouts(self._client, {OFFSETS_TOPIC}), self._coordinators.committed(names)]
+            layout, committed = await self._client.gather(
+                [offsets_topic_layout(self._client), self._coordinators.committed(names)]
             )
             wanted = [
                 LastGenerationQuery.named(group, committed.get(group))
@@ -167,6 +166,6 @@ class OffsetsTopicConnection(ClusterConnection):
             ]
             budget = Deadline.after(budget_s)
             client = self._client.within(budget)
-            return await read_pasts(client, layouts[OFFSETS_TOPIC], wanted, budget, to_start=to_start)
+            return await read_pasts(client, layout, wanted, budget, to_start=to_start)
 
         return self._ask(read)
