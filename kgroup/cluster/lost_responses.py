@@ -46,7 +46,7 @@ class NoResponse:
         return self._cause()
 
 
-async def to_coordinator(
+async def send_to_coordinator(
     coordinators: GroupCoordinators, group: str, request: Any, patience_ms: int | None = None
 ) -> Any:
     """The coordinator's response, NoResponse if there was none, or a KgroupError for which a retry is useless.

@@ -106,10 +106,7 @@ class Cluster(OffsetsTopicConnection):
 
     def committed(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
         """The committed offsets only. The groups need not exist. Commits about to be replaced are errors."""
-        return self._ask(self._settled_commits, groups)
-
-    async def _settled_commits(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
-        return await self._coordinators.read_settled(lambda: self._coordinators.committed(groups, stable=True))
+        return self._ask(self._coordinators.settled_commits, groups)
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         """The leaders and ids of topics, or the error of each."""

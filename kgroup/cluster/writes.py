@@ -20,7 +20,14 @@ from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, 
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets, GroupCoordinators
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import MAYBE_LATER, MAYBE_STORED, UNSURE, NoResponse, to_coordinator, unknown_outcome
+from kgroup.cluster.lost_responses import (
+    MAYBE_LATER,
+    MAYBE_STORED,
+    UNSURE,
+    NoResponse,
+    send_to_coordinator,
+    unknown_outcome,
+)
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.groups import Commit, MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
@@ -68,16 +75,17 @@ class ChangingCluster(Cluster):
 
         return self._ask(set_configs, self._client, wanted)
 
-    def hold(self, group: str, kind: str | None, partitions: Iterable[TopicPartition]) -> ExclusiveMembership:
+    def join_exclusively(
+        self, group: str, kind: str | None, partitions: Iterable[TopicPartition]
+    ) -> ExclusiveMembership:
         """A context manager: inside it we are the only member of an Empty group, and own these partitions.
 
         ``kind`` is the type that the group must have, None: any.
         """
         # Imported here: only a catch-up needs it.
-        from kgroup.cluster.membership.exclusive import ExclusiveMembership, MembershipContext
+        from kgroup.cluster.membership.exclusive import ExclusiveMembership
 
-        hands = MembershipContext(self._coordinators, self._settled_commits, self._ask, self._timeout_s)
-        return ExclusiveMembership(hands, group, kind, partitions)
+        return ExclusiveMembership(self._coordinators, self._ask, self._timeout_s, group, kind, partitions)
 
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undo need it.
@@ -195,7 +203,7 @@ class ChangingCluster(Cluster):
         return self._coordinators.within(Deadline.after(self._timeout_s))
 
     async def _to_coordinator(self, group: str, request: Any) -> Any:
-        return await to_coordinator(self._coordinators, group, request)
+        return await send_to_coordinator(self._coordinators, group, request)
 
     async def _delete(self, subject: tuple[str, Offsets]) -> Result:
         group, old = subject

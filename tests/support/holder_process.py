@@ -32,7 +32,7 @@ def main() -> None:
         holding_module._SESSION_TIMEOUTS_MS = (what["session_ms"],)
     with ChangingCluster(settings) as cluster:
         try:
-            with cluster.hold(what["group"], what["kind"], places) as holding:
+            with cluster.join_exclusively(what["group"], what["kind"], places) as holding:
                 _say(held=True)
                 for line in sys.stdin:
                     _say(answer=_answer(holding, places, line.split()))
@@ -46,7 +46,7 @@ def main() -> None:
 def _answer(holding: ExclusiveMembership, places: list[TopicPartition], words: list[str]) -> str | None:
     try:
         if words[0] == "alone":
-            holding.alone()
+            holding.verify_only_member()
             return None
         results = holding.commit({place: Commit(int(words[1]), None, "held") for place in places})
     except KgroupError as error:

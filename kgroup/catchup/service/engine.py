@@ -269,10 +269,10 @@ class CatchupEngine:
             self._tell_of(holding)
 
     def _tell_of(self, holding: ExclusiveMembership) -> None:
-        if holding.stays is not None:
+        if holding.leave_error is not None:
             self.note(
-                f"kgroup's own member may still be in {holding.group} ({holding.stays.message}): until it is out, in a "
-                "minute at most, nobody else gets partitions; to take it out now: "
+                f"kgroup's own member may still be in {holding.group} ({holding.leave_error.message}): until it is "
+                "out, in a minute at most, nobody else gets partitions; to take it out now: "
                 f"kgroup evict {quote(holding.group)} --instance {INSTANCE_ID} --execute"
             )
 

@@ -85,7 +85,7 @@ def exclusive_membership(
     because the application may have returned with another protocol.
     """
     kind = type_of(plan) if as_planned else None
-    return cluster.hold(group_of(plan), kind, [item.tp for item in plan.ranges])
+    return cluster.join_exclusively(group_of(plan), kind, [item.tp for item in plan.ranges])
 
 
 def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, states: StateWriter) -> None:
@@ -149,7 +149,7 @@ def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states
 def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Commit, each partition's commits one after the other, and read the result back. Raises as ``release``."""
     moves = tuple(moves)
-    holding.alone()
+    holding.verify_only_member()
     for turn in range(max((len(move.commits) for move in moves), default=0)):
         wanted = {move.tp: move.commits[turn] for move in moves if turn < len(move.commits)}
         for tp, error in holding.commit(wanted).items():

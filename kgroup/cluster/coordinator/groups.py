@@ -338,6 +338,10 @@ class GroupCoordinators:
             up_to_date=up_to_date,
         )
 
+    async def settled_commits(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
+        """The same with ``stable``, see ``read_settled``."""
+        return await self.read_settled(lambda: self.committed(groups, stable=True))
+
     async def send_until_answered(
         self,
         groups: Sequence[str],

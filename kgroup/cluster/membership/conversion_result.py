@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kgroup.cluster.coordinator.groups import GroupDescription
+from kgroup.cluster.membership.refusals import format_members
 from kgroup.model.groups import Member, is_of_consumers
 from kgroup.model.migration_facts import is_own_member
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
-
-_NAMED = 5
 
 
 def refuse_conversion(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
@@ -28,7 +26,7 @@ def refuse_conversion(group: str, before: GroupDescription | KgroupError | None)
         return Refused(f"it belongs to {before.protocol_type} now, and not to consumers", code="foreign-owner")
     others = _others(before)
     if others or (before.state != "Empty" and not before.members):
-        return _joined(group, before.type, others, "before it was converted")
+        return _joined_meanwhile(group, before.type, others, "before it was converted")
     if before.members:
         return Refused(
             "kgroup's own member is in it, which a conversion that was killed has left there",
@@ -41,13 +39,13 @@ def refuse_conversion(group: str, before: GroupDescription | KgroupError | None)
 def converted_or_why_not(
     group: str,
     target: str,
-    between: GroupDescription | KgroupError | None,
+    during: GroupDescription | KgroupError | None,
     after: GroupDescription | KgroupError,
     refusal: KgroupError | None,
 ) -> KgroupError | None:
     """The result of a conversion; None: the group is Empty and of type ``target``.
 
-    ``between`` is the description while our member was in the group. ``refusal`` is why the broker did not, or may not
+    ``during`` is the description while our member was in the group. ``refusal`` is why the broker did not, or may not
     have, let our member in.
     """
     if isinstance(after, NotFound):
@@ -57,40 +55,38 @@ def converted_or_why_not(
         )
     if isinstance(after, NotAuthorized) and not isinstance(refusal, NotAuthorized):
         # The topics of its members hide the group from us; an Empty group has none, so other members are in it.
-        return _joined(group, None, (), "while it was converted")
+        return _joined_meanwhile(group, None, (), "while it was converted")
     if isinstance(after, KgroupError):
         return refusal or unverified(after)
     others = _others(after)
     if others:
-        return _joined(group, after.type, others, "while it was converted")
+        return _joined_meanwhile(group, after.type, others, "while it was converted")
     if after.members:
-        return _stays()
+        return _not_removed()
     if after.type == target and after.state == "Empty":
         return None
     if refusal:
         return refusal
-    came = _others(between) if isinstance(between, GroupDescription) else ()
-    return _joined(group, after.type, came, "while it was converted")
+    others = _others(during) if isinstance(during, GroupDescription) else ()
+    return _joined_meanwhile(group, after.type, others, "while it was converted")
 
 
 def _others(described: GroupDescription) -> tuple[Member, ...]:
     return tuple(member for member in described.members or () if not is_own_member(member))
 
 
-def _joined(group: str, type_now: str | None, who: Iterable[Member], when: str) -> Refused:
-    members = [f"{m.client_id} on {m.host}" for m in who]
-    named = ", ".join(members[:_NAMED]) or "whom the broker does not name (any more)"
-    more = f", and {plural(len(members) - _NAMED, 'more member')}" if len(members) > _NAMED else ""
+def _joined_meanwhile(group: str, type_now: str | None, others: Iterable[Member], when: str) -> Refused:
+    named = format_members([f"{m.client_id} on {m.host}" for m in others]) or "whom the broker does not name (any more)"
     is_now = f"The group is a {type_now} group now; its" if type_now else "Its"
     return Refused(
-        f"somebody joined {when}: {named}{more}",
+        f"somebody joined {when}: {named}",
         details=(f"{is_now} offsets are as they were, and its members go on: nothing was lost.",),
         code="joined-meanwhile",
         hint=f"the same command goes on when they have stopped; who they are: kgroup describe {quote(group)}",
     )
 
 
-def _stays() -> Unreachable:
+def _not_removed() -> Unreachable:
     return Unreachable(
         "kgroup's own member could not be taken out of it again",
         code="outcome-unknown",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.requests import INSTANCE_ID
@@ -15,18 +15,23 @@ from kgroup.support.units import plural
 _NAMED = 5
 
 
-def others_in(seen: GroupDescription) -> tuple[Member, ...]:
+def others_in(description: GroupDescription) -> tuple[Member, ...]:
     """The members that are not kgroup catch-up runs."""
-    return tuple(member for member in seen.members or () if member.instance_id != INSTANCE_ID)
+    return tuple(member for member in description.members or () if member.instance_id != INSTANCE_ID)
+
+
+def format_members(names: Sequence[str]) -> str:
+    """The first five names and the number of the others, such as ``a on h1, b on h2``; empty if there are none."""
+    more = f", and {plural(len(names) - _NAMED, 'more member')}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def not_empty(group: str, others: Iterable[Member]) -> Refused:
     """The refusal for a group that has, or just had, other members. ``others`` may be empty."""
-    members = [f"{member.instance_id or member.client_id} on {member.host}" for member in others]
-    more = f", and {plural(len(members) - _NAMED, 'more member')}" if len(members) > _NAMED else ""
-    named = ", ".join(members[:_NAMED]) or "whom the broker does not name (yet, or any more)"
+    names = [f"{member.instance_id or member.client_id} on {member.host}" for member in others]
+    named = format_members(names) or "whom the broker does not name (yet, or any more)"
     return Refused(
-        f"{group} is not empty, so its offsets can't be moved: {named}{more}",
+        f"{group} is not empty, so its offsets can't be moved: {named}",
         code="not-empty",
         hint=f"stop who is there; when it is Empty: kgroup wait {quote(group)} --for empty",
     )
@@ -41,7 +46,7 @@ def superseded(group: str) -> Refused:
     )
 
 
-def unknown_outcome(group: str, reason: KgroupError) -> Unreachable:
+def unknown_commit_outcome(group: str, reason: KgroupError) -> Unreachable:
     """The error when a commit got no response."""
     return Unreachable(
         f"it is unknown whether offsets of {group} were moved: {reason.message}",

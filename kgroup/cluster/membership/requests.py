@@ -1,16 +1,20 @@
-"""The requests of a member that holds a group exclusively, in both group protocols."""
+"""The requests of kgroup's own members, in both group protocols.
+
+They are built for each try: a request object keeps the API version of the broker it was sent to first.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from kgroup.cluster.membership.conversion import ConsumerGroupHeartbeatRequest
+from kgroup.cluster.coordinator import schemas
 from kgroup.model.topic_partition import TopicPartition
 
 INSTANCE_ID = "kgroup-catchup"
@@ -18,7 +22,7 @@ INSTANCE_ID = "kgroup-catchup"
 
 CONSUMER = "consumer"
 
-_JOINS, _LEAVES = 0, -1
+JOINS, LEAVES = 0, -1
 """Member epochs of ConsumerGroupHeartbeat."""
 _REBALANCE_TIMEOUT_MS = 60_000
 """How long a joining member waits for us at most: longer than a transaction of the ledger takes."""
@@ -28,11 +32,19 @@ _REASON = "held by kgroup catchup"
 _NO_USER_DATA = struct.pack(">i", -1)
 
 
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 68 (KIP-848)."""
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The response of API 68."""
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Our membership in a group of type ``kind``, and the partitions we want; ``epoch`` is generation or member epoch.
+    """Our exclusive membership in a group of type ``kind``, with the partitions to be assigned to us.
 
-    Requests are built for each try: a request object keeps the API version of the broker it was sent to first.
+    ``epoch`` is the generation or the member epoch.
     """
 
     group: str
@@ -41,26 +53,18 @@ class Membership:
     member_id: str = ""
     epoch: int = 0
 
-    def enter(self) -> Any:
+    def consumer_join_request(self) -> Any:
         """Join a consumer group, with a member id that we generated."""
-        return self._consumer_beat(_JOINS)
+        return self._consumer_heartbeat(JOINS)
 
-    def join(self, session_ms: int) -> Any:
+    def classic_join_request(self, session_timeout_ms: int) -> Any:
         """Join a classic group; the broker assigns a static member its member id at once."""
-        metadata = _subscription(_topics(self.partitions))
-        return JoinGroupRequest(
-            group_id=self.group,
-            session_timeout_ms=session_ms,
-            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
-            member_id="",
-            group_instance_id=INSTANCE_ID,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata) for name in _ASSIGNORS],
-            reason=_REASON,
-            min_version=5,
+        protocols = dict.fromkeys(_ASSIGNORS, protocol_subscription(_topics(self.partitions)))
+        return join_request(
+            self.group, protocols, session_timeout_ms, _REBALANCE_TIMEOUT_MS, INSTANCE_ID, reason=_REASON
         )
 
-    def sync(self, protocol_name: str) -> Any:
+    def sync_request(self, protocol_name: str) -> Any:
         """Assign the partitions to ourselves, as the leader of a classic group."""
         given = SyncGroupRequest.SyncGroupRequestAssignment(
             member_id=self.member_id, assignment=_assignment(self.partitions)
@@ -76,10 +80,10 @@ class Membership:
             min_version=3,
         )
 
-    def beat(self) -> Any:
+    def heartbeat_request(self) -> Any:
         """A heartbeat."""
         if self.kind == CONSUMER:
-            return self._consumer_beat(self.epoch)
+            return self._consumer_heartbeat(self.epoch)
         return HeartbeatRequest(
             group_id=self.group,
             generation_id=self.epoch,
@@ -88,29 +92,76 @@ class Membership:
             min_version=3,
         )
 
-    def leave(self) -> Any:
+    def leave_request(self) -> Any:
         """Leave the group; a static member leaves for good."""
         if self.kind == CONSUMER:
-            return self._consumer_beat(_LEAVES)
-        return leave_request(self.group, self.member_id)
+            return self._consumer_heartbeat(LEAVES)
+        return leave_request(self.group, self.member_id, INSTANCE_ID, reason=_REASON)
 
-    def _consumer_beat(self, epoch: int) -> Any:
-        """The owned partitions are sent only on joining, so that we release none when another member waits for them."""
-        joins = epoch == _JOINS
-        return ConsumerGroupHeartbeatRequest(
-            group_id=self.group,
-            member_id=self.member_id,
-            member_epoch=epoch,
-            instance_id=INSTANCE_ID,
-            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
-            subscribed_topic_names=_topics(self.partitions) if joins else None,
-            topic_partitions=[] if joins else None,
+    def remove_request(self) -> Any:
+        """Remove any member that has our instance id, whatever its member id. For both types of groups."""
+        return leave_request(self.group, "", INSTANCE_ID, reason=_REASON)
+
+    def _consumer_heartbeat(self, epoch: int) -> Any:
+        return consumer_heartbeat_request(
+            self.group, self.member_id, epoch, _REBALANCE_TIMEOUT_MS, INSTANCE_ID, _topics(self.partitions)
         )
 
 
-def leave_request(group: str, member_id: str = "") -> Any:
-    """Remove our member; without a member id, whatever member has our instance id. For both types of groups."""
-    member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=INSTANCE_ID, reason=_REASON)
+def consumer_heartbeat_request(
+    group: str,
+    member_id: str,
+    epoch: int,
+    rebalance_timeout_ms: int = -1,
+    instance_id: str | None = None,
+    topics: Sequence[str] = (),
+) -> Any:
+    """A ConsumerGroupHeartbeat, which also joins (epoch ``JOINS``) and leaves (``LEAVES``).
+
+    Timeout, topics and owned partitions are sent only on joining. So we release no partition when another member waits
+    for it. In version 0, the only one some proxies support, the broker generates the member id, but accepts ours too.
+    """
+    joins = epoch == JOINS
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member_id,
+        member_epoch=epoch,
+        instance_id=instance_id,
+        rebalance_timeout_ms=rebalance_timeout_ms if joins else -1,
+        subscribed_topic_names=list(topics) if joins else None,
+        topic_partitions=[] if joins else None,
+    )
+
+
+def join_request(
+    group: str,
+    protocols: Mapping[str, bytes],
+    session_timeout_ms: int,
+    rebalance_timeout_ms: int,
+    instance_id: str | None = None,
+    *,
+    reason: str,
+) -> Any:
+    """A JoinGroup by a new member; ``protocols`` has the subscription for each assignor."""
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        member_id="",
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=[
+            JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
+            for name, metadata in protocols.items()
+        ],
+        reason=reason,
+        min_version=4 if instance_id is None else 5,
+    )
+
+
+def leave_request(group: str, member_id: str, instance_id: str | None = None, *, reason: str) -> Any:
+    """A LeaveGroup; without a member id it removes whatever member has the instance id. For both types of groups."""
+    member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
     return LeaveGroupRequest(group_id=group, members=[member], min_version=3)
 
 
@@ -118,8 +169,8 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
     return sorted({topic for topic, _ in partitions})
 
 
-def _subscription(topics: Iterable[str]) -> bytes:
-    """ConsumerProtocolSubscription, version 0."""
+def protocol_subscription(topics: Iterable[str]) -> bytes:
+    """ConsumerProtocolSubscription, version 0, without user data."""
     named = [_text(topic) for topic in topics]
     return struct.pack(">hi", 0, len(named)) + b"".join(named) + _NO_USER_DATA
 

@@ -123,9 +123,9 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
 ) -> None:
     group = empty(kind)
     before = world.exact(group)
-    with cluster.hold(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as holding:
         assert world.groups()[group] == (kind, "stable")
-        holding.alone()
+        holding.verify_only_member()
         assert holding.committed() == {place: Commit(a, c, b) for place, (a, b, c) in before.items()}
         moved = {
             TopicPartition(topic, 0): Commit(70, 4, METADATA),
@@ -133,8 +133,8 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
         }
         assert holding.commit(moved) == {(topic, 0): None, (topic, 1): None}
         assert holding.committed()[TopicPartition(topic, 0)] == Commit(70, 4, METADATA)
-        holding.alone()
-    assert holding.stays is None
+        holding.verify_only_member()
+    assert holding.leave_error is None
     assert world.groups()[group] == (kind, "empty")
     assert world.exact(group) == {**before, (topic, 0): (70, METADATA, 4), (topic, 1): (0, "m" * 4096, None)}
 
@@ -155,7 +155,7 @@ def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
         cluster.committed([group])
         with monkeypatch.context() as patch:
             names = sent(patch)
-            with cluster.hold(group, kind, places) as holding:
+            with cluster.join_exclusively(group, kind, places) as holding:
                 holding.committed()
                 assert holding.commit(dict.fromkeys(places, Commit(gap, None, "x"))) == dict.fromkeys(places)
         asked[gap] = [each for each in names if each not in beats]
@@ -172,7 +172,7 @@ def test_many_partitions_with_long_metadata_go_in_several_requests(
     world.commit(group, {(topic, 0): 3})
     if kind == "consumer":
         to_consumer(world, group)
-    with cluster.hold(group, kind, wide) as holding:
+    with cluster.join_exclusively(group, kind, wide) as holding:
         names = sent(monkeypatch)
         assert set(holding.commit({place: Commit(9, None, "m" * 4096) for place in wide}).values()) == {None}
     assert names.count("OffsetCommit") == 2
@@ -188,7 +188,7 @@ def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
     kind: str,
 ) -> None:
     group = empty(kind)
-    with cluster.hold(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as holding:
         first, second = places
         results = holding.commit({first: Commit(9, None, ""), second: Commit(9, None, "m" * 4097)})
         error = results[second]
@@ -208,18 +208,18 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
     kind: str,
 ) -> None:
     group, evicted = empty(kind), empty(kind)
-    with cluster.hold(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as holding:
         holding.leave()
         holding.leave()
         assert world.groups()[group] == (kind, "empty")
     leaver = MemberToRemove(None, "kgroup-catchup")
-    with cluster.hold(evicted, kind, places) as holding:
+    with cluster.join_exclusively(evicted, kind, places) as holding:
         assert other.remove_members(evicted, [leaver]) == {leaver: None}
         with pytest.raises(Refused) as caught:
-            holding.alone()
+            holding.verify_only_member()
         assert caught.value.code == "superseded"
         holding.leave()
-    assert holding.stays is None
+    assert holding.leave_error is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -236,11 +236,11 @@ def test_it_lives_as_long_as_it_is_held(
     group = empty(kind)
     monkeypatch.setattr(holding_module, "_SESSION_TIMEOUTS_MS", (session_s * 1000,))
     world.configure_group(group, consumer_session_timeout_ms=f"{session_s * 1000}")
-    with cluster.hold(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as holding:
         names, start = sent(monkeypatch), time.monotonic()
         wait_for(lambda: time.monotonic() > start + 2 * session_s, "two sessions", within_s=4.0 * session_s)
         assert names.count(beat) >= 6, "a third of a session each, at the least"
-        holding.alone()
+        holding.verify_only_member()
         assert holding.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
 
 
@@ -256,7 +256,7 @@ def test_it_is_held_when_the_partitions_are_ours_and_not_before(
     world.configure_group(group, consumer_assignment_interval_ms="2000")
     assert by_hand.heartbeat(world, group, "before", 0, topic) == 0  # an assignment, and the interval begins
     assert by_hand.heartbeat(world, group, "before", -1) == 0
-    with cluster.hold(group, "consumer", places):
+    with cluster.join_exclusively(group, "consumer", places):
         (ours,) = described(cluster, group).members or ()
         assert [(item.topic, item.partitions) for item in ours.assignment or ()] == [(topic, (0, 1, 2))]
 
@@ -266,7 +266,7 @@ def test_it_is_held_when_the_partitions_are_ours_and_not_before(
 
 def test_a_group_that_is_not_there_is_not_made(cluster: ChangingCluster, world: KafkaWorld, name: Name) -> None:
     group = name("none")
-    with pytest.raises(NotFound), cluster.hold(group, "classic", [TopicPartition("orders", 0)]):
+    with pytest.raises(NotFound), cluster.join_exclusively(group, "classic", [TopicPartition("orders", 0)]):
         pass
     assert group not in world.groups()
 
@@ -281,7 +281,7 @@ def test_a_group_of_the_other_type(
 ) -> None:
     group = empty(kind)
     other_kind = KINDS[kind == "classic"]
-    with pytest.raises(Refused) as caught, cluster.hold(group, other_kind, places):
+    with pytest.raises(Refused) as caught, cluster.join_exclusively(group, other_kind, places):
         pass
     assert caught.value.code == "moved-since"
     assert world.groups()[group] == (kind, "empty")
@@ -294,7 +294,7 @@ def test_a_partition_that_does_not_exist(
     group = empty(kind)
     for missing in (TopicPartition(topic, 3), TopicPartition("no-such-topic", 0)):
         with pytest.raises(NotFound, match="does not exist") as caught:
-            cluster.hold(group, kind, [TopicPartition(topic, 0), missing]).__enter__()
+            cluster.join_exclusively(group, kind, [TopicPartition(topic, 0), missing]).__enter__()
         assert missing[0] in caught.value.message
         assert world.groups()[group] == (kind, "empty")
 
@@ -302,7 +302,7 @@ def test_a_partition_that_does_not_exist(
 def test_a_group_of_another_framework(cluster: ChangingCluster, world: KafkaWorld, topic: str, name: Name) -> None:
     group = name("connect")
     world.join_as(group, "connect")
-    with pytest.raises(Refused) as caught, cluster.hold(group, "classic", [TopicPartition(topic, 0)]):
+    with pytest.raises(Refused) as caught, cluster.join_exclusively(group, "classic", [TopicPartition(topic, 0)]):
         pass
     assert caught.value.code == "foreign-owner"
 
@@ -328,7 +328,7 @@ def test_a_live_group_is_refused_and_goes_on(
     who = [member.member_id for member in described(cluster, group).members or ()]
 
     names = sent(monkeypatch)
-    with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught, cluster.hold(group, kind, places):
+    with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught, cluster.join_exclusively(group, kind, places):
         pass
 
     assert (caught.value.code, caught.value.exit_code) == ("not-empty", 6)
@@ -348,7 +348,7 @@ def test_nobody_moves_the_offsets_from_outside_meanwhile(
 ) -> None:
     group = empty(kind)
     before = world.exact(group)
-    with cluster.hold(group, kind, places):
+    with cluster.join_exclusively(group, kind, places):
         (results,) = other.write_offsets([CommitPart(group, {places[0]: Commit(1, None, "")}, {})])
         error = results[places[0]]
         assert error is not None
@@ -373,7 +373,7 @@ def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
     held = [TopicPartition(topic, number) for number in range(3)]
     moved = {place: Commit(120, None, "moved") for place in places}
     with ThreadPoolExecutor(1) as pool, KafkaWorld(bootstrap) as others:
-        with cluster.hold(group, kind, held) as holding:
+        with cluster.join_exclusively(group, kind, held) as holding:
             if comes == "classic":
                 subscription = by_hand._subscription([topic])
                 joined = pool.submit(by_hand.joined_as, others, group, subscription, ("cooperative-sticky",))
@@ -383,7 +383,7 @@ def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
                 epoch, partitions = given(world, group, 0, topic)
                 assert not partitions
             with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
-                holding.alone()
+                holding.verify_only_member()
             assert caught.value.code == "not-empty"
             if comes == "consumer":
                 for _ in range(20):
@@ -435,7 +435,7 @@ def test_who_comes_while_we_enter_goes_on_and_is_named(
             enter(world, comes, group, topic)
 
     happened = just_before(monkeypatch, before, come)
-    with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught, cluster.hold(group, kind, places):
+    with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught, cluster.join_exclusively(group, kind, places):
         pass
     assert happened
     assert caught.value.code == "not-empty"
@@ -461,14 +461,14 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
     with holder(bootstrap, group, kind, places) as first:
         assert first.says() == {"held": True}
         first.stop()
-        with cluster.hold(group, kind, places) as holding:
+        with cluster.join_exclusively(group, kind, places) as holding:
             assert holding.commit(dict.fromkeys(places, Commit(70, None, "back"))) == dict.fromkeys(places)
             if inside:
                 first.wake()
                 assert first.ask("commit 120") == "superseded"
                 assert first.ask("alone") == "superseded"
                 assert first.leave() == {"left": True}
-                holding.alone()
+                holding.verify_only_member()
                 assert holding.commit({places[0]: Commit(71, None, "back")}) == {places[0]: None}
         if not inside:
             first.wake()
@@ -489,8 +489,8 @@ def test_a_group_that_went_on_without_us_takes_no_commit(
     """Our generation, or epoch, is not the group's any more: that ends the holding, and is not a row's own error."""
     group = empty(kind)
     before = world.exact(group)
-    with cluster.hold(group, kind, places) as holding:
-        holding._seat = replace(holding._seat, epoch=holding._seat.epoch + 5)
+    with cluster.join_exclusively(group, kind, places) as holding:
+        holding._membership = replace(holding._membership, epoch=holding._membership.epoch + 5)
         with pytest.raises(Refused) as caught:
             holding.commit(dict.fromkeys(places, Commit(120, None, "moved")))
     assert caught.value.code == "not-empty"
@@ -538,7 +538,7 @@ def test_a_killed_run_is_removed_by_its_successor_at_once(
         first.kill()
         assert world.groups()[group] == (kind, "stable")
         start = time.monotonic()
-        with cluster.hold(group, kind, places) as holding:
+        with cluster.join_exclusively(group, kind, places) as holding:
             assert holding.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
         assert time.monotonic() < start + 30, "not when its session ends"
     assert world.groups()[group] == (kind, "empty")
@@ -566,7 +566,7 @@ def test_it_leaves_after_an_exception_and_after_ctrl_c(
     kind: str,
 ) -> None:
     group = empty(kind)
-    with pytest.raises(ZeroDivisionError), cluster.hold(group, kind, places):
+    with pytest.raises(ZeroDivisionError), cluster.join_exclusively(group, kind, places):
         _ = 1 / 0
     assert world.groups()[group] == (kind, "empty")
     world.configure_group(group, consumer_session_timeout_ms="60000")
@@ -601,7 +601,7 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
     group = fresh(proxied, kind, name)
     before = proxied.world.exact(group)
     with connected(proxied.bootstrap) as cluster:
-        with cluster.hold(group, kind, ORDERS) as holding:
+        with cluster.join_exclusively(group, kind, ORDERS) as holding:
             position = cluster.end_of_commits(group)
             proxied.proxy.reset()
             proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
@@ -622,7 +622,7 @@ def test_a_commit_that_the_coordinator_did_not_look_at_is_sent_again(
     proxied: ProxiedBroker, name: Name, kind: str
 ) -> None:
     group = fresh(proxied, kind, name)
-    with connected(proxied.bootstrap) as cluster, cluster.hold(group, kind, ORDERS) as holding:
+    with connected(proxied.bootstrap) as cluster, cluster.join_exclusively(group, kind, ORDERS) as holding:
         fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REFUSED))
         assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
         assert fault.met.is_set()
@@ -640,9 +640,9 @@ def test_entering_and_leaving_are_tried_again(
     group = fresh(proxied, kind, name)
     with connected(proxied.bootstrap) as cluster:
         fault = proxied.proxy.expect(Fault(api_key, loss, skip))
-        with cluster.hold(group, kind, ORDERS) as holding:
+        with cluster.join_exclusively(group, kind, ORDERS) as holding:
             assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
-        assert holding.stays is None
+        assert holding.leave_error is None
         assert fault.met.is_set()
     assert proxied.world.groups()[group] == (kind, "empty")
 
@@ -652,10 +652,10 @@ def test_a_member_that_cannot_leave_is_told(
 ) -> None:
     group = fresh(proxied, "classic", name)
     with connected(proxied.bootstrap) as cluster:
-        with monkeypatch.context() as impatient, cluster.hold(group, "classic", ORDERS) as holding:
+        with monkeypatch.context() as impatient, cluster.join_exclusively(group, "classic", ORDERS) as holding:
             proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.REQUEST, always=True))
             impatient.setattr(holding_module, "_LEAVING_S", 1.5)
-        assert isinstance(holding.stays, KgroupError)
+        assert isinstance(holding.leave_error, KgroupError)
         proxied.proxy.reset()
         holding.leave()
     assert proxied.world.groups()[group] == ("classic", "empty")

@@ -11,7 +11,7 @@ import pytest
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.membership.exclusive import ExclusiveMembership, MembershipContext
+from kgroup.cluster.membership.exclusive import ExclusiveMembership
 
 TIMEOUT_S = 30.0
 
@@ -41,11 +41,9 @@ async def unused(*_: Any) -> Any:
 def test_a_heartbeat_has_its_own_deadline(left_s: float) -> None:
     client = Recording(Deadline.after(left_s))
     before = client.deadline
-    membership = ExclusiveMembership(
-        MembershipContext(OneCoordinator(client), unused, unused, TIMEOUT_S), "svc", "consumer", ()
-    )
+    membership = ExclusiveMembership(OneCoordinator(client), unused, TIMEOUT_S, "svc", "consumer", ())
 
-    assert asyncio.run(membership._beat())
+    assert asyncio.run(membership._send_heartbeat())
 
     assert client.deadline is before
     assert client.left_s == [pytest.approx(TIMEOUT_S, abs=5)]
