@@ -26,7 +26,7 @@ UNSURE = MAYBE_STORED | RETRIABLE_COORDINATOR_ERRORS
 """Error codes after which to ask again."""
 
 _TRIES = 3
-_LEAST_PATIENCE_MS = 1000
+_MIN_PATIENCE_MS = 1000
 
 
 class NoResponse:
@@ -64,7 +64,7 @@ async def send_to_coordinator(
     if node is None:
         return NoResponse(partial(change_error, COORDINATOR_NOT_AVAILABLE, group), sent=False)
     # A third of the time: after a missing response the caller reads back, and may try again, within the deadline.
-    third_ms = max(_LEAST_PATIENCE_MS, client.deadline.left_ms // _TRIES)
+    third_ms = max(_MIN_PATIENCE_MS, client.deadline.left_ms // _TRIES)
     answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)
     if isinstance(answer, BaseException):
         cause = partial(client.failure, answer, node)

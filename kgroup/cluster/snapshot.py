@@ -163,42 +163,41 @@ class Cluster(OffsetsTopicConnection):
         still = missing & {group.name for group in self.list_groups().groups} if missing else ()
         return tuple(RowError.of(denied_group(), group=name) for name in sorted(still))
 
-    def describe(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
+    def describe(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         """The groups as they are now.
 
         A name without a type is requested as both types at once; if the group is neither, NotFound is in ``errors``.
         Types that kgroup does not describe (share, streams) are not requested.
         """
-        return self._ask(self._settled_snapshot, groups, want)
+        return self._ask(self._settled_snapshot, groups, request)
 
     def with_generations(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
         """Classic groups with generation and leader, searched for at most ``budget_s``; and why some are missing."""
-        return self._ask(self._dated, groups, budget_s)
+        return self._ask(self._with_generations, groups, budget_s)
 
-    async def _dated(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
+    async def _with_generations(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
         names = [group.name for group in groups if group.type == "classic" and not group.is_simple]
         layout = await offsets_topic_layout(self._client) if names else None
-        dates = await self._generations(layout, names, budget_s)
-        if dates is None:
+        results = await self._generations(layout, names, budget_s)
+        if results is None:
             return tuple(groups), None
-        found = ((group, dates.generations.get(group.name)) for group in groups)
-        dated = (replace(g, generation=date.number, leader=date.leader) if date else g for g, date in found)
-        return tuple(dated), dates.note
+        found = ((group, results.generations.get(group.name)) for group in groups)
+        return tuple(replace(g, generation=it.number, leader=it.leader) if it else g for g, it in found), results.note
 
-    def lag_facts(self, groups: Sequence[Group], wants: LagQuery) -> LagFacts:
+    def lag_facts(self, groups: Sequence[Group], query: LagQuery) -> LagFacts:
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
         from kgroup.cluster.lag_reading import read_lag_facts
 
         # A log budget longer than the usual time limit extends the deadline.
-        deadline = Deadline.after(max(self._timeout_s, wants.log_budget_s))
-        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, wants, deadline=deadline)
+        deadline = Deadline.after(max(self._timeout_s, query.log_budget_s))
+        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, query, deadline=deadline)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
         """The brokers by id, from the metadata."""
         return self._client.brokers
 
-    def with_logs(self, states: Sequence[LoggedState], want: SnapshotRequest) -> Snapshot:
+    def with_logs(self, states: Sequence[LoggedState], request: SnapshotRequest) -> Snapshot:
         """Groups that were read from ``__consumer_offsets``, completed with the logs of their partitions.
 
         Their coordinator is not asked. The one shown is the present leader of the group's ``__consumer_offsets``
@@ -208,7 +207,7 @@ class Cluster(OffsetsTopicConnection):
         async def read() -> Snapshot:
             layout = await offsets_topic_layout(self._client)
             parts = [_logged_parts(state, self._leader_of(state.name, layout)) for state in states]
-            snapshot = await self._complete(parts, [], (), replace(want, generation_budget_s=0))
+            snapshot = await self._complete(parts, [], (), replace(request, generation_budget_s=0))
             by_name = {state.name: state for state in states}
             dated = (
                 replace(group, generation=by_name[group.name].generation, leader=by_name[group.name].leader)
@@ -301,10 +300,10 @@ class Cluster(OffsetsTopicConnection):
 
         return self._ask(first_timestamps, self._client, spans)
 
-    async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
-        return await self._coordinators.read_settled(lambda: self._snapshot(groups, want))
+    async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
+        return await self._coordinators.read_settled(lambda: self._snapshot(groups, request))
 
-    async def _snapshot(self, groups: Sequence[ListedGroup | str], want: SnapshotRequest) -> Snapshot:
+    async def _snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
         names = [
             group if isinstance(group, str) else group.name
@@ -314,30 +313,30 @@ class Cluster(OffsetsTopicConnection):
         await self._client.gather([self._coordinators.locate(names), self._coordinators.count_partitions()])
         committed: dict[str, CommittedOffsets | KgroupError]
         errors: list[RowError] = []
-        asks_hidden = want.offsets and want.hidden_budget_s > 0
+        search_hidden = request.offsets and request.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
             [
                 self._coordinators.describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
-                self._coordinators.committed(names if want.offsets else (), stable=want.stable),
-                may_hide_topics(self._client) if asks_hidden else _no(),
+                self._coordinators.committed(names if request.offsets else (), stable=request.stable),
+                may_hide_topics(self._client) if search_hidden else _no(),
             ]
         )
         behind = [name for name in names if is_behind(described[name]) or is_behind(committed.get(name))]
-        if behind and not want.stable:
+        if behind and not request.stable:
             older, commits = await self._client.gather(
                 [
                     self._coordinators.describe(
                         *(_of_type(kind, behind, listed) for kind in DESCRIBED_TYPES), up_to_date=False
                     ),
-                    self._coordinators.committed(behind if want.offsets else (), up_to_date=False),
+                    self._coordinators.committed(behind if request.offsets else (), up_to_date=False),
                 ]
             )
             described, committed = described | older, committed | commits
             errors += [RowError.of(behind_group(), group=name) for name in behind]
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        there = {name: found for name, found in committed.items() if not isinstance(described[name], NotFound)}
-        hidden = await self._hidden_of(there, want) if may_hide else {}
+        existing = {name: found for name, found in committed.items() if not isinstance(described[name], NotFound)}
+        hidden = await self._find_hidden(existing, request) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts = []
         for name in names:
@@ -349,51 +348,51 @@ class Cluster(OffsetsTopicConnection):
             if answer is not None:
                 coordinator = self._coordinators.coordinator(name)
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
-        return await self._complete(parts, errors, notes, want)
+        return await self._complete(parts, errors, notes, request)
 
-    async def _hidden_of(
-        self, committed: Mapping[str, CommittedOffsets | KgroupError], want: SnapshotRequest
+    async def _find_hidden(
+        self, committed: Mapping[str, CommittedOffsets | KgroupError], request: SnapshotRequest
     ) -> dict[str, Hidden]:
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
-        cached, found = self.cache.hidden, {}
+        cached, hidden = self.cache.hidden, {}
         shown = {name: frozenset(c) for name, c in committed.items() if not isinstance(c, KgroupError)}
         for name, partitions in shown.items():
             known = cached.get(name)
-            if known and not want.stable and known.about == partitions and known.is_fresh(HIDDEN_FOR_S):
-                found[name] = known.value
-        asked = {name: committed[name] for name in shown if name not in found}
-        if asked:
-            budget = Deadline.after(min(want.hidden_budget_s, self._client.deadline.left_s))
-            fresh = await hidden_commits(self._client, asked, budget)
-            cached |= {name: CachedValue(hidden, shown[name]) for name, hidden in fresh.items()}
-            found |= fresh
-        return found
+            if known and not request.stable and known.about == partitions and known.is_fresh(HIDDEN_FOR_S):
+                hidden[name] = known.value
+        unknown = {name: committed[name] for name in shown if name not in hidden}
+        if unknown:
+            budget = Deadline.after(min(request.hidden_budget_s, self._client.deadline.left_s))
+            fresh = await hidden_commits(self._client, unknown, budget)
+            cached |= {name: CachedValue(value, shown[name]) for name, value in fresh.items()}
+            hidden |= fresh
+        return hidden
 
     async def _complete(
-        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], want: SnapshotRequest
+        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], request: SnapshotRequest
     ) -> Snapshot:
         """Add what brokers other than the coordinator know: logs, and the generations of classic groups."""
-        dated = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
-        dated = dated if want.generation_budget_s > 0 else []
-        topics = {topic for p in parts for topic in p.topics} if want.logs else set()
-        layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if dated else topics)
+        classic = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
+        classic = classic if request.generation_budget_s > 0 else []
+        topics = {topic for p in parts for topic in p.topics} if request.logs else set()
+        layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if classic else topics)
         partitions = {part.name: part.partitions(layouts) for part in parts}
-        wanted = {tp for chosen in partitions.values() for tp in chosen} if want.logs else set()
+        logs = {tp for of_group in partitions.values() for tp in of_group} if request.logs else set()
         ranges: dict[TopicPartition, LogRange | KgroupError]
-        ranges, dates = await self._client.gather(
+        ranges, results = await self._client.gather(
             [
-                log_ranges(self._client, layouts, wanted),
-                self._generations(layouts.get(OFFSETS_TOPIC), dated, want.generation_budget_s),
+                log_ranges(self._client, layouts, logs),
+                self._generations(layouts.get(OFFSETS_TOPIC), classic, request.generation_budget_s),
             ]
         )
         groups = []
         for part in parts:
-            date = dates.generations.get(part.name) if dates else None
-            number, leader = (date.number, date.leader) if date else (None, None)
+            generation = results.generations.get(part.name) if results else None
+            number, leader = (generation.number, generation.leader) if generation else (None, None)
             group = assemble(part, partitions[part.name], ranges, number, leader)
             groups.append(group)
             errors.extend(failures(group, part, layouts, ranges))
-        notes += (dates.note,) if dates and dates.note else ()
+        notes += (results.note,) if results and results.note else ()
         return Snapshot(tuple(groups), tuple(errors), notes)
 
     async def _generations(

@@ -46,16 +46,16 @@ class ChangingCluster(Cluster):
 
     def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, Result]]:
         """Commit in parallel, or delete where the new commit is None. Returns the results of each part by partition."""
-        results: list[dict[TopicPartition, Result]] = self._ask(self._side_by_side, self._write, parts)
+        results: list[dict[TopicPartition, Result]] = self._ask(self._in_parallel, self._write, parts)
         return results
 
     def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, Result]:
         """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
-        return dict(zip(groups, self._ask(self._side_by_side, self._delete, groups.items()), strict=True))
+        return dict(zip(groups, self._ask(self._in_parallel, self._delete, groups.items()), strict=True))
 
-    def remove_members(self, group: str, leavers: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
+    def remove_members(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
         """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
-        results: dict[MemberToRemove, Result] = self._ask(self._remove, group, leavers)
+        results: dict[MemberToRemove, Result] = self._ask(self._remove, group, members)
         return results
 
     def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
@@ -69,11 +69,11 @@ class ChangingCluster(Cluster):
         """Remove members that a killed conversion left in groups (``kgroup.model.migration_facts.is_own_member``)."""
         return self._ask(self._conversion().remove, groups)
 
-    def set_group_configs(self, wanted: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
+    def set_group_configs(self, configs: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
         """Set dynamic configs of groups (``consumer.session.timeout.ms``), and delete those whose value is None."""
         from kgroup.cluster.configs import set_configs
 
-        return self._ask(set_configs, self._client, wanted)
+        return self._ask(set_configs, self._client, configs)
 
     def join_exclusively(
         self, group: str, kind: str | None, partitions: Iterable[TopicPartition]
@@ -93,15 +93,15 @@ class ChangingCluster(Cluster):
 
         return Conversion(self._coordinators, self._timeout_s)
 
-    async def _side_by_side(self, one: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
-        return await self._client.gather(one(subject) for subject in subjects)
+    async def _in_parallel(self, change: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
+        return await self._client.gather(change(subject) for subject in subjects)
 
     async def _write(self, part: CommitPart) -> dict[TopicPartition, Result]:
         commits = {tp: commit for tp, commit in part.writes.items() if commit is not None}
         deletions = [tp for tp, commit in part.writes.items() if commit is None]
         results: dict[TopicPartition, Result] = {}
         if commits:
-            results |= await self._until_known(
+            results |= await self._write_until_known(
                 part,
                 commits,
                 lambda left: commit_request(part.group, {p: commits[p] for p in left}),
@@ -109,12 +109,12 @@ class ChangingCluster(Cluster):
                 "Read",
             )
         if deletions:
-            results |= await self._until_known(
+            results |= await self._write_until_known(
                 part, deletions, lambda left: _offset_delete_request(part.group, left), _offset_delete_rows, "Delete"
             )
         return results
 
-    async def _until_known(
+    async def _write_until_known(
         self,
         part: CommitPart,
         partitions: Iterable[TopicPartition],
@@ -126,60 +126,64 @@ class ChangingCluster(Cluster):
         results: dict[TopicPartition, Result] = {}
         pending = list(partitions)
         # A request may still be in flight, or in a log whose followers are missing, and take effect after we return.
-        deadline, maybe_stored, late = self._client.deadline, False, False
+        deadline, maybe_stored, maybe_later = self._client.deadline, False, False
         while pending:
             answer = await self._to_coordinator(part.group, make_request(pending))
             if isinstance(answer, KgroupError):
                 return results | dict.fromkeys(pending, answer)
-            unsure: dict[TopicPartition, KgroupError] = {}
+            unknown: dict[TopicPartition, KgroupError] = {}
             if isinstance(answer, NoResponse):
-                unsure = dict.fromkeys(pending, answer.reason)
-                maybe_stored, late = maybe_stored or answer.sent, late or answer.sent
+                unknown = dict.fromkeys(pending, answer.reason)
+                maybe_stored |= answer.sent
+                maybe_later |= answer.sent
             else:
                 for tp, code in rows(answer, pending):
                     if code in UNSURE:
-                        unsure[tp] = change_error(code, part.group, tp.topic)
-                        maybe_stored, late = maybe_stored or code in MAYBE_STORED, late or code in MAYBE_LATER
+                        unknown[tp] = change_error(code, part.group, tp.topic)
+                        maybe_stored |= code in MAYBE_STORED
+                        maybe_later |= code in MAYBE_LATER
                     else:
                         results[tp] = None if code == NONE else change_error(code, part.group, tp.topic, operation)
-            if not unsure:
+            if not unknown:
                 break
             self._coordinators.invalidate(part.group)
             await self._client.sleep(RETRY_PAUSE_S)
             if maybe_stored:
-                pending, known = await self._read_back(part, unsure, deadline, late=late)
+                pending, known = await self._read_back(part, unknown, deadline, maybe_later=maybe_later)
                 results |= known
             elif deadline.passed:
-                return results | unsure
+                return results | unknown
             else:
-                pending = list(unsure)
+                pending = list(unknown)
         return results
 
     async def _read_back(
-        self, part: CommitPart, unsure: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, late: bool
+        self, part: CommitPart, unknown: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, maybe_later: bool
     ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
         """(partitions to try again because nothing was stored, known results) for writes without a response.
 
-        ``late`` means that the request may still be stored later.
+        ``maybe_later`` means that the request may still be stored later.
         """
-        found = await self._stored(part, unsure)
-        if isinstance(found, KgroupError):
-            return [], {tp: unknown_outcome(reason) for tp, reason in unsure.items()}
+        committed = await self._fetch_written(part, unknown)
+        if isinstance(committed, KgroupError):
+            return [], {tp: unknown_outcome(reason) for tp, reason in unknown.items()}
         again: list[TopicPartition] = []
         known: dict[TopicPartition, Result] = {}
-        for tp, reason in unsure.items():
-            stands = found.get(tp)
-            if isinstance(stands, KgroupError):
+        for tp, reason in unknown.items():
+            current = committed.get(tp)
+            if isinstance(current, KgroupError):
                 known[tp] = unknown_outcome(reason)
-            elif stands != part.old.get(tp):
-                known[tp] = None if stands == part.writes[tp] else _changed_meanwhile(stands)
+            elif current != part.old.get(tp):
+                known[tp] = None if current == part.writes[tp] else _changed_meanwhile(current)
             elif deadline.passed:
-                known[tp] = unknown_outcome(reason) if late else reason
+                known[tp] = unknown_outcome(reason) if maybe_later else reason
             else:
                 again.append(tp)
         return again, known
 
-    async def _stored(self, part: CommitPart, partitions: Iterable[TopicPartition]) -> CommittedOffsets | KgroupError:
+    async def _fetch_written(
+        self, part: CommitPart, partitions: Iterable[TopicPartition]
+    ) -> CommittedOffsets | KgroupError:
         """The committed offsets now; read again a second later if they differ from what was written.
 
         After a failover, the new coordinator may not know at once what the old one acknowledged.
@@ -189,12 +193,12 @@ class ChangingCluster(Cluster):
             if second:
                 await coordinators.client.sleep(SETTLING_S)
             try:
-                found = (await coordinators.committed([part.group]))[part.group]
+                committed = (await coordinators.committed([part.group]))[part.group]
             except KgroupError as error:
                 return error
-            if isinstance(found, KgroupError) or all(found.get(p) == part.writes[p] for p in partitions):
+            if isinstance(committed, KgroupError) or all(committed.get(p) == part.writes[p] for p in partitions):
                 break
-        return found
+        return committed
 
     def _to_read_back(self) -> GroupCoordinators:
         """The coordinators, with a time limit of its own for reading back if little of the question's is left."""
@@ -207,7 +211,7 @@ class ChangingCluster(Cluster):
 
     async def _delete(self, subject: tuple[str, Offsets]) -> Result:
         group, old = subject
-        deadline, late = self._client.deadline, False
+        deadline, maybe_later = self._client.deadline, False
         while True:
             answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
             if isinstance(answer, KgroupError):
@@ -215,41 +219,41 @@ class ChangingCluster(Cluster):
             if not isinstance(answer, NoResponse):
                 code = answer.results[0].error_code
                 # An earlier request that seemed lost may have deleted it meanwhile.
-                if code == NONE or (late and code == GROUP_ID_NOT_FOUND):
+                if code == NONE or (maybe_later and code == GROUP_ID_NOT_FOUND):
                     return None
                 if code not in UNSURE:
                     return change_error(code, group, operation="Delete")
                 answer = NoResponse(partial(change_error, code, group), sent=code in MAYBE_LATER)
-            late = late or answer.sent
+            maybe_later |= answer.sent
             self._coordinators.invalidate(group)
             await self._client.sleep(RETRY_PAUSE_S)
-            result = await self._after_lost_deletion(group, old, answer.reason)
+            result = await self._verify_deletion(group, old, answer.reason)
             if result is not answer.reason:
                 return result
             if deadline.passed:
-                return unknown_outcome(answer.reason) if late else answer.reason
+                return unknown_outcome(answer.reason) if maybe_later else answer.reason
 
-    async def _after_lost_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
+    async def _verify_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
         """The result of a deletion without a response; ``reason`` itself if the group is unchanged.
 
         A group of that name that was created again meanwhile is not deleted.
         """
-        found = await self._stored(CommitPart(group, dict.fromkeys(old), old), old)
-        if isinstance(found, KgroupError):
+        committed = await self._fetch_written(CommitPart(group, dict.fromkeys(old), old), old)
+        if isinstance(committed, KgroupError):
             return unknown_outcome(reason)
-        stands = {tp: commit for tp, commit in found.items() if isinstance(commit, Commit)}
-        described = None if stands else (await self._to_read_back().describe([group], [group])).get(group)
+        current = {tp: commit for tp, commit in committed.items() if isinstance(commit, Commit)}
+        described = None if current else (await self._to_read_back().describe([group], [group])).get(group)
         if isinstance(described, NotFound):
             return None
-        if isinstance(described, KgroupError) or len(stands) < len(found):
+        if isinstance(described, KgroupError) or len(current) < len(committed):
             return unknown_outcome(reason)
-        if stands != {tp: commit for tp, commit in old.items() if commit}:
+        if current != {tp: commit for tp, commit in old.items() if commit}:
             return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
         return reason
 
-    async def _remove(self, group: str, leavers: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
+    async def _remove(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
         results: dict[MemberToRemove, Result] = {}
-        pending, lost = list(leavers), False
+        pending, lost = list(members), False
         while pending:
             answer = await self._to_coordinator(group, _leave_request(group, pending))
             if isinstance(answer, KgroupError):
@@ -264,15 +268,15 @@ class ChangingCluster(Cluster):
                 continue
             if answer.error_code != NONE:
                 return results | dict.fromkeys(pending, change_error(answer.error_code, group))
-            for leaver, row in zip(pending, answer.members, strict=True):
+            for member, row in zip(pending, answer.members, strict=True):
                 gone = row.error_code == NONE or (lost and row.error_code == UNKNOWN_MEMBER_ID)
-                results[leaver] = None if gone else _not_removed(row.error_code, group, leaver)
+                results[member] = None if gone else _not_removed(row.error_code, group, member)
             pending = []
         return results
 
 
-def _changed_meanwhile(stands: Commit | None) -> KgroupError:
-    now = "no commit" if stands is None else f"committed offset {stands.offset}"
+def _changed_meanwhile(current: Commit | None) -> KgroupError:
+    now = "no commit" if current is None else f"committed offset {current.offset}"
     return Refused(
         f"somebody else changed it while this was written: {now}",
         code="moved-since",
@@ -280,9 +284,9 @@ def _changed_meanwhile(stands: Commit | None) -> KgroupError:
     )
 
 
-def _not_removed(code: int, group: str, leaver: MemberToRemove) -> KgroupError:
+def _not_removed(code: int, group: str, member: MemberToRemove) -> KgroupError:
     if code == UNKNOWN_MEMBER_ID:
-        return Refused(f"{leaver} is no member (any more)", code="no-member", hint="kgroup describe --members")
+        return Refused(f"{member} is no member (any more)", code="no-member", hint="kgroup describe --members")
     return change_error(code, group)
 
 
@@ -303,17 +307,17 @@ def _offset_delete_rows(answer: Any, partitions: list[TopicPartition]) -> Iterat
     yield from commit_rows(answer, partitions)
 
 
-def _leave_request(group: str, leavers: Iterable[MemberToRemove]) -> Any:
+def _leave_request(group: str, members: Iterable[MemberToRemove]) -> Any:
     identity = LeaveGroupRequest.MemberIdentity
     return LeaveGroupRequest(
         group_id=group,
         members=[
             identity(
-                member_id=leaver.member_id or "",
-                group_instance_id=leaver.instance_id,
+                member_id=member.member_id or "",
+                group_instance_id=member.instance_id,
                 reason="removed with kgroup evict",
             )
-            for leaver in leavers
+            for member in members
         ],
         min_version=3,
     )

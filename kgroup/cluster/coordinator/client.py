@@ -55,7 +55,7 @@ _WAKE_S = 0.5
 _STOP_MS = 3000
 """The event loop may block only for a probe of ``kgroup.cluster.diagnosis``, at most half of this time."""
 
-_LEAST_PATIENCE_MS = 1000
+_MIN_PATIENCE_MS = 1000
 _PROBE_S, _SHORT_PROBE_S = 1.5, 0.3
 _RECONNECT_MAX_MS = 500
 """kafka-python's default is 30 s: too long for a user who waits for a broker that has come back."""
@@ -126,7 +126,7 @@ class CoordinatorClient:
         except BaseException:
             self.close()
             raise
-        self._observed.brokers = self._known_brokers()
+        self._observed.brokers = self._brokers_in_metadata()
         self.ref = ClusterRef(self._manager.cluster.cluster_id, settings.bootstrap_servers, settings.context)
 
     def close(self) -> None:
@@ -210,7 +210,7 @@ class CoordinatorClient:
 
     async def send_any(self, request: Any) -> Any:
         """The first response from any broker before the deadline. Raises KgroupError if none answers."""
-        patience_ms = max(_LEAST_PATIENCE_MS, self.deadline.left_ms // 3)
+        patience_ms = max(_MIN_PATIENCE_MS, self.deadline.left_ms // 3)
         while True:
             node_id = self._manager.least_loaded_node()
             if node_id is not None:
@@ -229,7 +229,7 @@ class CoordinatorClient:
             await self._refresh_metadata(None, self.deadline)
         except kafka.errors.KafkaError:
             return
-        self._observed.brokers = self._known_brokers()
+        self._observed.brokers = self._brokers_in_metadata()
 
     async def send_all(self, requests: Sequence[tuple[int, Any]], patience_ms: int | None = None) -> list[Any]:
         """Send many requests at the same time; their responses (or errors) in order."""
@@ -257,7 +257,7 @@ class CoordinatorClient:
             return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
         if isinstance(error, kafka.errors.IncompatibleBrokerVersion):
             return self._unsupported(broker, error)
-        return self._explained(broker.host, broker.port, error)
+        return self._diagnosed(broker.host, broker.port, error)
 
     def _unsupported(self, broker: Broker, error: BaseException) -> KgroupError:
         """The error for a request that a broker does not support: more time does not help."""
@@ -272,7 +272,7 @@ class CoordinatorClient:
             hint="Upgrade the brokers. On older ones, list, describe and export work with --from-log.",
         )
 
-    def _known_brokers(self) -> dict[int, Broker]:
+    def _brokers_in_metadata(self) -> dict[int, Broker]:
         return {
             broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack or None)
             for broker in self._manager.cluster.brokers()
@@ -283,7 +283,7 @@ class CoordinatorClient:
         refreshing = self._manager.call_soon(self._manager.cluster.refresh_metadata, node_id)
         await self._manager.wait_for(refreshing, until.left_ms)
 
-    async def _connected(self, connection: Any, server: Any, until: Deadline) -> None:
+    async def _await_connection(self, connection: Any, server: Any, until: Deadline) -> None:
         """Wait for a connection; after up to 1 s of silence, diagnose whether waiting can help.
 
         An HTTP server never answers a Kafka client, which would wait for it until the deadline.
@@ -298,7 +298,7 @@ class CoordinatorClient:
                 raise fault from None
             await self._manager.wait_for(connection.init_future, until.left_ms)
 
-    def _explained(self, host: str, port: int, error: BaseException) -> KgroupError:
+    def _diagnosed(self, host: str, port: int, error: BaseException) -> KgroupError:
         # Imported here: it loads TLS and its own probe, and is needed only after a failure.
         from kgroup.cluster.diagnosis import explain
 
@@ -321,7 +321,7 @@ class CoordinatorClient:
             )
             try:
                 until = Deadline.after(patience_ms / 1000)
-                await self._connected(connection, server, until)
+                await self._await_connection(connection, server, until)
                 await self._refresh_metadata(server.node_id, until)
             except KgroupError as fault:
                 failures.append(fault)
@@ -329,7 +329,7 @@ class CoordinatorClient:
             except (kafka.errors.KafkaError, OSError, UnicodeError) as error:
                 if self._closing:  # ctrl-C: it failed because we close the connection; a probe would take 1.5 s
                     raise
-                failures.append(self._explained(server.host, server.port, error))
+                failures.append(self._diagnosed(server.host, server.port, error))
                 continue
             finally:
                 connection.close()
@@ -338,9 +338,9 @@ class CoordinatorClient:
                     self.note_move()
                 return
             failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers: not started yet?"))
-        raise _weightiest(failures)
+        raise _most_informative(failures)
 
 
-def _weightiest(failures: Sequence[KgroupError]) -> KgroupError:
+def _most_informative(failures: Sequence[KgroupError]) -> KgroupError:
     """The failure to report, of several servers: a refused login explains more than a closed port."""
     return max(failures, key=lambda failure: failure.code != "unreachable")

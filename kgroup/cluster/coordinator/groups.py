@@ -55,7 +55,8 @@ _CLUSTER_OPERATIONS = frozenset({5, 7, 8, 9, 10, 11, 12})
 """All operations on a cluster: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS,
 IDEMPOTENT_WRITE (AclOperation)."""
 
-_TELLING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
+_EXPLAINING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
+"""Error codes of a coordinator that explain more than a later timeout."""
 
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
@@ -154,25 +155,27 @@ class GroupCoordinators:
         A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
         groups have moved: all brokers are asked again, and once more when the move has settled.
         """
-        sees_all = await self.can_describe_cluster()
+        complete = await self.can_describe_cluster()
         catch_up: Deadline | None = None
         while True:
             began_s = time.monotonic()
-            (absent, behind), (groups, failures) = await self.client.gather([self._not_loaded(), self._list_once()])
+            (absent, behind), (groups, failures) = await self.client.gather(
+                [self._count_unready_partitions(), self._list_once()]
+            )
             if absent:
                 failures.append(partial(_no_coordinator, absent))
             catch_up = (catch_up or self._catch_up()) if behind else None
-            wait = failures or (catch_up is not None and not catch_up.passed)
-            if self.client.deadline.passed or not (wait or self._has_moved(began_s)):
+            retry = failures or (catch_up is not None and not catch_up.passed)
+            if self.client.deadline.passed or not (retry or self._has_moved(began_s)):
                 break
-            if wait:
+            if retry:
                 self.client.note_move()
-            await self.client.sleep(RETRY_PAUSE_S if wait else SETTLING_S)
+            await self.client.sleep(RETRY_PAUSE_S if retry else SETTLING_S)
             await self.client.refresh_brokers()
         if behind:
             failures.append(partial(_all_behind, behind))
         return GroupListing(
-            tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=sees_all
+            tuple(groups[name] for name in sorted(groups)), tuple(cause() for cause in failures), complete=complete
         )
 
     def _catch_up(self) -> Deadline:
@@ -182,7 +185,7 @@ class GroupCoordinators:
         """
         return Deadline.after(min(_CATCH_UP_S, self.client.deadline.left_s / 2))
 
-    async def _not_loaded(self) -> tuple[int, int]:
+    async def _count_unready_partitions(self) -> tuple[int, int]:
         """How many partitions of ``__consumer_offsets`` have no coordinator, and how many one that is not up to date.
 
         ListGroups leaves out their groups without an error. So a group id that does not exist is described in each
@@ -199,7 +202,7 @@ class GroupCoordinators:
             yield from ((row.group_id, row.error_code, True) for row in answer.groups)
 
         try:
-            _, absent, behind = await self._ask_once(
+            _, absent, behind = await self._send_once(
                 probes, lambda ids: DescribeGroupsRequest(groups=ids), read, None, {}, up_to_date=True
             )
         except Unreachable:
@@ -269,7 +272,7 @@ class GroupCoordinators:
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
                 dead = row.error_code == NONE and row.group_state == "Dead"
-                yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic(row)
+                yield row.group_id, GROUP_ID_NOT_FOUND if dead else row.error_code, _classic_description(row)
 
         return await self.send_until_answered(
             groups, lambda ids: DescribeGroupsRequest(groups=ids), read, up_to_date=up_to_date
@@ -288,7 +291,7 @@ class GroupCoordinators:
         def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
             for row in answer.groups:
                 absent = row.error_code == UNSUPPORTED_VERSION
-                yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer(row)
+                yield row.group_id, GROUP_ID_NOT_FOUND if absent else row.error_code, _consumer_description(row)
 
         return await self.send_until_answered(
             groups,
@@ -334,7 +337,7 @@ class GroupCoordinators:
                 min_version=8,
                 max_version=9,
             ),
-            lambda answer: ((row.group_id, row.error_code, _committed(row)) for row in answer.groups),
+            lambda answer: ((row.group_id, row.error_code, _committed_offsets(row)) for row in answer.groups),
             up_to_date=up_to_date,
         )
 
@@ -361,35 +364,37 @@ class GroupCoordinators:
         same connection. A user without DESCRIBE on ``__consumer_offsets`` cannot ask it.
         """
         results: dict[str, T | KgroupError] = {}
-        said: dict[str, int] = {}
+        earlier_codes: dict[str, int] = {}
         pending, behind = list(groups), set[str]()
         catch_up: Deadline | None = None
         while pending:
             nodes: dict[str, int] = {}
             was_behind = behind
             try:
-                found, failed, behind = await self._ask_once(
+                found, failed, behind = await self._send_once(
                     pending, make_request, read, patience_ms, nodes, up_to_date
                 )
             except Unreachable:
-                if not said:
+                if not earlier_codes:
                     raise
                 found, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
             # A coordinator applies its new high watermark some milliseconds after it shows it (seen): once more.
-            unsure = (behind | was_behind) & found.keys()
-            catch_up = (catch_up or self._catch_up()) if unsure else None
+            maybe_behind = (behind | was_behind) & found.keys()
+            catch_up = (catch_up or self._catch_up()) if maybe_behind else None
             if catch_up is not None and catch_up.passed:
-                found |= {group: behind_group() for group in unsure & behind}
-                unsure = set()
-            results |= {group: result for group, result in found.items() if group not in unsure}
-            said |= {group: cause for group, cause in failed.items() if isinstance(cause, int) and cause in _TELLING}
+                found |= {group: behind_group() for group in maybe_behind & behind}
+                maybe_behind = set()
+            results |= {group: result for group, result in found.items() if group not in maybe_behind}
+            earlier_codes |= {
+                group: code for group, code in failed.items() if isinstance(code, int) and code in _EXPLAINING
+            }
             for group in failed:
                 self.invalidate(group)
-            pending = [*failed, *unsure]
+            pending = [*failed, *maybe_behind]
             if failed and patience_ms is not None:
                 return results | {group: group_error(COORDINATOR_NOT_AVAILABLE, group) for group in pending}
             if pending and self.client.deadline.passed:
-                results.update(self._final(_with_said(failed, said), nodes))
+                results.update(self._unanswered_errors(_prefer_earlier_codes(failed, earlier_codes), nodes))
                 break
             if pending:
                 await self.client.sleep(RETRY_PAUSE_S)
@@ -397,7 +402,7 @@ class GroupCoordinators:
                     await self.client.refresh_brokers()
         return results
 
-    async def _ask_once(
+    async def _send_once(
         self,
         groups: Sequence[str],
         make_request: Callable[[list[str]], Any],
@@ -410,24 +415,20 @@ class GroupCoordinators:
 
         Adds to ``nodes``, by group, the brokers that gave no response.
         """
-        _, partitions = await self.client.gather(
-            [self.locate(groups), self.count_partitions() if up_to_date else _zero()]
-        )
+        _, count = await self.client.gather([self.locate(groups), self.count_partitions() if up_to_date else _zero()])
         failed: dict[str, BaseException | int] = {}
         results: dict[str, T | KgroupError] = {
             group: group_error(self._refused[group], group) for group in groups if group in self._refused
         }
         batches = list(self._batches(groups))
-        place_of = {
-            group: TopicPartition(OFFSETS_TOPIC, partition_of(group, partitions)) for group in groups if partitions
-        }
-        checks = [(node, {place_of[group] for group in ids}) for node, ids in batches if partitions]
+        log_partition = {group: TopicPartition(OFFSETS_TOPIC, partition_of(group, count)) for group in groups if count}
+        checks = [(node, {log_partition[group] for group in ids}) for node, ids in batches if count]
         answers = await self.client.send_all(
-            [(node, behind_request(places)) for node, places in checks]
+            [(node, behind_request(partitions)) for node, partitions in checks]
             + [(node, make_request(ids)) for node, ids in batches],
             patience_ms,
         )
-        lagging = partitions_behind(answers[: len(checks)])
+        behind = partitions_behind(answers[: len(checks)])
         for (node, ids), answer in zip(batches, answers[len(checks) :], strict=True):
             if isinstance(answer, BaseException):
                 failed.update(dict.fromkeys(ids, answer))
@@ -440,7 +441,7 @@ class GroupCoordinators:
                     results[group] = result if code == NONE and result is not None else group_error(code, group)
         absent = (group for group in groups if group not in failed and group not in results)
         failed |= dict.fromkeys(absent, COORDINATOR_NOT_AVAILABLE)
-        return results, failed, {group for group in results if place_of.get(group) in lagging}
+        return results, failed, {group for group in results if log_partition.get(group) in behind}
 
     async def count_partitions(self) -> int:
         """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""
@@ -459,7 +460,9 @@ class GroupCoordinators:
         for node, ids in by_node.items():
             yield from ((node, chunk) for chunk in _chunks(ids))
 
-    def _final(self, failed: Mapping[str, BaseException | int], nodes: Mapping[str, int]) -> dict[str, KgroupError]:
+    def _unanswered_errors(
+        self, failed: Mapping[str, BaseException | int], nodes: Mapping[str, int]
+    ) -> dict[str, KgroupError]:
         """The errors of groups whose coordinators did not answer in time; one diagnosis per broker."""
         causes: dict[int, KgroupError] = {}
         errors = {}
@@ -519,7 +522,7 @@ def _host(text: str) -> str:
     return text.removeprefix("/")
 
 
-def _classic(row: Any) -> GroupDescription:
+def _classic_description(row: Any) -> GroupDescription:
     return GroupDescription(
         type="classic",
         state=row.group_state,
@@ -554,7 +557,7 @@ def _sorted_assignment(given: Iterable[TopicPartitions]) -> Assignment:
     return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in ascending)
 
 
-def _consumer(row: Any) -> GroupDescription:
+def _consumer_description(row: Any) -> GroupDescription:
     return GroupDescription(
         type="consumer",
         state=row.group_state,
@@ -567,7 +570,7 @@ def _consumer(row: Any) -> GroupDescription:
 
 
 def _consumer_member(row: Any) -> Member:
-    def as_told(given: Any) -> Assignment:
+    def partitions_of(given: Any) -> Assignment:
         return tuple(TopicPartitions(item.topic_name, tuple(item.partitions)) for item in given.topic_partitions)
 
     return Member(
@@ -580,13 +583,13 @@ def _consumer_member(row: Any) -> Member:
         protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None)),
         subscription=tuple(sorted(row.subscribed_topic_names)),
         subscription_regex=row.subscribed_topic_regex or None,
-        assignment=_sorted_assignment(as_told(row.assignment)),
-        target_assignment=_sorted_assignment(as_told(row.target_assignment)),
-        target_as_walked=as_told(row.target_assignment),
+        assignment=_sorted_assignment(partitions_of(row.assignment)),
+        target_assignment=_sorted_assignment(partitions_of(row.target_assignment)),
+        target_as_walked=partitions_of(row.target_assignment),
     )
 
 
-def _committed(row: Any) -> CommittedOffsets:
+def _committed_offsets(row: Any) -> CommittedOffsets:
     found: CommittedOffsets = {}
     for topic in row.topics:
         name = topic.name
@@ -601,10 +604,12 @@ def _committed(row: Any) -> CommittedOffsets:
     return found
 
 
-def _with_said(failed: Mapping[str, BaseException | int], said: Mapping[str, int]) -> Mapping[str, BaseException | int]:
+def _prefer_earlier_codes(
+    failed: Mapping[str, BaseException | int], earlier_codes: Mapping[str, int]
+) -> Mapping[str, BaseException | int]:
     """Prefer a coordinator's earlier error code: it explains more than a timeout or a failed search for it."""
     return {
-        group: said.get(group, cause)
+        group: earlier_codes.get(group, cause)
         if isinstance(cause, KafkaTimeoutError | RequestTimedOutError) or cause == COORDINATOR_NOT_AVAILABLE
         else cause
         for group, cause in failed.items()
