@@ -284,7 +284,7 @@ class ExclusiveMembership:
             pause_s = min(2 * pause_s, RETRY_PAUSE_S)
             await self._send_heartbeat()
 
-    # --- being there
+    # --- being a member
 
     async def _verify_only_member(self) -> None:
         self._only_member(await self._describe())
