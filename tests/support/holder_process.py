@@ -12,7 +12,7 @@ import json
 import sys
 from typing import Any
 
-from kgroup.cluster.membership import exclusive as holding_module
+from kgroup.cluster.membership import exclusive
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
@@ -29,13 +29,13 @@ def main() -> None:
     settings = resolve(Connection(bootstrap_server=what["bootstrap"], timeout="8s"), QuietReporter(), environ={})
     places = [TopicPartition(topic, number) for topic, number in what["places"]]
     if what["session_ms"]:
-        holding_module._SESSION_TIMEOUTS_MS = (what["session_ms"],)
+        exclusive._SESSION_TIMEOUTS_MS = (what["session_ms"],)
     with ChangingCluster(settings) as cluster:
         try:
-            with cluster.join_exclusively(what["group"], what["kind"], places) as holding:
+            with cluster.join_exclusively(what["group"], what["kind"], places) as membership:
                 _say(held=True)
                 for line in sys.stdin:
-                    _say(answer=_answer(holding, places, line.split()))
+                    _say(answer=_answer(membership, places, line.split()))
         except KgroupError as error:
             _say(error=error.code, message=error.message)
         except KeyboardInterrupt:
@@ -43,12 +43,12 @@ def main() -> None:
     _say(left=True)
 
 
-def _answer(holding: ExclusiveMembership, places: list[TopicPartition], words: list[str]) -> str | None:
+def _answer(membership: ExclusiveMembership, places: list[TopicPartition], words: list[str]) -> str | None:
     try:
         if words[0] == "alone":
-            holding.verify_only_member()
+            membership.verify_only_member()
             return None
-        results = holding.commit({place: Commit(int(words[1]), None, "held") for place in places})
+        results = membership.commit({place: Commit(int(words[1]), None, "held") for place in places})
     except KgroupError as error:
         return error.code
     return next((error.code for error in results.values() if error), None)

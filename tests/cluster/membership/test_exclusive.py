@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.commit_requests import CommitPart
-from kgroup.cluster.membership import exclusive as holding_module
+from kgroup.cluster.membership import exclusive
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit, Group, MemberToRemove
@@ -123,18 +123,18 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
 ) -> None:
     group = empty(kind)
     before = world.exact(group)
-    with cluster.join_exclusively(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as membership:
         assert world.groups()[group] == (kind, "stable")
-        holding.verify_only_member()
-        assert holding.committed() == {place: Commit(a, c, b) for place, (a, b, c) in before.items()}
+        membership.verify_only_member()
+        assert membership.committed() == {place: Commit(a, c, b) for place, (a, b, c) in before.items()}
         moved = {
             TopicPartition(topic, 0): Commit(70, 4, METADATA),
             TopicPartition(topic, 1): Commit(0, None, "m" * 4096),
         }
-        assert holding.commit(moved) == {(topic, 0): None, (topic, 1): None}
-        assert holding.committed()[TopicPartition(topic, 0)] == Commit(70, 4, METADATA)
-        holding.verify_only_member()
-    assert holding.leave_error is None
+        assert membership.commit(moved) == {(topic, 0): None, (topic, 1): None}
+        assert membership.committed()[TopicPartition(topic, 0)] == Commit(70, 4, METADATA)
+        membership.verify_only_member()
+    assert membership.leave_error is None
     assert world.groups()[group] == (kind, "empty")
     assert world.exact(group) == {**before, (topic, 0): (70, METADATA, 4), (topic, 1): (0, "m" * 4096, None)}
 
@@ -155,9 +155,9 @@ def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
         cluster.committed([group])
         with monkeypatch.context() as patch:
             names = sent(patch)
-            with cluster.join_exclusively(group, kind, places) as holding:
-                holding.committed()
-                assert holding.commit(dict.fromkeys(places, Commit(gap, None, "x"))) == dict.fromkeys(places)
+            with cluster.join_exclusively(group, kind, places) as membership:
+                membership.committed()
+                assert membership.commit(dict.fromkeys(places, Commit(gap, None, "x"))) == dict.fromkeys(places)
         asked[gap] = [each for each in names if each not in beats]
     assert asked[50].count("OffsetCommit") == 1
     assert asked[10_000_000] == asked[50]
@@ -172,9 +172,9 @@ def test_many_partitions_with_long_metadata_go_in_several_requests(
     world.commit(group, {(topic, 0): 3})
     if kind == "consumer":
         to_consumer(world, group)
-    with cluster.join_exclusively(group, kind, wide) as holding:
+    with cluster.join_exclusively(group, kind, wide) as membership:
         names = sent(monkeypatch)
-        assert set(holding.commit({place: Commit(9, None, "m" * 4096) for place in wide}).values()) == {None}
+        assert set(membership.commit({place: Commit(9, None, "m" * 4096) for place in wide}).values()) == {None}
     assert names.count("OffsetCommit") == 2
     assert world.exact(group) == dict.fromkeys(wide, (9, "m" * 4096, None))
 
@@ -188,13 +188,13 @@ def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
     kind: str,
 ) -> None:
     group = empty(kind)
-    with cluster.join_exclusively(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as membership:
         first, second = places
-        results = holding.commit({first: Commit(9, None, ""), second: Commit(9, None, "m" * 4097)})
+        results = membership.commit({first: Commit(9, None, ""), second: Commit(9, None, "m" * 4097)})
         error = results[second]
         assert (results[first], error and error.code) == (None, "metadata-size")
         with pytest.raises(ValueError, match="not held"):
-            holding.commit({TopicPartition("elsewhere", 0): Commit(9, None, "")})
+            membership.commit({TopicPartition("elsewhere", 0): Commit(9, None, "")})
     assert world.exact(group)[first] == (9, "", None)
 
 
@@ -208,18 +208,18 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
     kind: str,
 ) -> None:
     group, evicted = empty(kind), empty(kind)
-    with cluster.join_exclusively(group, kind, places) as holding:
-        holding.leave()
-        holding.leave()
+    with cluster.join_exclusively(group, kind, places) as membership:
+        membership.leave()
+        membership.leave()
         assert world.groups()[group] == (kind, "empty")
     leaver = MemberToRemove(None, "kgroup-catchup")
-    with cluster.join_exclusively(evicted, kind, places) as holding:
+    with cluster.join_exclusively(evicted, kind, places) as membership:
         assert other.remove_members(evicted, [leaver]) == {leaver: None}
         with pytest.raises(Refused) as caught:
-            holding.verify_only_member()
+            membership.verify_only_member()
         assert caught.value.code == "superseded"
-        holding.leave()
-    assert holding.leave_error is None
+        membership.leave()
+    assert membership.leave_error is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,14 +234,14 @@ def test_it_lives_as_long_as_it_is_held(
     beat = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[kind]
     session_s = 4  # a machine that stands still for so long ends it, whatever is held
     group = empty(kind)
-    monkeypatch.setattr(holding_module, "_SESSION_TIMEOUTS_MS", (session_s * 1000,))
+    monkeypatch.setattr(exclusive, "_SESSION_TIMEOUTS_MS", (session_s * 1000,))
     world.configure_group(group, consumer_session_timeout_ms=f"{session_s * 1000}")
-    with cluster.join_exclusively(group, kind, places) as holding:
+    with cluster.join_exclusively(group, kind, places) as membership:
         names, start = sent(monkeypatch), time.monotonic()
         wait_for(lambda: time.monotonic() > start + 2 * session_s, "two sessions", within_s=4.0 * session_s)
         assert names.count(beat) >= 6, "a third of a session each, at the least"
-        holding.verify_only_member()
-        assert holding.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
+        membership.verify_only_member()
+        assert membership.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
 
 
 def test_it_is_held_when_the_partitions_are_ours_and_not_before(
@@ -373,7 +373,7 @@ def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
     held = [TopicPartition(topic, number) for number in range(3)]
     moved = {place: Commit(120, None, "moved") for place in places}
     with ThreadPoolExecutor(1) as pool, KafkaWorld(bootstrap) as others:
-        with cluster.join_exclusively(group, kind, held) as holding:
+        with cluster.join_exclusively(group, kind, held) as membership:
             if comes == "classic":
                 subscription = by_hand._subscription([topic])
                 joined = pool.submit(by_hand.joined_as, others, group, subscription, ("cooperative-sticky",))
@@ -383,13 +383,13 @@ def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
                 epoch, partitions = given(world, group, 0, topic)
                 assert not partitions
             with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
-                holding.verify_only_member()
+                membership.verify_only_member()
             assert caught.value.code == "not-empty"
             if comes == "consumer":
                 for _ in range(20):
                     epoch, partitions = given(world, group, epoch, topic)
                     assert not partitions
-            assert holding.commit(moved) == dict.fromkeys(places)
+            assert membership.commit(moved) == dict.fromkeys(places)
             if comes == "consumer":
                 assert not given(world, group, epoch, topic)[1]
         if comes == "classic":
@@ -461,15 +461,15 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
     with holder(bootstrap, group, kind, places) as first:
         assert first.says() == {"held": True}
         first.stop()
-        with cluster.join_exclusively(group, kind, places) as holding:
-            assert holding.commit(dict.fromkeys(places, Commit(70, None, "back"))) == dict.fromkeys(places)
+        with cluster.join_exclusively(group, kind, places) as membership:
+            assert membership.commit(dict.fromkeys(places, Commit(70, None, "back"))) == dict.fromkeys(places)
             if inside:
                 first.wake()
                 assert first.ask("commit 120") == "superseded"
                 assert first.ask("alone") == "superseded"
                 assert first.leave() == {"left": True}
-                holding.verify_only_member()
-                assert holding.commit({places[0]: Commit(71, None, "back")}) == {places[0]: None}
+                membership.verify_only_member()
+                assert membership.commit({places[0]: Commit(71, None, "back")}) == {places[0]: None}
         if not inside:
             first.wake()
             assert first.ask("commit 120") == "superseded"
@@ -486,13 +486,13 @@ def test_a_group_that_went_on_without_us_takes_no_commit(
     empty: Callable[[str], str],
     kind: str,
 ) -> None:
-    """Our generation, or epoch, is not the group's any more: that ends the holding, and is not a row's own error."""
+    """Our generation, or epoch, is not the group's any more: that ends the membership, and is not a row's own error."""
     group = empty(kind)
     before = world.exact(group)
-    with cluster.join_exclusively(group, kind, places) as holding:
-        holding._membership = replace(holding._membership, epoch=holding._membership.epoch + 5)
+    with cluster.join_exclusively(group, kind, places) as membership:
+        membership._membership = replace(membership._membership, epoch=membership._membership.epoch + 5)
         with pytest.raises(Refused) as caught:
-            holding.commit(dict.fromkeys(places, Commit(120, None, "moved")))
+            membership.commit(dict.fromkeys(places, Commit(120, None, "moved")))
     assert caught.value.code == "not-empty"
     assert world.exact(group) == before
 
@@ -538,8 +538,8 @@ def test_a_killed_run_is_removed_by_its_successor_at_once(
         first.kill()
         assert world.groups()[group] == (kind, "stable")
         start = time.monotonic()
-        with cluster.join_exclusively(group, kind, places) as holding:
-            assert holding.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
+        with cluster.join_exclusively(group, kind, places) as membership:
+            assert membership.commit({places[0]: Commit(9, None, "")}) == {places[0]: None}
         assert time.monotonic() < start + 30, "not when its session ends"
     assert world.groups()[group] == (kind, "empty")
 
@@ -601,12 +601,12 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
     group = fresh(proxied, kind, name)
     before = proxied.world.exact(group)
     with connected(proxied.bootstrap) as cluster:
-        with cluster.join_exclusively(group, kind, ORDERS) as holding:
+        with cluster.join_exclusively(group, kind, ORDERS) as membership:
             position = cluster.end_of_commits(group)
             proxied.proxy.reset()
             proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
             with pytest.raises(Unreachable) as caught:
-                holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")})
+                membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")})
             assert caught.value.code == "outcome-unknown"
             assert proxied.proxy.forwarded[OFFSET_COMMIT] == (loss is Loss.ANSWER)
         assert proxied.world.groups()[group] == (kind, "empty")
@@ -622,9 +622,9 @@ def test_a_commit_that_the_coordinator_did_not_look_at_is_sent_again(
     proxied: ProxiedBroker, name: Name, kind: str
 ) -> None:
     group = fresh(proxied, kind, name)
-    with connected(proxied.bootstrap) as cluster, cluster.join_exclusively(group, kind, ORDERS) as holding:
+    with connected(proxied.bootstrap) as cluster, cluster.join_exclusively(group, kind, ORDERS) as membership:
         fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REFUSED))
-        assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+        assert membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
         assert fault.met.is_set()
     assert proxied.world.exact(group)["orders", 0] == (120, "moved", None)
 
@@ -640,9 +640,9 @@ def test_entering_and_leaving_are_tried_again(
     group = fresh(proxied, kind, name)
     with connected(proxied.bootstrap) as cluster:
         fault = proxied.proxy.expect(Fault(api_key, loss, skip))
-        with cluster.join_exclusively(group, kind, ORDERS) as holding:
-            assert holding.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
-        assert holding.leave_error is None
+        with cluster.join_exclusively(group, kind, ORDERS) as membership:
+            assert membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+        assert membership.leave_error is None
         assert fault.met.is_set()
     assert proxied.world.groups()[group] == (kind, "empty")
 
@@ -652,12 +652,12 @@ def test_a_member_that_cannot_leave_is_told(
 ) -> None:
     group = fresh(proxied, "classic", name)
     with connected(proxied.bootstrap) as cluster:
-        with monkeypatch.context() as impatient, cluster.join_exclusively(group, "classic", ORDERS) as holding:
+        with monkeypatch.context() as impatient, cluster.join_exclusively(group, "classic", ORDERS) as membership:
             proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.REQUEST, always=True))
-            impatient.setattr(holding_module, "_LEAVING_S", 1.5)
-        assert isinstance(holding.leave_error, KgroupError)
+            impatient.setattr(exclusive, "_LEAVING_S", 1.5)
+        assert isinstance(membership.leave_error, KgroupError)
         proxied.proxy.reset()
-        holding.leave()
+        membership.leave()
     assert proxied.world.groups()[group] == ("classic", "empty")
 
 
