@@ -146,7 +146,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
                 cluster.ref,
                 snapshot.errors if number == 0 else (),
                 verbose=view.verbose,
-                owing=None,
+                pending=None,
                 source=LogSource(states, now_ms),
             )
     if not groups and not snapshot.errors:
@@ -196,8 +196,8 @@ def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iter
                 cluster.ref,
                 errors,
                 verbose=view.verbose,
-                owed=shown.lines_for(group.name for group in page),
-                owing=shown.documents_for(group.name for group in page),
+                pending_lines=shown.lines_for(group.name for group in page),
+                pending=shown.documents_for(group.name for group in page),
                 verdicts=judgement.verdicts,
             )
     if not something:

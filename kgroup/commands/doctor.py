@@ -17,7 +17,7 @@ from kgroup.groups.selection import Selection, check
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
-from kgroup.output.pages.doctor import explained, outcome, rules_outcome
+from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outcome
 from kgroup.queries.doctor import ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
 from kgroup.queries.snapshots import snapshots
@@ -146,7 +146,7 @@ def _explained(which: Selection, looking: DoctorOptions, rule: str | None, *, ru
         raise UsageError("--explain and --rules: one of them")
     if rule is None:
         return rules_outcome(tuple(explanations().values()))
-    return explained(explain(rule))
+    return explanation_outcome(explain(rule))
 
 
 def _found(reporter: Reporter, cluster: Cluster, which: Selection) -> Snapshot:

@@ -35,7 +35,7 @@ from kgroup.output.pages import rollout as rollout_screen
 from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.client_config import blocks as config_blocks
 from kgroup.output.pages.client_config import document as config_document
-from kgroup.output.pages.migrate import HEADER, TOLD, Page, about, nothing_to_do, ready_now, record, table
+from kgroup.output.pages.migrate import HEADER, LISTED, Page, about, nothing_to_do, ready_now, record, table
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation
@@ -224,7 +224,7 @@ def _outcome(
         subject,
         _again(run.typed),
         instead=_ready_only(run, rows) if several else None,
-        told=TOLD if several else frozenset({"blocked"}),
+        listed=LISTED if several else frozenset({"blocked"}),
     )
     made = outcome(
         result,

@@ -56,7 +56,7 @@ class Wording:
     """What a verb adds to the page.
 
     ``what`` and ``subject`` form the first line; ``command`` is what the user typed. ``head`` goes above the table,
-    ``before_end`` between the table and the refusals; ``instead`` is a line below the command to run. ``told`` holds
+    ``before_end`` between the table and the refusals; ``instead`` is a line below the command to run. ``listed`` holds
     refusal codes of groups that the table already shows. ``undo`` makes the command that undoes the change with the
     given id; ``restore`` makes the command that restores the given backup. Either is None if there is no such command.
     """
@@ -68,7 +68,7 @@ class Wording:
     before_end: tuple[Block, ...] = ()
     instead: str | None = None
     verbose: bool = False
-    told: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
     undo: Callable[[str], str] | None = None
     restore: Callable[[str], str] | None = None
 
@@ -92,7 +92,7 @@ def outcome(
     wording = replace(
         wording,
         undo=lambda change: command("undo", change, "--execute"),
-        restore=lambda backup: command(*_restore(result, backup)),
+        restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
         data=result.documents,
@@ -114,23 +114,23 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
     """The page, empty if there are no rows and no errors; ``table`` replaces the table of partitions."""
     if not (result.plan.size or result.errors):
         return Screen(())
-    blocks: list[Block] = [Title(f"{_word(result)}  {wording.what} {wording.subject}".rstrip()), *wording.head]
+    blocks: list[Block] = [Title(f"{_status_word(result)}  {wording.what} {wording.subject}".rstrip()), *wording.head]
     blocks += table if table is not None else partition_table(result, verbose=wording.verbose)
     blocks += [
         LabelledLine("UNUSUAL", line) if not at else Text((" " * 9 + line,))
         for at, line in enumerate(result.plan.unusual)
     ]
     blocks += [BlankLine(), *wording.before_end] if wording.before_end else []
-    hindrances = list(_hindrances(result, wording.told))
-    blocks += [BlankLine(), *hindrances] if hindrances else []
+    refusals = list(_refusal_blocks(result, wording.listed))
+    blocks += [BlankLine(), *refusals] if refusals else []
     blocks += [BlankLine()] if len(blocks) > 1 else []
-    return Screen((*blocks, Text(tuple(_end(result, wording)))))
+    return Screen((*blocks, Text(tuple(_closing_lines(result, wording)))))
 
 
 def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     """One row per partition, and totals; unless ``verbose`` only 20: errors first, then the largest moves."""
     rows = list(result.plan.rows)
-    shown = rows if verbose else _weightiest(rows)
+    shown = rows if verbose else _most_relevant(rows)
     if not shown:
         return []
     several = len({row.group for row in rows}) > 1
@@ -172,7 +172,7 @@ def records(result: Result) -> Records:
     )
 
 
-def _word(result: Result) -> str:
+def _status_word(result: Result) -> str:
     if not result.executed:
         return "PLAN"
     if result.interrupted is not None:
@@ -188,7 +188,7 @@ def _word(result: Result) -> str:
     )
 
 
-def _weightiest(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
+def _most_relevant(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     if len(rows) <= ROWS_ON_A_PAGE:
         return list(rows)
     weight = {id(row): (row.error is None, -((row.skipped or 0) + (row.repeated or 0))) for row in rows}
@@ -199,11 +199,11 @@ def _cells(row: ChangeRow) -> tuple[Cell, ...]:
     failed = row.error is not None
     new: Cell = None if failed or row.new is None else row.new.offset
     if row.done is None:
-        back: Cell = Styled("UNKNOWN", "bad") if row.error and row.error.code == UNKNOWN else None
+        read_back: Cell = Styled("UNKNOWN", "bad") if row.error and row.error.code == UNKNOWN else None
     elif not row.done:
-        back = Styled("NOT DONE", "bad")
+        read_back = Styled("NOT DONE", "bad")
     else:
-        back = "yes" if row.verified else "-"
+        read_back = "yes" if row.verified else "-"
     return (
         row.group,
         row.name,
@@ -214,7 +214,7 @@ def _cells(row: ChangeRow) -> tuple[Cell, ...]:
         None if failed or row.new is None else row.new.leader_epoch,
         row.log.start if row.log else None,
         row.log.end if row.log else None,
-        back,
+        read_back,
         _note(row),
     )
 
@@ -226,13 +226,13 @@ def _note(row: ChangeRow) -> Cell:
     return Styled(text, "warn") if text else None
 
 
-def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
+def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
     """The refusals and errors that block the plan, or blocked its execution."""
     groups = {group.name: group for group in result.plan.groups}
-    refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in told]
+    refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in listed]
     shown = refusals[:_REFUSALS]
     for refusal in shown:
-        yield from _hindrance(refusal, groups.get(refusal.group or ""))
+        yield from _refusal_block(refusal, groups.get(refusal.group or ""))
     if len(refusals) > len(shown):
         yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all",))
     waiting = {
@@ -250,7 +250,7 @@ def _hindrances(result: Result, told: frozenset[str]) -> Iterator[Block]:
             yield Text(tuple(f"       {line}" for line in error.details))
 
 
-def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
+def _refusal_block(refusal: Refusal, group: Group | None) -> Iterator[Block]:
     error = refusal.error
     if error.code != NOT_EMPTY or group is None:
         yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", _BAD)
@@ -267,7 +267,7 @@ def _hindrance(refusal: Refusal, group: Group | None) -> Iterator[Block]:
         yield Text((f"         {error.hint}",))
 
 
-_PASSED = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
+_ACCEPTABLE = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
 _NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
 """Error codes that no longer apply once the members are stopped."""
 
@@ -275,11 +275,11 @@ _BAD: Style = "bad"
 _WARN: Style = "warn"
 
 
-def _end(result: Result, wording: Wording) -> Iterator[str]:
-    return _executed(result, wording) if result.executed else _planned(result, wording)
+def _closing_lines(result: Result, wording: Wording) -> Iterator[str]:
+    return _executed_lines(result, wording) if result.executed else _planned_lines(result, wording)
 
 
-def _executed(result: Result, wording: Wording) -> Iterator[str]:
+def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
     if result.changed_count:
         unit = "group" if result.plan.converted else "row"
         yield "Done." if not result.errors else f"Done for {plural(result.changed_count, unit)}."
@@ -295,8 +295,8 @@ def _executed(result: Result, wording: Wording) -> Iterator[str]:
         yield "there now. What stands as it was to be, kgroup undo takes back."
 
 
-def _planned(result: Result, wording: Wording) -> Iterator[str]:
-    if not result.errors or (result.partial and result.possible.size) or _may_pass(result):
+def _planned_lines(result: Result, wording: Wording) -> Iterator[str]:
+    if not result.errors or (result.partial and result.possible.size) or _may_be_accepted(result):
         yield "Nothing was changed. To apply:"
         yield f"  {execute_command(wording.command)}"
         if result.errors and result.possible.size and not result.partial:
@@ -314,13 +314,13 @@ def _records(count: int) -> str:
     return f"{human_count(count)} record{'s' * (count != 1)}"
 
 
-def _may_pass(result: Result) -> bool:
+def _may_be_accepted(result: Result) -> bool:
     """Whether all errors are groups that are not empty yet, or errors that ``--accept`` overrides."""
-    ours = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _PASSED]
-    return not ours
+    final = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _ACCEPTABLE]
+    return not final
 
 
-def _restore(result: Result, backup: str) -> tuple[str, ...]:
+def _restore_words(result: Result, backup: str) -> tuple[str, ...]:
     """The command that restores the backup; without a journal, kgroup's own commits look like another client's."""
     names = result.plan.affected_groups
     # Groups that have to be created again must be named.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
 
 ROWS_ON_A_PAGE = 20
-_FIRST_TO_GO = 9
+_DROPPED_FIRST = 9
 
 _PARTITION_COLUMNS = (
     Column("PARTITION", fold=True),
@@ -87,24 +87,24 @@ class DescribedGroup:
     """
 
     group: Group
-    owed: Sequence[Mapping[str, Any]] | None
+    pending: Sequence[Mapping[str, Any]] | None
     verdict: GroupVerdict | None = None
     logged: LoggedState | None = None
 
     def document(self) -> dict[str, Any]:
         """Its JSON form; the verdict and the log fill in fields that are null without them."""
-        plain = self.group.document() | {"owed": None if self.owed is None else list(self.owed)}
+        plain = self.group.document() | {"owed": None if self.pending is None else list(self.pending)}
         plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
         if self.logged is not None:
-            for each in plain["partitions"]:
-                stood = self.logged.partitions.get(TopicPartition(each["topic"], each["partition"]))
-                each["last_commit"] = None if stood is None else rfc3339(stood.at_ms)
+            for partition in plain["partitions"]:
+                logged_offset = self.logged.partitions.get(TopicPartition(partition["topic"], partition["partition"]))
+                partition["last_commit"] = None if logged_offset is None else rfc3339(logged_offset.at_ms)
         if self.verdict is None:
             return plain
         rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
-        for each in plain["partitions"]:
-            measured = rows[each["topic"], each["partition"]].document()
-            each.update({name: measured[name] for name in _MEASURED})
+        for partition in plain["partitions"]:
+            measured = rows[partition["topic"], partition["partition"]].document()
+            partition.update({name: measured[name] for name in _MEASURED})
         return plain | {"verdict": self.verdict.document()}
 
 
@@ -123,29 +123,31 @@ def outcome(
     errors: tuple[RowError, ...] = (),
     *,
     verbose: bool = False,
-    owed: Mapping[str, Sequence[str]] | None = None,
-    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None,
+    pending_lines: Mapping[str, Sequence[str]] | None = None,
+    pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Outcome:
     """Described groups as the command's outcome.
 
-    Pending catch-ups by group are in ``owed`` as lines, and in ``owing`` in JSON form, None if unknown. ``verdicts``
-    has the groups for which more was read. ``source`` is given if the groups were read from the log.
+    Pending catch-ups by group are in ``pending_lines`` as lines, and in ``pending`` in JSON form, None if unknown.
+    ``verdicts`` has the groups for which more was read. ``source`` is given if the groups were read from the log.
     """
-    known = verdicts or {}
+    verdict_of = verdicts or {}
     logged = {} if source is None else source.states
     return Outcome(
         data=tuple(
             DescribedGroup(
                 group,
-                None if owing is None else owing.get(group.name, ()),
-                known.get(group.name),
+                None if pending is None else pending.get(group.name, ()),
+                verdict_of.get(group.name),
                 logged.get(group.name),
             )
             for group in groups
         ),
-        screen=lambda: screen(part, groups, verbose=verbose, owed=owed or {}, verdicts=known, source=source),
+        screen=lambda: screen(
+            part, groups, verbose=verbose, pending_lines=pending_lines or {}, verdicts=verdict_of, source=source
+        ),
         records=lambda: records(part, groups),
         cluster=cluster,
         errors=errors,
@@ -157,7 +159,7 @@ def screen(
     groups: Sequence[Group],
     *,
     verbose: bool,
-    owed: Mapping[str, Sequence[str]] | None = None,
+    pending_lines: Mapping[str, Sequence[str]] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Screen:
@@ -169,8 +171,8 @@ def screen(
     blocks: list[Block] = []
     for group in groups:
         blocks += [BlankLine()] if blocks else []
-        told = (verdicts or {}).get(group.name)
-        blocks += _page(part, group, verbose, (owed or {}).get(group.name, ()), told, source)
+        verdict = (verdicts or {}).get(group.name)
+        blocks += _page(part, group, verbose, (pending_lines or {}).get(group.name, ()), verdict, source)
     return Screen(tuple(blocks))
 
 
@@ -178,7 +180,7 @@ def _page(
     part: DescribePart,
     group: Group,
     verbose: bool,
-    owed: Sequence[str],
+    pending_lines: Sequence[str],
     verdict: GroupVerdict | None,
     source: LogSource | None,
 ) -> Iterator[Block]:
@@ -191,29 +193,29 @@ def _page(
         yield LabelledLine("SOURCE", log_line(source.states[group.name], source.now_ms), "warn")
         ages = _commit_ages(source.states[group.name], source.now_ms)
     if part is DescribePart.PAGE:
-        yield from _verdict(group, owed, verdict)
+        yield from _verdict(group, pending_lines, verdict)
     if part is not DescribePart.MEMBERS and group.partitions:
         yield from _partition_blocks(
             group, verdict, ages, all_rows=verbose or part is DescribePart.OFFSETS, verbose=verbose
         )
     if part is not DescribePart.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
-    yield Text((plumbing(group),))
+    yield Text((membership_line(group),))
 
 
 def title(group: Group, state: str | None = None) -> str:
     """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` includes the duration if it is known."""
-    known = _age(group)
-    age = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if known is None else known}"
+    version = _age(group)
+    version_text = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if version is None else version}"
     kind = group.type
     if group.is_simple:
-        kind, age = "classic", "offsets only"
+        kind, version_text = "classic", "offsets only"
     elif not is_of_consumers(group.protocol_type):
         kind = f"{group.type} ({group.protocol_type})"
-    return f"{group.name}  {state or group.state}  {kind}  {age}"
+    return f"{group.name}  {state or group.state}  {kind}  {version_text}"
 
 
-def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
+def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
     if verdict is not None:
         lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
     else:
@@ -222,7 +224,7 @@ def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) ->
         if outside:
             others.append(LabelledLine("RANGE", range_line(outside), "bad"))
     yield lag
-    yield from (LabelledLine("OWED", line, "warn") for line in owed)
+    yield from (LabelledLine("OWED", line, "warn") for line in pending_lines)
     yield from others
     if following := next_line(group) if verdict is None else verdict.next:
         yield Text((f"-> {following}",))
@@ -230,7 +232,7 @@ def _verdict(group: Group, owed: Sequence[str], verdict: GroupVerdict | None) ->
         yield BlankLine()
 
 
-def plumbing(group: Group) -> str:
+def membership_line(group: Group) -> str:
     """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
     totals = group.totals
     if totals.members is None:
@@ -238,9 +240,9 @@ def plumbing(group: Group) -> str:
     elif not totals.members:
         parts = ["no members"]
     else:
-        told = all(member.assignment is not None for member in group.members or ())
-        idle = f"{totals.idle_members} idle" if totals.idle_members else "none idle" if told else "assignments unknown"
-        parts = [plural(totals.members, "member"), idle]
+        assignments_known = all(member.assignment is not None for member in group.members or ())
+        idle = "none idle" if assignments_known else "assignments unknown"
+        parts = [plural(totals.members, "member"), f"{totals.idle_members} idle" if totals.idle_members else idle]
     if group.assignor:
         parts.append(f"{group.assignor} assignor")
     if group.leader:
@@ -253,9 +255,9 @@ def plumbing(group: Group) -> str:
 def _commit_ages(state: LoggedState, now_ms: int) -> dict[TopicPartition, str]:
     """The age of each partition's commit, according to the log."""
     return {
-        tp: format_duration(max(0, now_ms - stood.at_ms) // 1000)
-        for tp, stood in state.partitions.items()
-        if stood.commit is not None and stood.at_ms is not None
+        tp: format_duration(max(0, now_ms - logged_offset.at_ms) // 1000)
+        for tp, logged_offset in state.partitions.items()
+        if logged_offset.commit is not None and logged_offset.at_ms is not None
     }
 
 
@@ -270,26 +272,26 @@ def _partition_blocks(
     ranked = list(group.partitions)
     measured = {row.partition.tp: row for row in verdict.report.partitions} if verdict else {}
     if not all_rows:
-        stuck = {where for where, row in measured.items() if row.status is not None and row.status.is_stuck}
+        stuck = {tp for tp, row in measured.items() if row.status is not None and row.status.is_stuck}
         ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, p.tp not in stuck, -(p.lag or 0)))
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = member_names(group)
     rows = [_partition_row(p, labels, measured.get(p.tp), verdict, ages.get(p.tp)) for p in shown]
-    columns = _widened(_PARTITION_COLUMNS, only=None if verbose else "")
+    columns = _with_wide_columns(_PARTITION_COLUMNS, only=None if verbose else "")
     yield Table(columns, rows, _SPARSE_PARTITIONS)
-    rest = ranked[len(shown) :]
-    if rest:
-        lags = [lag for partition in rest if (lag := partition.lag) is not None]
-        span = _span(lags)
-        yield Text((f"{len(rest)} more{span}: --offsets shows every partition",))
+    omitted = ranked[len(shown) :]
+    if omitted:
+        lags = [lag for partition in omitted if (lag := partition.lag) is not None]
+        lag_range = _lag_range(lags)
+        yield Text((f"{len(omitted)} more{lag_range}: --offsets shows every partition",))
     yield BlankLine()
 
 
-def _span(lags: Sequence[int]) -> str:
+def _lag_range(lags: Sequence[int]) -> str:
     if not lags:
         return ""
-    least, most = min(lags), max(lags)
-    return f", lag {least} each" if least == most else f", lag {least} to {most}"
+    low, high = min(lags), max(lags)
+    return f", lag {low} each" if low == high else f", lag {low} to {high}"
 
 
 def _partition_row(
@@ -299,7 +301,7 @@ def _partition_row(
     verdict: GroupVerdict | None,
     logged_age: str | None,
 ) -> tuple[Cell, ...]:
-    behind, committed, judged = (None, None, None) if row is None or verdict is None else _measured(row, verdict)
+    time_lag, committed, status = (None, None, None) if row is None or verdict is None else _measurements(row, verdict)
     commit, log, owner = partition.commit, partition.log, partition.owner
     return (
         f"{partition.tp}",
@@ -308,9 +310,9 @@ def _partition_row(
         log.start if log else None,
         log.end if log else None,
         partition.lag if row is None else row.lag,
-        behind,
+        time_lag,
         committed or logged_age,
-        _status(partition) or judged,
+        _status(partition) or status,
         labels[owner.member_id] if owner else None,
         owner.member_id if owner else None,
         owner.host if owner else None,
@@ -318,13 +320,13 @@ def _partition_row(
     )
 
 
-def _measured(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
+def _measurements(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
     # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
     from kgroup.output.pages.fragments import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
-    behind = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
-    return behind, commit_age(row, now_ms), status_cell(row.status_result, now_ms)
+    time_lag = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
+    return time_lag, commit_age(row, now_ms), status_cell(row.status_result, now_ms)
 
 
 def _status(partition: Partition) -> Cell:
@@ -343,7 +345,7 @@ def _member_blocks(group: Group, verdict: GroupVerdict | None, *, all_rows: bool
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels, mixed = member_names(group), len({member.protocol for member in members}) > 1
     rows = [_member_row(m, labels[m.member_id], lags.get(m.member_id), mixed, verdict) for m in shown]
-    columns = _widened(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
+    columns = _with_wide_columns(_MEMBER_COLUMNS, only=None if verbose else "MEMBER-ID" if all_rows else "")
     yield Table(columns, rows, _SPARSE_MEMBERS)
     if len(shown) < len(ranked):
         yield Text((f"{len(ranked) - len(shown)} more: --members shows every member",))
@@ -384,10 +386,10 @@ def _duration(length_ms: int | None) -> str | None:
     return None if length_ms is None else format_duration(length_ms / 1000)
 
 
-def _widened(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
+def _with_wide_columns(columns: Sequence[Column], only: str | None) -> tuple[Column, ...]:
     """Show the wide column ``only`` (None: all wide columns) without ``-o wide`` too, as far as there is room."""
     return tuple(
-        replace(column, wide=False, drop=_FIRST_TO_GO) if column.wide and only in (None, column.title) else column
+        replace(column, wide=False, drop=_DROPPED_FIRST) if column.wide and only in (None, column.title) else column
         for column in columns
     )
 

@@ -105,7 +105,7 @@ def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
             if verbose or finding.severity is not Severity.INFO or finding.rule == diagnosis.findings[0].rule:
                 yield Text(tuple(_remedy(finding, verbose=verbose)))
         yield BlankLine()
-    yield from _not_looked(diagnosis, verbose=verbose)
+    yield from _unchecked_blocks(diagnosis, verbose=verbose)
     if diagnosis.findings:
         yield Text((f"One in full: kgroup doctor --explain {diagnosis.findings[0].rule}",))
 
@@ -120,18 +120,20 @@ def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
         yield from wrapped(f"  source: {finding.source}", "    ")
 
 
-def _not_looked(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
+def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
     """The unchecked rules by reason (one missing right affects several); partly checked ones only if ``verbose``."""
     missing = [item for item in diagnosis.not_checked if verbose or not item.partly]
     parts = sum(item.partly for item in diagnosis.not_checked) - sum(item.partly for item in missing)
     reasons: dict[str, list[str]] = {}
     for item in missing:
         reasons.setdefault(item.why, []).append(f"{item.rule} (in part)" if item.partly else item.rule)
-    lines = [line for why, rules in reasons.items() for line in wrapped(f"{', '.join(rules)}: {why}", "  ")]
+    lines = [line for reason, rules in reasons.items() for line in wrapped(f"{', '.join(rules)}: {reason}", "  ")]
     if lines:
-        full = len(diagnosis.not_checked) - sum(item.partly for item in diagnosis.not_checked)
-        halves = f", {len(missing) - full} in part" if len(missing) > full else ""
-        yield LabelledLine("NOT LOOKED AT", f"{full} of {full + diagnosis.checked_count} rules{halves}", "dim")
+        unchecked = len(diagnosis.not_checked) - sum(item.partly for item in diagnosis.not_checked)
+        in_part = f", {len(missing) - unchecked} in part" if len(missing) > unchecked else ""
+        yield LabelledLine(
+            "NOT LOOKED AT", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim"
+        )
         yield Text(tuple(lines))
     if parts:
         yield Text((f"{plural(parts, 'rule')} could look at a part only: --verbose",))
@@ -146,10 +148,10 @@ def _severity(severity: Severity) -> Cell:
 
 def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     groups = sum(diagnosis.group is not None for diagnosis in diagnoses)
-    ill = sum(bool(diagnosis.findings) for diagnosis in diagnoses if diagnosis.group is not None)
-    what = plural(groups, "group") + (" and the cluster" if groups < len(diagnoses) else "")
-    found = _by_severity(diagnoses)
-    yield Title(f"{what}  {found or 'nothing found'}")
+    with_findings = sum(bool(diagnosis.findings) for diagnosis in diagnoses if diagnosis.group is not None)
+    subject = plural(groups, "group") + (" and the cluster" if groups < len(diagnoses) else "")
+    severities = _by_severity(diagnoses)
+    yield Title(f"{subject}  {severities or 'nothing found'}")
     rows = finding_summary(diagnoses)
     if rows:
         yield Table(_SUMMARY, [(_severity(r.severity), r.rule, r.count, some_of(r.subjects)) for r in rows])
@@ -159,14 +161,14 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
         yield Table(_SUBJECTS, [_row(diagnosis) for diagnosis in shown])
         if more := len(subjects) - len(shown):
             yield Text((f"{more} more: --verbose, or -o csv",))
-        yield Text((f"{ill} of {plural(groups, 'group')} with findings; one of them: kgroup doctor GROUP",))
-    yield from _unlooked_by_many(diagnoses, verbose=verbose)
+        yield Text((f"{with_findings} of {plural(groups, 'group')} with findings; one of them: kgroup doctor GROUP",))
+    yield from _unchecked_summary(diagnoses, verbose=verbose)
     if rows:
         yield BlankLine()
         yield Text((f"One in full: kgroup doctor --explain {rows[0].rule}",))
 
 
-def _unlooked_by_many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
+def _unchecked_summary(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     """The rules that were not checked, grouped by reason, the most frequent reason first."""
     rows = unchecked_summary(diagnoses, partly=verbose)
     if not rows:
@@ -209,7 +211,7 @@ def records(diagnoses: Sequence[Diagnosis]) -> Records:
     return Records(HEADER, rows)
 
 
-def explained(explanation: Explanation) -> Outcome:
+def explanation_outcome(explanation: Explanation) -> Outcome:
     """``--explain ID``: one rule in full."""
     rule = BY_ID[explanation.rule]
     return Outcome(

@@ -32,10 +32,10 @@ _STYLES: Mapping[LagStatus, Style] = {
 }
 
 
-def status_cell(judged: StatusResult, now_ms: int) -> Cell:
+def status_cell(result: StatusResult, now_ms: int) -> Cell:
     """``STOP 38m`` in its colour; None if the status is unknown."""
-    words = status_words(judged, now_ms)
-    return None if words is None or judged.status is None else Styled(words, _STYLES[judged.status])
+    words = status_words(result, now_ms)
+    return None if words is None or result.status is None else Styled(words, _STYLES[result.status])
 
 
 def commit_age(row: PartitionLag, now_ms: int) -> str | None:

@@ -21,7 +21,7 @@ from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 _CAUSES = 6
-_NAMED = 3
+_NAMED_MEMBERS = 3
 _WORTH_A_RATE_MS = 600_000
 
 HEADER = (
@@ -73,39 +73,39 @@ def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors
 
 
 def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
-    covered = [one for one in histories if one.covered]
+    covered = [history for history in histories if history.covered]
     if covered:
         yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].span.since_ms)}"
     if len(covered) < len(histories):
-        others = [one for one in histories if not one.covered]
-        reasons = dict.fromkeys(stopped_text(one.reach) or "nothing older is left" for one in others)
+        others = [history for history in histories if not history.covered]
+        reasons = dict.fromkeys(stopped_text(history.reach) or "nothing older is left" for history in others)
         yield (
             f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].span.since_ms)}, to "
             f"which the log does not reach back: {'; '.join(reasons)}"
         )
 
 
-def follow_outcome(news: HistoryDelta, cluster: ClusterRef) -> Outcome:
+def follow_outcome(delta: HistoryDelta, cluster: ClusterRef) -> Outcome:
     """What ``--follow`` reports at one moment: one line per event."""
     return Outcome(
-        data=(news.history,),
-        screen=lambda: Screen((Text(tuple(news_lines(news))),)),
-        records=lambda: records([news.history]),
+        data=(delta.history,),
+        screen=lambda: Screen((Text(tuple(event_lines(delta))),)),
+        records=lambda: records([delta.history]),
         cluster=cluster,
         going_on=True,
     )
 
 
-def news_lines(news: HistoryDelta) -> Iterator[str]:
+def event_lines(delta: HistoryDelta) -> Iterator[str]:
     """One line per event, oldest first: ``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``."""
-    one = news.history
-    lines = [(step.at_ms, step_line(step)) for step in one.steps]
-    if one.commits is not None:
-        lines += [(jump.at_ms, jump_line(jump)) for jump in one.commits.jumps]
-    if news.began:
-        lines.append((one.span.now_ms, f"a rebalance is under way ({one.span.state})"))
+    history = delta.history
+    lines = [(step.at_ms, step_line(step)) for step in history.steps]
+    if history.commits is not None:
+        lines += [(jump.at_ms, jump_line(jump)) for jump in history.commits.jumps]
+    if delta.began:
+        lines.append((history.span.now_ms, f"a rebalance is under way ({history.span.state})"))
     for at_ms, text in sorted(lines):
-        yield f"{clock(at_ms, seconds=True)}  {one.group}  {text}"
+        yield f"{clock(at_ms, seconds=True)}  {history.group}  {text}"
 
 
 def screen(histories: Sequence[GroupHistory], *, verbose: bool = False, limit: int | None = None) -> Screen:
@@ -154,15 +154,10 @@ def _ago(history: GroupHistory, at_ms: int) -> str:
 
 def total_line(history: GroupHistory) -> str:
     """``41 rebalances in 30m, 82 an hour, 5m36s without commits in all, longest 9s``."""
-    totals, asked = history.totals, history.span
-    span = format_duration(max(0, asked.until_ms - asked.since_ms) / 1000)
+    totals, span_ms = history.totals, history.span.until_ms - history.span.since_ms
+    span = format_duration(max(0, span_ms) / 1000)
     parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
-    if (
-        history.covered
-        and totals.per_hour
-        and totals.rebalances > 1
-        and asked.until_ms - asked.since_ms >= _WORTH_A_RATE_MS
-    ):
+    if history.covered and totals.per_hour and totals.rebalances > 1 and span_ms >= _WORTH_A_RATE_MS:
         parts.append(f"{totals.per_hour:.0f} an hour" if totals.per_hour >= 1 else "less than one an hour")
     if totals.quiet_ms is not None:
         parts.append(f"{duration(totals.quiet_ms)} without commits in all")
@@ -178,25 +173,25 @@ def total_line(history: GroupHistory) -> str:
 
 def cause_lines(history: GroupHistory) -> Iterator[str]:
     """Recognised patterns, then the causes of the other steps, most frequent first: ``9  poll ...: enrich-3 (9)``."""
-    rest = list(history.steps)
-    for one in history.signatures:
-        span = _span(one.from_ms, one.to_ms)
-        if one.kind is not SignatureKind.NEVER_SYNCED:
-            rest = [step for step in rest if not one.first <= step.log_offset <= one.last]
-        yield f"{one.rebalances:>3}  {one.kind.value} {span}: {one.text}"
+    others = list(history.steps)
+    for signature in history.signatures:
+        times = _span(signature.from_ms, signature.to_ms)
+        if signature.kind is not SignatureKind.NEVER_SYNCED:
+            others = [step for step in others if not signature.first <= step.log_offset <= signature.last]
+        yield f"{signature.rebalances:>3}  {signature.kind.value} {times}: {signature.text}"
     counts: Counter[Cause] = Counter()
     members: dict[Cause, Counter[str]] = {}
     inferred: set[Cause] = set()
-    for reason in (reason for step in rest for reason in step.reasons):
+    for reason in (reason for step in others for reason in step.reasons):
         counts[reason.cause] += 1
         members.setdefault(reason.cause, Counter()).update(reason.members)
         if reason.inferred:
             inferred.add(reason.cause)
     ranked = sorted(counts, key=lambda cause: (-counts[cause], list(Cause).index(cause)))
     for cause in ranked[:_CAUSES]:
-        who = _most(members[cause])
+        names = _most_frequent(members[cause])
         likely = " (by the times)" if cause in inferred else ""
-        yield f"{counts[cause]:>3}  {cause.value}{likely}{': ' + who if who else ''}"
+        yield f"{counts[cause]:>3}  {cause.value}{likely}{': ' + names if names else ''}"
     if len(ranked) > _CAUSES:
         yield f"     and {plural(len(ranked) - _CAUSES, 'other cause')}"
     if not history.steps:
@@ -209,8 +204,8 @@ def _span(from_ms: int, to_ms: int) -> str:
     return f"{clock(from_ms, seconds=seconds).removesuffix('Z')}-{clock(to_ms, seconds=seconds)}"
 
 
-def _most(members: Counter[str]) -> str:
-    named = [f"{name} ({count})" if count > 1 else name for name, count in members.most_common(_NAMED)]
+def _most_frequent(members: Counter[str]) -> str:
+    named = [f"{name} ({count})" if count > 1 else name for name, count in members.most_common(_NAMED_MEMBERS)]
     more = len(members) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 
@@ -223,43 +218,43 @@ def moved_line(history: GroupHistory) -> str:
         return "unknown: no assignment before these, or some that could not be read"
     if not totals.moved and not totals.moved_unknown:
         return "nothing"
-    told = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
+    moved = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
     unknown = f"; unknown of {plural(totals.moved_unknown, 'rebalance')}" if totals.moved_unknown else ""
-    return f"{told}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
+    return f"{moved}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
 
 
 def next_line(history: GroupHistory) -> str | None:
     """What to check next: members that cause most rebalances and have an unusual timeout; None if there are none."""
     filled = [step for step in history.steps if len(step.members) > 1]
-    worst = [one.name for one in history.totals.by_member if one.rebalances > 1][:_NAMED]
+    worst = [member.name for member in history.totals.by_member if member.rebalances > 1][:_NAMED_MEMBERS]
     if not filled or not worst:
         return None
     settings = {
         present.name: (present.poll_ms, present.session_ms) for step in history.steps for present in step.members
     }
     for index, word in enumerate(("max.poll.interval", "session timeout")):
-        values = {name: both[index] for name, both in settings.items()}
+        values = {name: timeouts[index] for name, timeouts in settings.items()}
         usual, times = Counter(values.values()).most_common(1)[0]
-        odd = [name for name in worst if name in values and values[name] != usual]
-        if odd and usual is not None and times > 1:
-            theirs = ", ".join(f"{name} ({duration(values[name])})" for name in odd)
-            return f"{theirs} and the others ({duration(usual)}) differ in {word}: rollout incomplete?"
+        unusual = [name for name in worst if name in values and values[name] != usual]
+        if unusual and usual is not None and times > 1:
+            named = ", ".join(f"{name} ({duration(values[name])})" for name in unusual)
+            return f"{named} and the others ({duration(usual)}) differ in {word}: rollout incomplete?"
     return None
 
 
 def log_lines(history: GroupHistory) -> Iterator[str]:
     """How far back the log reaches, and which records may be missing."""
     reach = history.reach
-    back = rfc3339(reach.oldest_ms)
-    back = "an unknown time" if back is None else f"{back[:16]}Z"
+    oldest = rfc3339(reach.oldest_ms)
+    oldest = "an unknown time" if oldest is None else f"{oldest[:16]}Z"
     if not history.covered:
-        why = stopped_text(reach) or ("nothing older is left" if reach.to_log_start else "it was not read further")
-        yield f"The log reaches back to {back} only, not to the beginning of the span: {why}."
+        reason = stopped_text(reach) or ("nothing older is left" if reach.to_log_start else "it was not read further")
+        yield f"The log reaches back to {oldest} only, not to the beginning of the span: {reason}."
     elif history.whole:
-        yield f"The log reaches back to {back}; no record of the span is missing."
+        yield f"The log reaches back to {oldest}; no record of the span is missing."
     else:
         yield (
-            f"The log reaches back to {back}; compaction may have taken generations and plain commits of the span, "
+            f"The log reaches back to {oldest}; compaction may have taken generations and plain commits of the span, "
             "so gaps in the numbers are not counted as failed rebalances."
         )
     if history.covered and reach.stopped is not None and history.before is None:
@@ -311,6 +306,6 @@ def step_line(step: HistoryStep) -> str:
     if step.kind is StepKind.DELETED:
         return "the group was deleted"
     kind = "epoch" if step.protocol is RebalanceProtocol.CONSUMER else "generation"
-    why = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
+    causes = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
     moved = "" if step.moved is None else f", {step.moved} moved ({step.moved_needlessly} although their owner stayed)"
-    return f"{kind} {step.number}: {why}; {plural(len(step.members), 'member')}{moved}"
+    return f"{kind} {step.number}: {causes}; {plural(len(step.members), 'member')}{moved}"

@@ -64,16 +64,16 @@ def picture(steps: Sequence[HistoryStep], *, verbose: bool = False, limit: int |
     lanes = _lanes(shown)
     drawn = lanes if verbose else lanes[:_LANES]
     titles = [_title(step) for step in shown]
-    what = "EPOCH" if all(step.protocol is RebalanceProtocol.CONSUMER for step in shown) else "GENERATION"
+    numbers = "EPOCH" if all(step.protocol is RebalanceProtocol.CONSUMER for step in shown) else "GENERATION"
     columns = [
-        Column(what),
+        Column(numbers),
         *(Column(title, right=True, drop=len(shown) - 1 - n) for n, title in enumerate(titles)),
     ]
     rows = [*_heads(shown), *([_lane_label(name), *_cells(name, shown)] for name in drawn)]
     yield Table(columns, rows)
-    if beside := _beside(lanes[len(drawn) :], shown, len(steps) - len(shown)):
-        yield Text((beside,))
-    yield Text(tuple(line for said in _legend(shown, drawn) for line in wrapped(said, "  ")))
+    if omitted := _omitted_line(lanes[len(drawn) :], shown, len(steps) - len(shown)):
+        yield Text((omitted,))
+    yield Text(tuple(line for sentence in _legend(shown, drawn) for line in wrapped(sentence, "  ")))
 
 
 def _newest(steps: Sequence[HistoryStep], limit: int | None) -> Sequence[HistoryStep]:
@@ -82,7 +82,9 @@ def _newest(steps: Sequence[HistoryStep], limit: int | None) -> Sequence[History
     width = max(len(name) for name in ("GENERATION", "AT 03h (Z)", *map(_lane_label, _lanes(steps[-_PAGE:]))))
     for count in range(1, len(steps) + 1):
         step = steps[-count]
-        width += _GAP + max(_NARROWEST, len(_title(step)), len(_why(step)), *(len(head) for head in _spans(step)))
+        width += _GAP + max(
+            _NARROWEST, len(_title(step)), len(_cause_text(step)), *(len(head) for head in _spans(step))
+        )
         if width > _PAGE:
             return steps[-max(1, count - 1) :]
     return steps
@@ -95,25 +97,25 @@ def _title(step: HistoryStep) -> str:
 
 def _heads(steps: Sequence[HistoryStep]) -> Iterator[list[Cell]]:
     moments = [utc_datetime(step.at_ms) for step in steps]
-    hours = {found.replace(minute=0, second=0, microsecond=0) for found in moments if found is not None}
-    days = {found.date() for found in moments if found is not None}
+    hours = {moment.replace(minute=0, second=0, microsecond=0) for moment in moments if moment is not None}
+    days = {moment.date() for moment in moments if moment is not None}
     if len(hours) == 1:
         label, form = f"AT {min(hours):%H}h (Z)", "%M:%S"
     else:
         label, form = ("AT (Z)", "%H:%M") if len(days) < 2 else ("DAY (Z)", "%m-%d")
-    yield [label, *(None if found is None else f"{found:{form}}" for found in moments)]
+    yield [label, *(None if moment is None else f"{moment:{form}}" for moment in moments)]
     if len(days) > 1:
-        yield ["AT (Z)", *(None if found is None else f"{found:%H:%M}" for found in moments)]
-    yield ["WHY", *(_why(step) or None for step in steps)]
+        yield ["AT (Z)", *(None if moment is None else f"{moment:%H:%M}" for moment in moments)]
+    yield ["WHY", *(_cause_text(step) or None for step in steps)]
     spans = [_spans(step) for step in steps]
     for row, label in enumerate(("TOOK", "QUIET")):
-        if any(both[row] for both in spans):
-            yield [label, *(both[row] or None for both in spans)]
+        if any(pair[row] for pair in spans):
+            yield [label, *(pair[row] or None for pair in spans)]
     if any(step.never_completed or step.completed is False for step in steps):
         yield ["NOT DONE", *(_not_done(step) for step in steps)]
 
 
-def _why(step: HistoryStep) -> str:
+def _cause_text(step: HistoryStep) -> str:
     """The first cause, with a plus if there are more."""
     if step.kind is StepKind.DELETED:
         return "deleted"
@@ -140,21 +142,21 @@ def _not_done(step: HistoryStep) -> Cell:
 
 def _lanes(steps: Sequence[HistoryStep]) -> list[str]:
     """The names of all members; those that were not present throughout come first."""
-    seen: dict[str, int] = {}
-    concerned: dict[str, int] = {}
+    present_in: dict[str, int] = {}
+    named_in: dict[str, int] = {}
     for step in steps:
         for name in {present.name for present in step.members}:
-            seen[name] = seen.get(name, 0) + 1
+            present_in[name] = present_in.get(name, 0) + 1
         for name in {name for reason in step.reasons for name in reason.members}:
-            concerned[name] = concerned.get(name, 0) + 1
-    full = sum(bool(step.members) for step in steps)
+            named_in[name] = named_in.get(name, 0) + 1
+    filled = sum(bool(step.members) for step in steps)
     return sorted(
-        seen.keys() | concerned.keys(),
-        key=lambda name: (seen.get(name, 0) == full, -concerned.get(name, 0), _as_read(name)),
+        present_in.keys() | named_in.keys(),
+        key=lambda name: (present_in.get(name, 0) == filled, -named_in.get(name, 0), _natural_key(name)),
     )
 
 
-def _as_read(name: str) -> list[tuple[int, str]]:
+def _natural_key(name: str) -> list[tuple[int, str]]:
     """A sort key that puts app-2 before app-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(?a)(\d{1,9})", name)]
 
@@ -168,22 +170,22 @@ def _cells(name: str, steps: Sequence[HistoryStep]) -> list[Cell]:
 
 
 def _cell(name: str, step: HistoryStep) -> Cell:
-    found = [present for present in step.members if present.name == name]
-    if not found:
+    presences = [present for present in step.members if present.name == name]
+    if not presences:
         return Styled(".", "dim")
-    present = found[0]
+    present = presences[0]
     if name in step.returned:
-        return f"{_held(present)}="
+        return f"{_partition_count(present)}="
     if present.away:
-        return Styled(f"{_held(present)}~", "warn")
-    return Styled(f"{_held(present)}*", "warn") if present.other else _held(present)
+        return Styled(f"{_partition_count(present)}~", "warn")
+    return Styled(f"{_partition_count(present)}*", "warn") if present.other else _partition_count(present)
 
 
-def _held(present: Present) -> str:
+def _partition_count(present: Present) -> str:
     return "?" if present.partitions is None else str(len(present.partitions))
 
 
-def _beside(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -> str:
+def _omitted_line(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -> str:
     parts = []
     if hidden:
         filled = [step for step in shown if step.members]
@@ -197,13 +199,13 @@ def _beside(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -
 
 def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]:
     """The meaning of the marks that are drawn."""
-    present = [one for step in shown for one in step.members if one.name in drawn]
+    present = [member for step in shown for member in step.members if member.name in drawn]
     marks = ["4 = partitions held"]
-    if any(one.other for one in present):
+    if any(member.other for member in present):
         marks.append("* = other ones than before")
     if any(step.returned for step in shown):
         marks.append("= came back to the same")
-    if any(one.away for one in present):
+    if any(member.away for member in present):
         marks.append("~ = left for a moment")
     marks.append(". = absent")
     yield "; ".join(marks)
@@ -211,7 +213,7 @@ def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]
         yield "' = no rebalance: a static member came back under a new member id"
     first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not StepKind.DELETED}
     short = [f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in Cause if cause in first and cause in _MEANING]
-    if any(_why(step).endswith("+") for step in shown):
+    if any(_cause_text(step).endswith("+") for step in shown):
         short.append("+ = and others")
     if short:
         yield "WHY: " + "; ".join(short)

@@ -22,26 +22,26 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*%#"
 """For a terminal without block characters."""
 
-LOOKS = 20
+REFRESHES = 20
 
 
-def sparkline(values: Sequence[int | None], width: int = LOOKS, steps: str = BLOCKS) -> str:
+def sparkline(values: Sequence[int | None], width: int = REFRESHES, steps: str = BLOCKS) -> str:
     """The last ``width`` values, the newest at the right; a blank is an unknown value.
 
     The scale runs from the smallest to the largest of them, so that movement is visible however large the lag is. If
     all are equal, each is the lowest step. ``sparkline([0, 5, 10])`` is ``▁▅█``.
     """
-    shown = list(values)[-width:] if width > 0 else []
-    known = [value for value in shown if value is not None]
+    recent = list(values)[-width:] if width > 0 else []
+    known = [value for value in recent if value is not None]
     if not known:
-        return " " * len(shown)
-    least, span = min(known), max(known) - min(known)
-    top = len(steps) - 1
+        return " " * len(recent)
+    low, span = min(known), max(known) - min(known)
+    highest_step = len(steps) - 1
 
     def step(value: int) -> str:
-        return steps[(2 * top * (value - least) + span) // (2 * span)] if span else steps[0]
+        return steps[(2 * highest_step * (value - low) + span) // (2 * span)] if span else steps[0]
 
-    return "".join(" " if value is None else step(value) for value in shown)
+    return "".join(" " if value is None else step(value) for value in recent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class RefreshValues:
     count: int = 0
     values: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
-    def after(self, now: Mapping[str, int | None], most: int = LOOKS) -> RefreshValues:
+    def after(self, current: Mapping[str, int | None], limit: int = REFRESHES) -> RefreshValues:
         """Add a refresh and drop the oldest; names that are absent from all remaining refreshes are dropped too."""
-        count = min(self.count + 1, most)
-        found = {}
-        for name in {**self.values, **now}:
+        count = min(self.count + 1, limit)
+        values = {}
+        for name in {**self.values, **current}:
             earlier = self.values.get(name, (None,) * self.count)
-            row = (*earlier, now.get(name))[-most:]
-            if any(value is not None for value in row) or name in now:
-                found[name] = row
-        return RefreshValues(count, found)
+            row = (*earlier, current.get(name))[-limit:]
+            if any(value is not None for value in row) or name in current:
+                values[name] = row
+        return RefreshValues(count, values)
 
     def line(self, name: str, steps: str = BLOCKS) -> str | None:
         """The sparkline of one name; None if the name is unknown, or there was only one refresh."""
@@ -129,17 +129,17 @@ class LagView:
 class LagRows:
     """The data to show: measurements, bounds that do not hold, and what else is known.
 
-    ``verdicts`` has the groups whose verdict was requested. ``looks`` has the values of the last refreshes of
-    ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``owed`` has the pending
-    catch-ups by group as lines, ``owing`` the same in JSON form, None if unknown.
+    ``verdicts`` has the groups whose verdict was requested. ``refreshes`` has the values of the last refreshes of
+    ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``pending_lines`` has the
+    pending catch-ups by group as lines, ``pending`` the same in JSON form, None if unknown.
     """
 
     reports: Sequence[GroupLag]
     violations: Sequence[Violation] = ()
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
-    looks: RefreshValues = field(default_factory=RefreshValues)
-    owed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    owing: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
+    refreshes: RefreshValues = field(default_factory=RefreshValues)
+    pending_lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Subject:
     report: GroupLag
     violations: tuple[Violation, ...]
     verdict: GroupVerdict | None
-    owed: Sequence[Mapping[str, Any]] | None
+    pending: Sequence[Mapping[str, Any]] | None
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form."""
@@ -157,58 +157,58 @@ class _Subject:
             **self.report.document(),
             "violations": [violation.document() for violation in self.violations],
             "verdict": None if self.verdict is None else self.verdict.document(),
-            "owed": None if self.owed is None else list(self.owed),
+            "owed": None if self.pending is None else list(self.pending),
         }
 
 
-def outcome(found: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
+def outcome(lag_rows: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
     """Measured groups as the command's outcome; exit code 8 if a bound does not hold."""
-    names = {report.group for report in found.reports}
-    of = {name: tuple(v for v in found.violations if v.group == name) for name in names}
-    owing = found.owing
+    names = {report.group for report in lag_rows.reports}
+    violations_of = {name: tuple(v for v in lag_rows.violations if v.group == name) for name in names}
+    pending = lag_rows.pending
     return Outcome(
         data=tuple(
             _Subject(
                 report,
-                of[report.group],
-                found.verdicts.get(report.group),
-                None if owing is None else owing.get(report.group, ()),
+                violations_of[report.group],
+                lag_rows.verdicts.get(report.group),
+                None if pending is None else pending.get(report.group, ()),
             )
-            for report in found.reports
+            for report in lag_rows.reports
         ),
-        screen=lambda: screen(found, view),
-        records=lambda: records(found, view),
+        screen=lambda: screen(lag_rows, view),
+        records=lambda: records(lag_rows, view),
         cluster=cluster,
         errors=errors,
-        check_failed=bool(found.violations),
+        check_failed=bool(lag_rows.violations),
     )
 
 
-def screen(found: LagRows, view: LagView) -> Screen:
+def screen(lag_rows: LagRows, view: LagView) -> Screen:
     """The page. A single group has its verdict above its rows; several have a count of the stuck ones below."""
-    reports = found.reports
+    reports = lag_rows.reports
     if not reports:
         return Screen(())
     blocks: list[Block] = []
-    alone = found.verdicts.get(reports[0].group) if len(reports) == 1 else None
-    if alone is not None:
-        blocks += _head(alone, found.owed.get(alone.group.name, ()))
+    verdict = lag_rows.verdicts.get(reports[0].group) if len(reports) == 1 else None
+    if verdict is not None:
+        blocks += _head(verdict, lag_rows.pending_lines.get(verdict.group.name, ()))
     else:
         blocks.append(Title(_title(reports)))
     rows = ordered(rows_of(reports, view.level), view.sort)
     shown = rows if view.top is None else rows[: view.top]
-    blocks.append(_table(shown, found, view))
-    if rest := rows[len(shown) :]:
-        blocks.append(Text((_rest(rest),)))
-    blocks += _foot(found, alone)
+    blocks.append(_table(shown, lag_rows, view))
+    if omitted := rows[len(shown) :]:
+        blocks.append(Text((_omitted_line(omitted),)))
+    blocks += _closing_blocks(lag_rows, verdict)
     return Screen(tuple(blocks))
 
 
-def _head(verdict: GroupVerdict, owed: Sequence[str]) -> Iterator[Block]:
+def _head(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block]:
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
     lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
     yield lag
-    yield from (LabelledLine("OWED", line, "warn") for line in owed)
+    yield from (LabelledLine("OWED", line, "warn") for line in pending_lines)
     yield from others
     if verdict.next is not None:
         yield Text((f"-> {verdict.next}",))
@@ -226,23 +226,23 @@ def _title(reports: Sequence[GroupLag]) -> str:
     return f"{subject}  {plural(len(reports), 'group')}"
 
 
-def _table(rows: Sequence[LagRow], found: LagRows, view: LagView) -> Table:
+def _table(rows: Sequence[LagRow], lag_rows: LagRows, view: LagView) -> Table:
     if view.level is RowLevel.PARTITION:
         partitions = [row for row in rows if isinstance(row, PartitionLag)]
-        names = {r.group: r for r in found.reports}
-        several = len(found.reports) > 1
-        called = {name: labels(known.group) for name, known in found.verdicts.items()}
+        report_of = {r.group: r for r in lag_rows.reports}
+        several = len(lag_rows.reports) > 1
+        labels_of = {name: labels(verdict.group) for name, verdict in lag_rows.verdicts.items()}
         cells = [
-            _partition_cells(p, names[p.group], found, view, called.get(p.group, {}), several=several)
+            _partition_cells(p, report_of[p.group], lag_rows, view, labels_of.get(p.group, {}), several=several)
             for p in partitions
         ]
         return Table(_PARTITION_COLUMNS, cells, _SPARSE)
     sums = [row for row in rows if isinstance(row, Sum)]
-    of = {report.group: report for report in found.reports}
-    return Table(_SUM_COLUMNS, [_sum_cells(each, of[each.group], found, view) for each in sums], _SPARSE)
+    report_of = {report.group: report for report in lag_rows.reports}
+    return Table(_SUM_COLUMNS, [_sum_cells(each, report_of[each.group], lag_rows, view) for each in sums], _SPARSE)
 
 
-def _sum_cells(row: Sum, report: GroupLag, found: LagRows, view: LagView) -> tuple[Cell, ...]:
+def _sum_cells(row: Sum, report: GroupLag, lag_rows: LagRows, view: LagView) -> tuple[Cell, ...]:
     worst = row.largest
     return (
         report.group,
@@ -254,12 +254,18 @@ def _sum_cells(row: Sum, report: GroupLag, found: LagRows, view: LagView) -> tup
         trend_words(row.rates),
         outlook_words(row.outlook),
         status_cell(row.status_result, report.now_ms),
-        found.looks.line(row.name, view.steps),
+        lag_rows.refreshes.line(row.name, view.steps),
     )
 
 
 def _partition_cells(
-    row: PartitionLag, report: GroupLag, found: LagRows, view: LagView, called: Mapping[str, str], *, several: bool
+    row: PartitionLag,
+    report: GroupLag,
+    lag_rows: LagRows,
+    view: LagView,
+    labels_of: Mapping[str, str],
+    *,
+    several: bool,
 ) -> tuple[Cell, ...]:
     p = row.partition
     return (
@@ -273,56 +279,56 @@ def _partition_cells(
         trend_words(row.rates),
         outlook_words(row.outlook),
         status_cell(row.status_result, report.now_ms),
-        found.looks.line(row.name, view.steps),
-        _owner(row, called),
+        lag_rows.refreshes.line(row.name, view.steps),
+        _owner(row, labels_of),
         row.held_back,
         row.phantom or None,
     )
 
 
-def _owner(row: PartitionLag, called: Mapping[str, str]) -> str | None:
+def _owner(row: PartitionLag, labels_of: Mapping[str, str]) -> str | None:
     owner = row.partition.owner
     if owner is None:
         return None
-    return called.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
+    return labels_of.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
 
 
-def _rest(rows: Sequence[LagRow]) -> str:
+def _omitted_line(rows: Sequence[LagRow]) -> str:
     lags = [row.lag for row in rows if row.lag is not None]
     span = f", lag {min(lags)} to {max(lags)}" if lags else ""
     return f"{len(rows)} more{span}: without --top all are shown"
 
 
-def _foot(found: LagRows, alone: GroupVerdict | None) -> Iterator[Block]:
-    lines = [f"FAILED  {violation}" for violation in found.violations]
-    stuck = [r for r in found.reports if r.total.status is not None and r.total.status.is_stuck]
-    if alone is None and stuck:
+def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator[Block]:
+    lines = [f"FAILED  {violation}" for violation in lag_rows.violations]
+    stuck = [r for r in lag_rows.reports if r.total.status is not None and r.total.status.is_stuck]
+    if verdict is None and stuck:
         are = "is" if len(stuck) == 1 else "are"
-        lines.append(f"{len(stuck)} of {plural(len(found.reports), 'group')} {are} stuck.")
+        lines.append(f"{len(stuck)} of {plural(len(lag_rows.reports), 'group')} {are} stuck.")
         (worst,) = ordered([r.total for r in stuck], SortBy.STATUS, top=1)
         lines.append(f"-> kgroup describe {worst.name}")
     if lines:
         yield Text(tuple(lines))
 
 
-def records(found: LagRows, view: LagView) -> Records:
+def records(lag_rows: LagRows, view: LagView) -> Records:
     """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
-    of = {report.group: report for report in found.reports}
-    rows = ordered(rows_of(found.reports, view.level), view.sort, view.top)
-    return Records(_HEADER, (_record(row, of) for row in rows))
+    report_of = {report.group: report for report in lag_rows.reports}
+    rows = ordered(rows_of(lag_rows.reports, view.level), view.sort, view.top)
+    return Records(_HEADER, (_record(row, report_of) for row in rows))
 
 
-def _record(row: LagRow, of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
+def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
     subject: tuple[str | int | None, ...]
     offsets: tuple[int | None, ...]
     if isinstance(row, PartitionLag):
         p = row.partition
-        subject = (row.group, p.topic, p.partition, of[row.group].state)
+        subject = (row.group, p.topic, p.partition, report_of[row.group].state)
         offsets = (p.commit.offset if p.commit else None, row.end)
         commit_ms, outlook = row.last_commit_ms, row.outlook
     else:
         assert isinstance(row, Sum)
-        subject = (row.group, row.topic, None, of[row.group].state)
+        subject = (row.group, row.topic, None, report_of[row.group].state)
         offsets, commit_ms, outlook = (None, None), None, row.outlook
     seconds = outlook.seconds if outlook.pace is not LagTrend.NEVER else None
     return (

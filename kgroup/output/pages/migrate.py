@@ -22,7 +22,7 @@ HEADER = (
     "error"
 )  # fmt: skip
 
-TOLD = frozenset({"blocked", NOT_EMPTY})
+LISTED = frozenset({"blocked", NOT_EMPTY})
 """The refusals that the table of several groups already shows."""
 
 _STYLES: dict[str, Style] = {

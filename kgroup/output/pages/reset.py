@@ -34,14 +34,14 @@ def subject(plan: ChangePlan) -> str:
     if not names:
         return ""
     moves = zip(plan.moves, ("skipped", "read again"), strict=True)
-    said = "".join(f", {human_count(n)} record{'s' * (n != 1)} {what}" for n, what in moves if n)
+    moved = "".join(f", {human_count(n)} record{'s' * (n != 1)} {word}" for n, word in moves if n)
     of_all = {group.name: len(committed(group)) for group in plan.groups}
     if len(names) > 1:
-        return f"{plural(len(names), 'group')}: {plural(len(plan.rows), 'partition')}{said}"
+        return f"{plural(len(names), 'group')}: {plural(len(plan.rows), 'partition')}{moved}"
     count, total = len(plan.rows), of_all.get(names[0], 0)
     scope = f"{count} of {total} partitions" if count < total else plural(count, "partition")
     new = " (a new group)" if names[0] in plan.created else ""
-    return f"{names[0]}{new}: {scope}{said}"
+    return f"{names[0]}{new}: {scope}{moved}"
 
 
 def repeatable_command(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:

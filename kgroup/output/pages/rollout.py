@@ -35,7 +35,7 @@ def page(groups: Documents, target: str) -> Screen:
     if not groups:
         return Screen(())
     missing = sum(not group["finished"] for group in groups)
-    what = groups[0]["group"] if len(groups) == 1 else plural(len(groups), "group")
+    subject = groups[0]["group"] if len(groups) == 1 else plural(len(groups), "group")
     word = "NOT YET" if missing else "DONE"
     ranked = sorted(groups, key=lambda group: group["finished"])
     rows = [
@@ -52,23 +52,27 @@ def page(groups: Documents, target: str) -> Screen:
         )
         for group in ranked[:_ROWS]
     ]
-    title = Title(f"{word}  rollout of {what} to the {target} protocol")
+    title = Title(f"{word}  rollout of {subject} to the {target} protocol")
     table = Table(_COLUMNS, rows, sparse=frozenset({"EPOCH", "TURNED BACK"}))
     more = (Text((f"{len(ranked) - _ROWS} more: -o csv has all rows",)),) if len(ranked) > _ROWS else ()
-    left = [
+    remaining = [
         f"{group['group']}: {member['client_id']} {member['host']}" for group in ranked for member in group["remaining"]
     ][:_ROWS]
-    still = (
-        (BlankLine(), Text((f"Members that do not speak {target} yet:", *(f"  {line}" for line in left))))
-        if left
+    remaining_blocks = (
+        (BlankLine(), Text((f"Members that do not speak {target} yet:", *(f"  {line}" for line in remaining))))
+        if remaining
         else ()
     )
-    back = [group["group"] for group in ranked if group["turned_back"] and group["type"] not in (None, target)]
-    again = (BlankLine(), Text(tuple(_again(name, target) for name in back[:_ROWS]))) if back else ()
-    return Screen((title, table, *more, *still, *again))
+    turned_back = [group["group"] for group in ranked if group["turned_back"] and group["type"] not in (None, target)]
+    turned_back_blocks = (
+        (BlankLine(), Text(tuple(_convert_again_line(name, target) for name in turned_back[:_ROWS])))
+        if turned_back
+        else ()
+    )
+    return Screen((title, table, *more, *remaining_blocks, *turned_back_blocks))
 
 
-def _again(name: str, target: str) -> str:
+def _convert_again_line(name: str, target: str) -> str:
     return f"-> stop {name}, then convert it again: kgroup migrate {quote(name)} --protocol {target} --wait-empty"
 
 

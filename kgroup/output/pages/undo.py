@@ -40,10 +40,10 @@ def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool
 
 
 def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
-    back: Cell = None if row.done is None else "yes" if row.verified else "-"
+    read_back: Cell = None if row.done is None else "yes" if row.verified else "-"
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
-    return (row.group, row.name, *offsets, back, note)
+    return (row.group, row.name, *offsets, read_back, note)
 
 
 def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
@@ -100,7 +100,7 @@ def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:
         return ()
     columns = (Column("ID"), Column("AT (Z)"), Column("WHO", drop=1), Column("WHAT", fold=True), Column("STATE"))
     table = Table(columns, changes[:_OTHERS])
-    head = Text(("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE",))
+    title = Text(("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE",))
     if len(changes) > _OTHERS:
-        return head, table, Text((f"{plural(len(changes) - _OTHERS, 'older one')} not shown",))
-    return head, table
+        return title, table, Text((f"{plural(len(changes) - _OTHERS, 'older one')} not shown",))
+    return title, table

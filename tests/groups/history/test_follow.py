@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgroup.groups.history.follow import FollowCursor, HistoryDelta
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import RebalanceProtocol
-from kgroup.output.pages.history import news_lines
+from kgroup.output.pages.history import event_lines
 from tests.groups.history.test_consumer import grown
 from tests.support.cases.history import Log, member, of
 
@@ -13,7 +13,7 @@ from tests.support.cases.history import Log, member, of
 def lines(news: HistoryDelta | None) -> list[str]:
     """What is said, without the group."""
     assert news is not None
-    return [line.replace("  g  ", " ", 1) for line in news_lines(news)]
+    return [line.replace("  g  ", " ", 1) for line in event_lines(news)]
 
 
 def test_each_generation_is_told_once() -> None:

@@ -13,7 +13,7 @@ import pytest
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
-from kgroup.output.pages.describe import outcome, plumbing, title
+from kgroup.output.pages.describe import membership_line, outcome, title
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
@@ -262,12 +262,12 @@ def test_plumbing() -> None:
     members = [member("enrich-0", 0), member("enrich-1", 1), member("enrich-2", 2)]
     about = group([partition(n, 0, owner) for n, owner in enumerate(members)], members, leader="enrich-0")
 
-    assert plumbing(about) == "3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)"
-    assert drawn(about)[-1] == plumbing(about)
+    assert membership_line(about) == "3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)"
+    assert drawn(about)[-1] == membership_line(about)
 
 
 def test_plumbing_without_members_and_coordinator() -> None:
-    assert plumbing(group(state="Empty", coordinator=None, assignor=None)) == "no members"
+    assert membership_line(group(state="Empty", coordinator=None, assignor=None)) == "no members"
 
 
 @pytest.mark.parametrize(("count", "rows", "rest"), [(1, 1, 0), (20, 20, 0), (21, 20, 1), (100, 20, 80)])
@@ -371,7 +371,7 @@ def test_idle_members_are_in_the_table_with_no_partitions() -> None:
 def test_members_that_do_not_tell_are_not_called_idle() -> None:
     silent = [member("a", assignment=None), member("b", assignment=None)]
 
-    assert "none idle" not in plumbing(group(members=silent, state="PreparingRebalance"))
+    assert "none idle" not in membership_line(group(members=silent, state="PreparingRebalance"))
 
 
 def test_a_group_under_upgrade_names_each_members_protocol() -> None:

@@ -14,7 +14,7 @@ from kgroup.groups.doctor.finding import Diagnosis
 from kgroup.groups.doctor.rules import ORDER
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.doctor import explained, outcome, rules_screen
+from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_screen
 from kgroup.output.terminal import draw
 from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
@@ -98,7 +98,7 @@ def test_no_table_or_sentence_is_wider_than_80_columns(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("rule", ORDER)
 def test_a_rule_in_full(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = drawn(explained(explain(rule)), monkeypatch)
+    lines = drawn(explanation_outcome(explain(rule)), monkeypatch)
 
     assert lines[0].startswith(rule)
     for word in ("WHY", "SEE", "MEND", "SOURCE"):
@@ -107,7 +107,7 @@ def test_a_rule_in_full(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = drawn(replace(explained(explain(ORDER[0])), screen=rules_screen), monkeypatch)
+    lines = drawn(replace(explanation_outcome(explain(ORDER[0])), screen=rules_screen), monkeypatch)
 
     assert lines[0].startswith(f"{len(ORDER)} rules")
     assert all(cell_len(line) <= 80 for line in lines)

@@ -179,11 +179,11 @@ def test_a_page_in_eighty_columns_keeps_what_matters(monkeypatch: pytest.MonkeyP
 
 
 def test_watch_draws_a_line_a_row() -> None:
-    looks = RefreshValues()
+    refreshes = RefreshValues()
     for lag in (0, 5, 10):
-        looks = looks.after({"orders-enrich orders:7": lag})
+        refreshes = refreshes.after({"orders-enrich orders:7": lag})
 
-    lines = page([ENRICH], LagView(RowLevel.PARTITION), looks=looks)
+    lines = page([ENRICH], LagView(RowLevel.PARTITION), refreshes=refreshes)
 
     assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
     assert "LOOKS" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
@@ -218,15 +218,15 @@ def test_a_sparkline_is_as_long_as_its_values(values: list[int | None], width: i
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9))), max_size=9))
-def test_looks_line_up(ticks: list[dict[str, int | None]]) -> None:
-    looks = RefreshValues()
+def test_refreshes_line_up(ticks: list[dict[str, int | None]]) -> None:
+    refreshes = RefreshValues()
     for tick in ticks:
-        looks = looks.after(tick, most=4)
+        refreshes = refreshes.after(tick, limit=4)
 
-    assert looks.count == min(4, len(ticks))
-    assert all(len(row) == looks.count for row in looks.values.values())
+    assert refreshes.count == min(4, len(ticks))
+    assert all(len(row) == refreshes.count for row in refreshes.values.values())
     if ticks:
-        assert {name: row[-1] for name, row in looks.values.items() if name in ticks[-1]} == ticks[-1]
+        assert {name: row[-1] for name, row in refreshes.values.items() if name in ticks[-1]} == ticks[-1]
 
 
 def samples(metrics: Sequence[Metric], name: str) -> dict[str, float]:
