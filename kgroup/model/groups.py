@@ -6,7 +6,7 @@ read at one moment and never changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,12 @@ class TopicPartitions:
         return {"topic": self.topic, "partitions": list(self.partitions)}
 
 
+def sorted_assignment(assignment: Iterable[TopicPartitions]) -> Assignment:
+    """The assignment by topic and partition, without topics that have no partition in it."""
+    by_topic = sorted((item for item in assignment if item.partitions), key=lambda item: item.topic)
+    return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in by_topic)
+
+
 LEFT_TEMPORARILY = -2
 """The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
 
@@ -91,9 +97,8 @@ class Member:
     ``epoch`` is the member epoch of the consumer protocol, None in a classic group. ``protocol`` is the protocol that
     this member speaks: a group in the middle of an upgrade has both classic and consumer members. ``subscription``,
     ``assignment`` and ``target_assignment`` are None if the broker does not report them (a classic group that is
-    rebalancing).
-    ``target_as_walked`` is the target in the order of the coordinator's hash tables. That order decides what the
-    uniform assignor moves next. It is not shown, and None for groups that were read back from kgroup's output.
+    rebalancing). ``target_assignment`` is in the coordinator's own order, which decides what the uniform assignor
+    moves next; ``target`` is sorted.
     """
 
     member_id: str
@@ -107,7 +112,11 @@ class Member:
     subscription_regex: str | None
     assignment: Assignment | None
     target_assignment: Assignment | None
-    target_as_walked: Assignment | None = None
+
+    @property
+    def target(self) -> Assignment | None:
+        """The target assignment, sorted by topic and partition."""
+        return None if self.target_assignment is None else sorted_assignment(self.target_assignment)
 
     @property
     def left_temporarily(self) -> bool:
@@ -132,7 +141,7 @@ class Member:
             "subscription": None if self.subscription is None else list(self.subscription),
             "subscription_regex": self.subscription_regex,
             "assignment": _assignment_document(self.assignment),
-            "target_assignment": _assignment_document(self.target_assignment),
+            "target_assignment": _assignment_document(self.target),
         }
 
 

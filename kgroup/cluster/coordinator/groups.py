@@ -34,7 +34,7 @@ from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Coordinator
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
 from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
-from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions
+from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
@@ -547,14 +547,9 @@ def _classic_member(row: Any, protocol_type: str) -> Member:
         protocol="classic",
         subscription=tuple(sorted(subscription.topics)) if subscription else None,
         subscription_regex=None,
-        assignment=_sorted_assignment(assignment.partitions) if assignment else None,
+        assignment=sorted_assignment(assignment.partitions) if assignment else None,
         target_assignment=None,
     )
-
-
-def _sorted_assignment(given: Iterable[TopicPartitions]) -> Assignment:
-    ascending = sorted((item for item in given if item.partitions), key=lambda item: item.topic)
-    return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in ascending)
 
 
 def _consumer_description(row: Any) -> GroupDescription:
@@ -583,9 +578,8 @@ def _consumer_member(row: Any) -> Member:
         protocol=_PROTOCOL_OF_MEMBER_TYPE.get(getattr(row, "member_type", None)),
         subscription=tuple(sorted(row.subscribed_topic_names)),
         subscription_regex=row.subscribed_topic_regex or None,
-        assignment=_sorted_assignment(partitions_of(row.assignment)),
-        target_assignment=_sorted_assignment(partitions_of(row.target_assignment)),
-        target_as_walked=partitions_of(row.target_assignment),
+        assignment=sorted_assignment(partitions_of(row.assignment)),
+        target_assignment=partitions_of(row.target_assignment),
     )
 
 

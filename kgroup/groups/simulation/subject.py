@@ -158,7 +158,7 @@ def _subscription(group: Group, member: Member) -> set[str]:
 
 def _target(group: Group, member: Member) -> Assignment:
     if group.type == "consumer" and member.target_assignment is not None:
-        return member.target_assignment if member.target_as_walked is None else member.target_as_walked
+        return member.target_assignment
     return member.assignment or ()
 
 

@@ -356,7 +356,7 @@ def _member_row(
     member: Member, label: str, lag: int | None, mixed: bool, verdict: GroupVerdict | None
 ) -> tuple[Cell, ...]:
     facts = verdict.evidence.members.get(member.member_id) if verdict else None
-    differs = member.target_assignment is not None and member.target_assignment != member.assignment
+    differs = member.target is not None and member.target != member.assignment
     return (
         label,
         member.member_id,
@@ -371,7 +371,7 @@ def _member_row(
         None if facts is None else _duration(facts.session_timeout_ms),
         None if facts is None else _duration(facts.max_poll_interval_ms),
         assignment_text(member.assignment),
-        assignment_text(member.target_assignment) if differs else None,
+        assignment_text(member.target) if differs else None,
     )
 
 

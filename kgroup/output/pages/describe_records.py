@@ -115,7 +115,7 @@ def _member_record(group: str, member: Member) -> tuple[str | int | None, ...]:
         member.epoch,
         None if member.assignment is None else member.partition_count,
         assignment_text(member.assignment),
-        assignment_text(member.target_assignment),
+        assignment_text(member.target),
     )
 
 
