@@ -20,7 +20,7 @@ from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
 from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.readiness import readiness, worst_first
+from kgroup.groups.migration.readiness import assess_readiness, worst_first
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import ListedGroup, is_of_consumers
@@ -132,7 +132,7 @@ def plan_migration(
         reporter, cluster, found.selected, found.others, intention.clients.used, intention.configured
     )
     wanted = intention.wanted
-    judged = worst_first([readiness(item, wanted, intention.rules) for item in evidence])
+    judged = worst_first([assess_readiness(item, wanted, intention.rules) for item in evidence])
     kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))
     targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
     values = _configs(wanted)

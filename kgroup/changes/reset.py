@@ -17,7 +17,7 @@ from kgroup.groups.reset_plan import (
     reset_row,
     scenarios_of_file,
     topics_of,
-    unusual,
+    unusual_reset,
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
@@ -91,7 +91,7 @@ def plan_reset(
         tuple(rows),
         created,
         errors=(*(error for error in found.errors if error.partition is None), *errors),
-        unusual=unusual(found.groups, found.created, rows, request.scenario),
+        unusual=unusual_reset(found.groups, found.created, rows, request.scenario),
     )
     return plan, layouts
 

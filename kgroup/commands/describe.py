@@ -12,7 +12,7 @@ import typer
 from kgroup.catchup.service.pending import PendingCatchups, read_pending
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.selection import Selection, check
+from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
@@ -105,7 +105,7 @@ def describe(
 
     Exit codes: 0 2 3 4 5 6 7
     """
-    check(which)
+    check_selection(which)
     view.snapshot_request(run.format)
     if source != FromLog():
         if watch.watch:

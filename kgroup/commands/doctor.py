@@ -11,9 +11,9 @@ import typer
 
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.doctor.diagnose import decide, diagnose_cluster, diagnose_group
+from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
-from kgroup.groups.selection import Selection, check
+from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
@@ -113,7 +113,7 @@ def doctor(
     """
     if explain_rule is not None or rules:
         return _explained(which, looking, explain_rule, rules=rules)
-    check(which)
+    check_selection(which)
     fail_on, depth = looking.severity, looking.depth
     narrowed = which != Selection()
     if looking.cluster and narrowed:
@@ -128,7 +128,7 @@ def doctor(
             errors = found.errors
             diagnoses += [diagnose_group(one) for one in group_snapshots(run.reporter, cluster, found, depth)]
         ref = cluster.ref
-    decision = decide(diagnoses, fail_on)
+    decision = check_fail_on(diagnoses, fail_on)
     for line in decision.lines:
         run.reporter.warn(f"FAILED  {line}")
     if not diagnoses and not errors:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
-from kgroup.groups.selection import Selection, check, names_of, names_only
+from kgroup.groups.selection import Selection, check_selection, names_of, names_only
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.outcome import Outcome, Outcomes
@@ -54,7 +54,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
 
     Exit codes: 0 2 3 4 5 6 7
     """
-    check(which)
+    check_selection(which)
     if when.as_of is not None or source != FromLog():
         yield from _from_log(run, which, when, source)
         return

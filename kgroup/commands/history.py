@@ -16,7 +16,15 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import TopicChoice, parse_ago, parse_moment, parse_topics
-from kgroup.groups.selection import Groups, Selection, check, check_expected, names_of, names_only, unknown_groups
+from kgroup.groups.selection import (
+    Groups,
+    Selection,
+    check_expected,
+    check_selection,
+    names_of,
+    names_only,
+    unknown_groups,
+)
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcomes
@@ -142,7 +150,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     """
     topics = parse_topics(which.topic or ())
     selection = which.selection(topics)
-    check(selection)
+    check_selection(selection)
     if view.limit is not None and view.limit < 0:
         raise UsageError(f"--limit {view.limit}: no number of rebalances")
     wish = span.wish(topics, commits=view.commits)

@@ -13,12 +13,12 @@ import typer
 from kgroup.catchup.service.pending import PendingCatchups, read_pending
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.lag.checks import LagBounds, Violation, check, check_hidden, parse_status
+from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag, parse_status
 from kgroup.groups.lag.evidence import Isolation
-from kgroup.groups.lag.measure import measure
-from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, ordered, rows_of
+from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.selection import Selection, names_of, names_only
-from kgroup.groups.selection import check as check_selection
+from kgroup.groups.selection import check_selection as check_selection
 from kgroup.model.groups import Group
 from kgroup.model.metrics import Exported, Metric
 from kgroup.model.outcome import Outcome
@@ -225,8 +225,8 @@ class _Looking:
                 raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
             run.reporter.note("no group is chosen: nothing to do")
         _note_unread(run.reporter, read)
-        reports = [measure(group, read[group.name].evidence) for group in groups]
-        totals = ordered([report.total for report in reports], self.measuring.sort)
+        reports = [measure_lag(group, read[group.name].evidence) for group in groups]
+        totals = sort_rows([report.total for report in reports], self.measuring.sort)
         by_name = {report.group: report for report in reports}
         reports = [by_name[total.group] for total in totals]
         shown = self.measuring.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
@@ -253,7 +253,7 @@ class _Looking:
         level = self.measuring.by or RowLevel.GROUP
         # A group without partitions is checked as a row too: it must not pass unnoticed.
         rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
-        found = check(rows, self.bounds, reports[0].now_ms)
+        found = check_lag(rows, self.bounds, reports[0].now_ms)
         said = {violation.subject for violation in found}
         return (*found, *(v for r in reports if r.group not in said for v in check_hidden(r)))
 
@@ -290,9 +290,9 @@ def _verdicts(
     groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, LagReading]
 ) -> dict[str, GroupVerdict]:
     # Imported here: with many groups there are no verdicts.
-    from kgroup.groups.verdict.group import verdict
+    from kgroup.groups.verdict.group import group_verdict
 
-    return {group.name: verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
+    return {group.name: group_verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
 
 
 def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> Exported:

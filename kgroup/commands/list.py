@@ -10,7 +10,7 @@ import typer
 
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.selection import Selection, check, check_expected
+from kgroup.groups.selection import Selection, check_expected, check_selection
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcome
@@ -80,7 +80,7 @@ def list_(run: Invocation, which: Selection, keeper: CoordinatorFilter, source: 
 
     Exit codes: 0 2 3 4 5 6 7
     """
-    check(which)
+    check_selection(which)
     if source != FromLog():
         return _from_log(run, which, keeper.coordinator, source)
     with Cluster(run.settings) as cluster:

@@ -22,7 +22,7 @@ from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import CheckStatus, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
 from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.migrated import Migrated, migrated
+from kgroup.groups.migration.migrated import Migrated, migration_result
 from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
@@ -196,7 +196,7 @@ def migrate(
         doing = ChangeContext("migrate", subject, migration.layouts, blocked_action=hindered, configs=migration.configs)
         warn_of_plans(run, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
-    rows = migrated(migration.assessed_evidence, migration.readiness, wanted.target, result)
+    rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, result)
     if migration.left:
         run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
     name = application.client_config or ""

@@ -11,8 +11,16 @@ import typer
 
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.groups.assignors.model import AssignorTopic
-from kgroup.groups.selection import Selection, check, check_expected, choose, names_of, names_only, uses_topic
-from kgroup.groups.simulation.durations import Durations, Timed, timed
+from kgroup.groups.selection import (
+    Selection,
+    check_expected,
+    check_selection,
+    names_of,
+    names_only,
+    select_groups,
+    uses_topic,
+)
+from kgroup.groups.simulation.durations import Durations, Timed, choose_durations
 from kgroup.groups.simulation.model import (
     GroupChange,
     RestartStrategy,
@@ -22,7 +30,14 @@ from kgroup.groups.simulation.model import (
     parse_removed,
 )
 from kgroup.groups.simulation.report import Report
-from kgroup.groups.simulation.scenarios import Played, SimulationScenario, check_assignor, play, scenarios, work
+from kgroup.groups.simulation.scenarios import (
+    Played,
+    SimulationScenario,
+    check_assignor,
+    scenarios,
+    simulate_scenario,
+    work_of_scenario,
+)
 from kgroup.groups.simulation.subject import (
     check_grown,
     check_numbers,
@@ -47,7 +62,7 @@ if TYPE_CHECKING:
 
 _MOST_MEMBERS = 1000
 _SLOW = 300_000
-"""Work (see ``work``) that takes some seconds."""
+"""Work (see ``work_of_scenario``) that takes some seconds."""
 _LOG_BUDGET_S = 1.5
 _LOG_BACK_MS = 24 * 3_600_000
 
@@ -196,7 +211,7 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
 
     Exit codes: 0 2 3 4 5 6 7
     """
-    check(which)
+    check_selection(which)
     what_if.change()  # usage errors come before any request
     durations = what_if.durations()
     if what_if.from_file is not None:
@@ -238,7 +253,7 @@ def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subject
     """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
-        timing = timed(group.type, given, subjects.times.get(group.name, Durations()))
+        timing = choose_durations(group.type, given, subjects.times.get(group.name, Durations()))
         try:
             exactly, ways = _ways(group, topics, change, what_if.assignor)
         except UsageError:
@@ -272,12 +287,12 @@ def _ways(
 
 def _play(reporter: Reporter, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
     """Play each scenario, with progress if that takes seconds."""
-    slow = sum(work(way) for way in ways) > _SLOW
+    slow = sum(work_of_scenario(way) for way in ways) > _SLOW
     shows = reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
     played = []
     with shows as progress:
         for way in ways:
-            played.append(play(way, timing.timing))
+            played.append(simulate_scenario(way, timing.timing))
             if progress is not None:
                 progress.update(len(played))
     return tuple(played)
@@ -326,8 +341,8 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
 
 def _times(reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
     """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
-    from kgroup.groups.history.summary import HistoryQuery, history
-    from kgroup.groups.simulation.durations import of_history
+    from kgroup.groups.history.summary import HistoryQuery, group_history
+    from kgroup.groups.simulation.durations import measured_rebalances
     from kgroup.support.clock import utc_ms
 
     there = [group for group in groups if group.members]
@@ -345,7 +360,7 @@ def _times(reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given:
         past = None
         if logs is not None and (log := logs.logs.get(group.name)):
             asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
-            past = of_history(group.type, history(group.name, log.events, log.reach, asked).steps)
+            past = measured_rebalances(group.type, group_history(group.name, log.events, log.reach, asked).steps)
         found[group.name] = Durations(
             session_s=max(timeouts) / 1000 if timeouts else None,
             rebalance_s=None if past is None else past.median_s,
@@ -361,7 +376,7 @@ def _from_file(which: Selection, path: str) -> list[Group]:
 
     groups = parse_described(read_text(path, "--from-file"), source_name(path))
     listed = [ListedGroup(group.name, group.type, group.state, group.protocol_type, None) for group in groups]
-    choice = choose(which, listed, source_name(path))
+    choice = select_groups(which, listed, source_name(path))
     if choice.missing:
         raise choice.missing
     chosen = {group.name for group in choice.groups}

@@ -11,7 +11,7 @@ import typer
 from kgroup.cli.help_parts import SAFETY, WHAT
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.members import labels
-from kgroup.groups.selection import Selection, check, names_of, names_only, unknown_groups
+from kgroup.groups.selection import Selection, check_selection, names_of, names_only, unknown_groups
 from kgroup.groups.wait_conditions import (
     FORMS,
     Condition,
@@ -100,7 +100,7 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
 
     Exit codes: 0 2 3 4 5 6 8
     """
-    check(which)
+    check_selection(which)
     conditions = parse_conditions(until.conditions or ())
     within_s, hold_s = parse_duration(until.within, "--within"), parse_duration(until.hold, "--hold")
     if hold_s > within_s:

@@ -185,7 +185,7 @@ def scenarios_of_file(
     return scenarios, errors
 
 
-def unusual(
+def unusual_reset(
     groups: Sequence[Group], created: Collection[str], rows: Sequence[ChangeRow], scenario: ResetScenario | None
 ) -> tuple[str, ...]:
     """Warnings for a user who may have meant a single partition or another group."""

@@ -63,7 +63,7 @@ def names_only(selection: Groups) -> bool:
     return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
 
 
-def check(selection: Selection) -> None:
+def check_selection(selection: Selection) -> None:
     """Raise UsageError for an invalid selection, before any request to the cluster."""
     check_groups(selection)
     if selection.expect is not None and selection.expect < 0:
@@ -114,7 +114,7 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
 
 
-def choose(selection: Groups, listed: Sequence[ListedGroup], cluster: str) -> GroupChoice:
+def select_groups(selection: Groups, listed: Sequence[ListedGroup], cluster: str) -> GroupChoice:
     """The selected groups of the listing, in its order. ``cluster`` is the name of the cluster for messages.
 
     Raises NotFound, with similar names, if the pattern matches no group, or if none of the named groups exists. It is

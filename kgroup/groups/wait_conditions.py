@@ -529,7 +529,7 @@ def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tupl
     )
 
 
-def summary(waiting: Sequence[str], of: int) -> EventLine:
+def waiting_summary(waiting: Sequence[str], of: int) -> EventLine:
     """A line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
     verb = "is" if len(waiting) == 1 else "are"
     text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"

@@ -25,7 +25,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.readiness import readiness
+from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import without_unread_groups
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
@@ -120,7 +120,7 @@ def group_snapshots(
         query = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item))
         group_snapshot = _snapshot(_with_logs(group, logs.views), item, past, logs, names, query)
         group_readiness = (
-            readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
+            assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         )
         group_snapshot = replace(
             group_snapshot, unread={**_unread_logs(group, snapshot.errors, logs.views), **group_snapshot.unread}

@@ -11,7 +11,15 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import parse_moment
-from kgroup.groups.selection import GroupChoice, Selection, check_expected, choose, names_of, names_only, uses_topic
+from kgroup.groups.selection import (
+    GroupChoice,
+    Selection,
+    check_expected,
+    names_of,
+    names_only,
+    select_groups,
+    uses_topic,
+)
 from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.groups.undo_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
 from kgroup.model.group_log import LOG_INCOMPLETE
@@ -137,8 +145,8 @@ def choose_logged(
 ) -> Logged:
     """The groups that ``which`` selects, from the log only, in its partitions ``numbers`` (None: in all).
 
-    Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``choose`` does, and Refused for
-    ``--expect`` or a named share or streams group.
+    Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``select_groups`` does, and
+    Refused for ``--expect`` or a named share or streams group.
     """
     if which.topic and (missing := cluster.check_topics(which.topic)):
         reporter.note(f"there is no topic {', '.join(missing)} now")
@@ -154,7 +162,7 @@ def choose_logged(
         logged = read_logged(reporter, cluster, None, bounds, at_ms=at_ms, numbers=numbers)
         listed = [listed_group(state) for state in logged.states.values()]
         try:
-            choice = choose(which, listed, f"{cluster.ref.label}, in {OFFSETS_TOPIC},")
+            choice = select_groups(which, listed, f"{cluster.ref.label}, in {OFFSETS_TOPIC},")
         except NotFound:
             if not logged.errors:
                 raise

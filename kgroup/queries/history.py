@@ -9,7 +9,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
-from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -146,7 +146,7 @@ class Histories:
             includes=request.includes,
             mark=_plan_of,
         )
-        return history(group, self._events[group], self._reach[group], query)
+        return group_history(group, self._events[group], self._reach[group], query)
 
 
 def _last_state(events: Sequence[Event]) -> Event | None:

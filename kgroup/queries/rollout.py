@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
-from kgroup.groups.migration.rollout import Followed, finished_line, line_of, summary, turns
+from kgroup.groups.migration.rollout import Followed, finished_line, line_of, rollout_events, rollout_summary
 from kgroup.model.groups import Group, Member
 from kgroup.model.reporter import Reporter
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
@@ -157,7 +157,7 @@ class _Follow(PollLoop[Rollout]):
         """Report the events since the last poll, and the state of each group if it has changed."""
         many = len(self._followed) > LINES_AT_ONCE
         for name, followed in self._followed.items():
-            for word, text in turns(self._before[name], followed):
+            for word, text in rollout_events(self._before[name], followed):
                 if word != _WORD or not many:
                     self.reporter.event(word, text)
         if failure is not None:
@@ -166,7 +166,7 @@ class _Follow(PollLoop[Rollout]):
         self.events.answered()
         over = [name for name, followed in self._followed.items() if self._is_over(followed, now_s)]
         if many:
-            self.events.report(_WORD, None, summary(tuple(self._followed.values()), over), now_s)
+            self.events.report(_WORD, None, rollout_summary(tuple(self._followed.values()), over), now_s)
             return
         for name, followed in self._followed.items():
             line = finished_line(followed) if name in over else line_of(followed)

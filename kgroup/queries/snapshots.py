@@ -11,9 +11,9 @@ from kgroup.groups.selection import (
     GroupChoice,
     Selection,
     check_expected,
-    choose,
     names_of,
     names_only,
+    select_groups,
     unknown_groups,
     uses_topic,
     visibility_note,
@@ -59,7 +59,7 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
 
 def _choice(which: Selection, listing: GroupListing, cluster: str) -> GroupChoice:
     try:
-        return choose(which, listing.groups, cluster)
+        return select_groups(which, listing.groups, cluster)
     except NotFound:
         if listing.failures:
             # The group may be on the broker that did not answer.

@@ -38,7 +38,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     if len(groups) > MOST_GROUPS:
         return _dated(cluster, groups, budget_s)
     # Imported here: a page of many groups has no verdict.
-    from kgroup.groups.verdict.group import verdict
+    from kgroup.groups.verdict.group import group_verdict
     from kgroup.queries.lag import LagReadOptions, read_evidence
 
     options = LagReadOptions(
@@ -52,7 +52,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
     return GroupVerdicts(
         named,
-        {group.name: verdict(group, read[group.name].evidence) for group in named},
+        {group.name: group_verdict(group, read[group.name].evidence) for group in named},
         () if budget_s == 0 else (*_notes(named, read), *_clock_notes(read)),
     )
 

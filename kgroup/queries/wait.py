@@ -27,9 +27,9 @@ from kgroup.groups.wait_conditions import (
     evict_text,
     line_of,
     lines_of_members,
-    summary,
     total_lag,
     unread,
+    waiting_summary,
 )
 from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_document
 from kgroup.model.hidden_commits import not_all_shown
@@ -317,7 +317,9 @@ class _Wait(PollLoop[WaitResult]):
         self.events.answered()
         waiting = [s for s in self._observations if not all(j.holds for j in self._results[s.name])]
         if len(waiting) > LINES_AT_ONCE:
-            self._line("many", summary([observation.name for observation in waiting], len(self._observations)), now_s)
+            self._line(
+                "many", waiting_summary([observation.name for observation in waiting], len(self._observations)), now_s
+            )
             return
         self.events.reset("many")
         leaving = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]

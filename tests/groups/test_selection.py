@@ -6,12 +6,12 @@ import pytest
 
 from kgroup.groups.selection import (
     Selection,
-    check,
     check_expected,
-    choose,
+    check_selection,
     names_of,
     names_only,
     near_misses,
+    select_groups,
     unknown_groups,
     uses_topic,
 )
@@ -35,8 +35,8 @@ GROUPS = (
 
 
 def chosen(selection: Selection) -> list[str]:
-    check(selection)
-    return [group.name for group in choose(selection, GROUPS, "prod").groups]
+    check_selection(selection)
+    return [group.name for group in select_groups(selection, GROUPS, "prod").groups]
 
 
 def test_names_are_taken_once_in_the_order_typed_and_group_is_the_same() -> None:
@@ -100,8 +100,8 @@ def test_filters_that_leave_nothing_are_no_error(selection: Selection) -> None:
 
 
 def test_no_groups_at_all_is_no_error_without_a_name() -> None:
-    assert choose(Selection(), (), "prod").groups == ()
-    assert choose(Selection(all_groups=True, in_state=["Empty"]), (), "prod").groups == ()
+    assert select_groups(Selection(), (), "prod").groups == ()
+    assert select_groups(Selection(all_groups=True, in_state=["Empty"]), (), "prod").groups == ()
 
 
 def test_a_name_without_a_group_is_not_found_with_near_misses() -> None:
@@ -116,7 +116,7 @@ def test_a_name_without_a_group_is_not_found_with_near_misses() -> None:
 
 
 def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> None:
-    found = choose(Selection(names=["orders-svc", "nope"]), GROUPS, "prod")
+    found = select_groups(Selection(names=["orders-svc", "nope"]), GROUPS, "prod")
 
     assert [group.name for group in found.groups] == ["orders-svc"]
     assert found.missing is not None
@@ -124,7 +124,7 @@ def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> N
 
 
 def test_nothing_is_missing_where_all_names_are_there() -> None:
-    assert choose(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS, "prod").missing is None
+    assert select_groups(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS, "prod").missing is None
 
 
 def test_a_missing_name_is_an_error_whatever_the_filters() -> None:
@@ -172,7 +172,7 @@ def test_a_pattern_with_a_slip_names_what_comes_near() -> None:
 )
 def test_what_has_no_meaning_is_a_usage_error(selection: Selection, says: str) -> None:
     with pytest.raises(UsageError) as raised:
-        check(selection)
+        check_selection(selection)
 
     assert raised.value.exit_code == ExitCode.USAGE
     assert says in raised.value.message
@@ -184,7 +184,7 @@ def test_what_has_no_meaning_is_a_usage_error(selection: Selection, says: str) -
 )
 def test_a_misspelt_filter_gets_the_right_word(selection: Selection, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
-        check(selection)
+        check_selection(selection)
 
     assert hint in (raised.value.hint or "")
 

@@ -22,9 +22,9 @@ from kgroup.groups.wait_conditions import (
     next_pause_s,
     parse_conditions,
     session_text,
-    summary,
     total_lag,
     unread,
+    waiting_summary,
 )
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition
 from kgroup.model.topic_partition import TopicPartition
@@ -304,11 +304,11 @@ def test_counts_alone_are_no_event() -> None:
 
 
 def test_many_groups_are_one_line() -> None:
-    assert summary(["a", "b", "c", "d", "e", "f", "g"], 12).text == (
+    assert waiting_summary(["a", "b", "c", "d", "e", "f", "g"], 12).text == (
         "7 of 12 groups are not there yet: a, b, c and 4 more"
     )
-    assert summary(["a"], 12).text == "1 of 12 groups is not there yet: a"
-    assert summary(["a", "b"], 3).key != summary(["a", "c"], 3).key
+    assert waiting_summary(["a"], 12).text == "1 of 12 groups is not there yet: a"
+    assert waiting_summary(["a", "b"], 3).key != waiting_summary(["a", "c"], 3).key
 
 
 def test_names_are_quoted_in_commands() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.lag.checks import LagBounds, check, check_hidden
+from kgroup.groups.lag.checks import LagBounds, check_hidden, check_lag
 from kgroup.groups.lag.evidence import LagEvidence
-from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Observation, total_lag
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.hidden_commits import Hidden, hidden_notes, hidden_words
@@ -60,10 +60,10 @@ def test_notes(groups: dict[str, Hidden], notes: list[str]) -> None:
 def test_no_bound_holds(hidden: tuple[TopicPartition, ...] | None) -> None:
     """All that is shown is read; what is not shown may lag by anything."""
     group = replace(GROUP, hidden_commits=hidden)
-    seen, partly = measure(GROUP, LagEvidence(NOW_MS)), measure(group, LagEvidence(NOW_MS))
+    seen, partly = measure_lag(GROUP, LagEvidence(NOW_MS)), measure_lag(group, LagEvidence(NOW_MS))
     bounds = LagBounds(max_lag=1000, max_lag_time_s=60.0)
-    assert check([seen.total], bounds, NOW_MS) == check_hidden(seen) == ()
-    assert [(violation.known, violation.group) for violation in check([partly.total], bounds, NOW_MS)] == [
+    assert check_lag([seen.total], bounds, NOW_MS) == check_hidden(seen) == ()
+    assert [(violation.known, violation.group) for violation in check_lag([partly.total], bounds, NOW_MS)] == [
         (False, "svc")
     ] * 2
     assert [violation.known for violation in check_hidden(partly)] == [False]

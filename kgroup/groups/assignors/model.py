@@ -55,7 +55,7 @@ def partitions_of(topic: AssignorTopic) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for number in range(topic.partitions)]
 
 
-def tidy(members: Sequence[Subscriber], assigned: Mapping[str, Iterable[TopicPartition]]) -> Assigned:
+def sorted_by_member(members: Sequence[Subscriber], assigned: Mapping[str, Iterable[TopicPartition]]) -> Assigned:
     """The partitions of each member, sorted; Kafka promises no order within a member's assignment."""
     return {member.member_id: tuple(sorted(assigned.get(member.member_id, ()))) for member in members}
 

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import member_order
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, rack_of, racks_matter, subscribed, tidy
+from kgroup.groups.assignors.model import (
+    Assigned,
+    AssignorTopic,
+    Subscriber,
+    rack_of,
+    racks_matter,
+    sorted_by_member,
+    subscribed,
+)
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -112,4 +120,4 @@ def _collect(members: Sequence[Subscriber], shares: Sequence[_Share]) -> Assigne
         share.fill(lambda _member, _number: True)
         for member_id, numbers in share.taken.items():
             assigned[member_id].extend(TopicPartition(share.topic.name, number) for number in numbers)
-    return tidy(members, assigned)
+    return sorted_by_member(members, assigned)

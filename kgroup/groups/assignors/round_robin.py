@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.assignors.java_order import member_order, utf16
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, partitions_of, subscribed, tidy
+from kgroup.groups.assignors.model import (
+    Assigned,
+    AssignorTopic,
+    Subscriber,
+    partitions_of,
+    sorted_by_member,
+    subscribed,
+)
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -23,4 +30,4 @@ def round_robin(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) 
                 at = (at + 1) % len(ring)
             assigned[ring[at].member_id].append(partition)
             at = (at + 1) % len(ring)
-    return tidy(members, assigned)
+    return sorted_by_member(members, assigned)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Racks, Subscriber, subscribed, tidy
-from kgroup.groups.assignors.sticky_claims import settle, subscription_generation, user_data_generation
+from kgroup.groups.assignors.model import Assigned, AssignorTopic, Racks, Subscriber, sorted_by_member, subscribed
+from kgroup.groups.assignors.sticky_claims import resolve_claims, subscription_generation, user_data_generation
 from kgroup.groups.assignors.sticky_constrained import Constrained
 from kgroup.groups.assignors.sticky_general import General
 from kgroup.model.topic_partition import TopicPartition
@@ -18,7 +18,7 @@ def sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> As
     they subscribed to the topics of the others. Their clients refuse these partitions and join again.
     """
     assigned, _ = _assign(members, topics, user_data_generation)
-    return tidy(members, assigned)
+    return sorted_by_member(members, assigned)
 
 
 def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> Assigned:
@@ -27,7 +27,7 @@ def cooperative_sticky(members: Sequence[Subscriber], topics: Sequence[AssignorT
     The owner revokes what is missing from its assignment and joins again; the next call assigns it.
     """
     assigned, in_transit = _assign(members, topics, subscription_generation)
-    return tidy(
+    return sorted_by_member(
         members,
         {
             member_id: [partition for partition in partitions if partition not in in_transit]
@@ -41,7 +41,7 @@ def _assign(
 ) -> tuple[dict[str, list[TopicPartition]], frozenset[TopicPartition]]:
     """The target assignment, and those of its partitions that another owner must revoke first."""
     used = subscribed(members, topics)
-    claims = settle(members, used, generation_of)
+    claims = resolve_claims(members, used, generation_of)
     racks = Racks.of(members, used)
     if _subscribe_alike(members):
         constrained = Constrained(claims, racks, used)

@@ -37,7 +37,7 @@ def subscription_generation(member: Subscriber) -> int:
     return user_data_generation(member)
 
 
-def settle(
+def resolve_claims(
     members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
 ) -> Claims:
     """Resolve the claims: the higher generation wins; if two are equal, neither wins and the partition is disputed.

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from kgroup.groups.assignors.java_order import in_hash_order, uuid_hash, uuid_order
-from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber, partitions_of, subscribed, tidy
+from kgroup.groups.assignors.model import (
+    Assigned,
+    AssignorTopic,
+    Subscriber,
+    partitions_of,
+    sorted_by_member,
+    subscribed,
+)
 from kgroup.model.topic_partition import TopicPartition
 
 _SWEEPS = 16
@@ -158,7 +165,7 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> A
     if all(member.topics == members[0].topics for member in members):
         in_order = in_hash_order(used, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
         return {member_id: tuple(partitions) for member_id, partitions in _assign_equal(members, in_order).items()}
-    return tidy(members, Mixed(members, used, ids).assign())
+    return sorted_by_member(members, Mixed(members, used, ids).assign())
 
 
 def _ids(used: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
-from kgroup.groups.doctor.words import kafka
+from kgroup.groups.doctor.words import tool_command
 from kgroup.support.units import percent, plural, some_of
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
@@ -60,10 +60,10 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
         parts.append(f"replication factor {factor}" + (f" with {plural(brokers, 'broker')}" if brokers else ""))
     places = dict.fromkeys(f"__consumer_offsets:{p.partition}" for p in (*leaderless, *refusing, *behind))
     rest = "--describe --topic __consumer_offsets --under-replicated-partitions"
-    commands = [kafka("kafka-topics.sh", snapshot.bootstrap, rest)] if leaderless or behind or refusing else []
+    commands = [tool_command("kafka-topics.sh", snapshot.bootstrap, rest)] if leaderless or behind or refusing else []
     if few:
         rest = "--reassignment-json-file offsets.json --execute"
-        commands.append(kafka("kafka-reassign-partitions.sh", snapshot.bootstrap, rest))
+        commands.append(tool_command("kafka-reassign-partitions.sh", snapshot.bootstrap, rest))
     return (
         REPLICATION.finding(
             Severity.CRITICAL if leaderless or refusing else Severity.WARNING,
@@ -113,7 +113,7 @@ def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
         numbers={"groups": total, "busiest": most, "fair_share": fair, "brokers": len(counts)},
         places=[f"broker {broker}" for broker in sorted(counts, key=lambda broker: (-counts[broker], broker))],
         commands=(
-            kafka(
+            tool_command(
                 "kafka-leader-election.sh",
                 snapshot.bootstrap,
                 "--election-type preferred --all-topic-partitions",

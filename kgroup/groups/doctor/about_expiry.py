@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import name, text, utc
+from kgroup.groups.doctor.words import duration, quoted, utc_minute
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 
@@ -83,13 +83,13 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     if not soon:
         return partly
     first = left[soon[0]]
-    when = f"the first in {text(first)}" if first > 0 else "the first at the broker's next check"
+    when = f"the first in {duration(first)}" if first > 0 else "the first at the broker's next check"
     expire = "expires" if len(keys) == 1 else "expire"
-    since = f"Empty since {utc(base[soon[0]])}" if from_empty else f"committed {utc(base[soon[0]])}"
+    since = f"Empty since {utc_minute(base[soon[0]])}" if from_empty else f"committed {utc_minute(base[soon[0]])}"
     return (
         rule.finding(
             Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
-            f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {text(retention)})",
+            f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {duration(retention)})",
             remedy=_remedy(from_empty=from_empty, live=subscribed is not None),
             numbers={"commits": len(keys), "expiring": len(soon), "first_in_ms": first, "retention_ms": retention},
             places=[f"{topic}:{number}" for topic, number in soon],
@@ -120,7 +120,7 @@ def _remedy(*, from_empty: bool, live: bool) -> str:
 
 
 def _commands(snapshot: GroupSnapshot, *, from_empty: bool, live: bool) -> tuple[str, ...]:
-    group = name(snapshot.group)
+    group = quoted(snapshot.group)
     if live:
         return (f"kgroup export {group}", "offsets.retention.minutes on the brokers")
     if from_empty:

@@ -9,7 +9,7 @@ from statistics import median
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import name, text, unread_partitions
+from kgroup.groups.doctor.words import duration, quoted, unread_partitions_text
 from kgroup.groups.lag.rates import rate_words
 from kgroup.groups.members import labels
 from kgroup.model.groups import Partition
@@ -64,7 +64,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     if group.is_empty and not group.is_simple:
         return ()
     committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
-    partly = SKEWED_LAG.partly(unread_partitions(committed))
+    partly = SKEWED_LAG.partly(unread_partitions_text(committed))
     lags = {str(partition.tp): lag for partition in committed if (lag := partition.lag) is not None}
     if committed and not lags:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
@@ -84,7 +84,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         where, lag = worst, lags[worst]
         evidence = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
         evidence += f" over {plural(len(lags), 'partition')}"
-        command = f"kgroup history {name(group)} --commits --topic {where}"
+        command = f"kgroup history {quoted(group)} --commits --topic {where}"
         remedy = (
             "see whether it gets more records (hot-partition) or stands (stalled-commits): else its records are slow"
         )
@@ -92,7 +92,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         where, lag = names.get(member_id, member_id), of_member
         evidence = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
         evidence += f", with {partition_counts[member_id]} of {plural(len(lags), 'partition')}"
-        command = f"kgroup describe {name(group)} --members"
+        command = f"kgroup describe {quoted(group)} --members"
         remedy = "compare that member with the others: host, version, throttling; a restart gives its partitions away"
     else:
         return partly
@@ -151,7 +151,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
             "one key",
             numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot": len(hot)},
             places=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
-            commands=(f"kgroup lag {name(snapshot.group)} --topic {topic}",),
+            commands=(f"kgroup lag {quoted(snapshot.group)} --topic {topic}",),
         )
         + partly
     )
@@ -182,7 +182,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     why = (
         f"no commit in the log that was read: {some_of(unseen)}"
         if unseen
-        else unread_partitions(_committed(group.partitions))
+        else unread_partitions_text(_committed(group.partitions))
     )
     partly = STALLED_COMMITS.partly(why)
     stalls = sorted(stalls_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
@@ -197,7 +197,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.partition.tp} at {offset} for {text(worst.for_ms)}{tried}{arriving}{more}",
+            f"{worst.partition.tp} at {offset} for {duration(worst.for_ms)}{tried}{arriving}{more}",
             remedy="a record that cannot be handled, or a call that hangs: look at its owner's log and a thread dump "
             "before a restart; to skip one record: kgroup reset --topic T:P --shift-by 1",
             numbers={
@@ -208,8 +208,8 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             },
             places=[str(stall.partition.tp) for stall in stalls],
             commands=(
-                f"kgroup history {name(group)} --commits --topic {worst.partition.tp}",
-                f"kgroup reset {name(group)} --topic {worst.partition.tp} --shift-by 1 --save-skipped skipped.json",
+                f"kgroup history {quoted(group)} --commits --topic {worst.partition.tp}",
+                f"kgroup reset {quoted(group)} --topic {worst.partition.tp} --shift-by 1 --save-skipped skipped.json",
             ),
         )
         + partly
@@ -275,7 +275,7 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     where = [f"{topic}:{number}" for (topic, number), count in repeats.most_common() if count]
     return COMMITS_WITHOUT_PROGRESS.finding(
         Severity.INFO,
-        f"{idle} of {plural(total, 'commit')} in {text(span)} moved nothing, on {plural(len(where), 'partition')}",
+        f"{idle} of {plural(total, 'commit')} in {duration(span)} moved nothing, on {plural(len(where), 'partition')}",
         remedy="a longer auto.commit.interval.ms, or commits only after work: these fill __consumer_offsets, which "
         "coordinators load and history is read from",
         numbers={"commits": total, "without_progress": idle, "span_ms": span, "partitions": len(where)},

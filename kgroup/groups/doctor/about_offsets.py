@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import name, unread_partitions
+from kgroup.groups.doctor.words import quoted, unread_partitions_text
 from kgroup.model.groups import Partition
 from kgroup.support.units import human_count, plural, some_of
 
@@ -34,7 +34,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
     """Offsets between the commit and the log start are gone. Recreated topics belong to ``topic_recreated`` instead."""
     group = snapshot.group
     committed = [p for p in group.partitions if p.commit is not None or p.error]
-    partly = OUT_OF_RANGE.partly(unread_partitions(committed))
+    partly = OUT_OF_RANGE.partly(unread_partitions_text(committed))
     if committed and all(p.log is None for p in committed):
         return OUT_OF_RANGE.unknown(snapshot.why("logs", "no log range could be read"))
     anew = {str(partition.tp) for partition in _recreated(snapshot)}
@@ -65,7 +65,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
                 "readable": readable,
             },
             places=sorted(lost, key=lambda where: -lost[where]) + sorted(above),
-            commands=(f"kgroup reset {name(group)} --only out-of-range",),
+            commands=(f"kgroup reset {quoted(group)} --only out-of-range",),
         )
         + partly
     )
@@ -100,7 +100,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
     elif unlisted:
         why = f"not read: {some_of(unlisted)}"
     open_rows = [p for p in rows if p.commit is None]
-    partly = NEVER_READ.partly(why or unread_partitions(open_rows))
+    partly = NEVER_READ.partly(why or unread_partitions_text(open_rows))
     unread = [p for p in open_rows if p.error is None and p.log is not None and p.log.end > p.log.start]
     if not unread:
         return partly
@@ -117,7 +117,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
             "over can be read by a reset to the log start",
             numbers={"partitions": len(unread), "records": sum(records.values()), "without_owner": ownerless},
             places=where,
-            commands=(f"kgroup reset {name(group)} --topic {where[0]} --to-earliest",),
+            commands=(f"kgroup reset {quoted(group)} --topic {where[0]} --to-earliest",),
         )
         + partly
     )
@@ -143,7 +143,7 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
         remedy="make the topic, or take it out of the subscription; offsets on it mean nothing if it comes back",
         numbers={"topics": len(topics), "subscribed": len(subscribed), "commits": len(commits)},
         places=topics,
-        commands=tuple(f"kgroup delete-offsets {name(group)} --topic {topic}" for topic in sorted(committed)[:3]),
+        commands=tuple(f"kgroup delete-offsets {quoted(group)} --topic {topic}" for topic in sorted(committed)[:3]),
     )
 
 
@@ -172,7 +172,7 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
         remedy="read the new topic from its start; the old offsets point at other records",
         numbers={"topics": len(topics), "commits": len(stale), "by_topic_id": len(by_id), "inside_log": inside},
         places=[str(partition.tp) for partition in stale],
-        commands=tuple(f"kgroup reset {name(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
+        commands=tuple(f"kgroup reset {quoted(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
     )
 
 

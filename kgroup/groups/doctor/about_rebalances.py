@@ -8,7 +8,7 @@ from math import ceil
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
-from kgroup.groups.doctor.words import name, text, utc
+from kgroup.groups.doctor.words import duration, quoted, utc_minute
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
@@ -67,7 +67,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     densest = _densest(recent)
     if len(densest) < STORM.value:
         reach = snapshot.now_ms - history.since_ms
-        short = f"the log was read back to {utc(history.since_ms)} only" if reach < WINDOW.value else None
+        short = f"the log was read back to {utc_minute(history.since_ms)} only" if reach < WINDOW.value else None
         return REBALANCE_STORM.partly(short)
     last_ms = max(rebalance.at_ms for rebalance in recent)
     going_on = snapshot.now_ms - last_ms <= ONGOING.value
@@ -76,18 +76,18 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     stopped = sum(rebalance.took_ms or 0 for rebalance in shown)
     span = max(shown[-1].at_ms - shown[0].at_ms, 1)
     heavy = len(shown) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
-    now = "going on" if going_on else f"over since {utc(last_ms)}"
-    stopped_text = f", stopped for {text(stopped)} ({percent(stopped, span)})" if stopped else ""
+    now = "going on" if going_on else f"over since {utc_minute(last_ms)}"
+    stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(who for rebalance in shown for who in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{who} ({count})' for who, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and shown is latest else Severity.WARNING,
-        f"{len(shown)} in {text(span)}, {now}{stopped_text}{by}",
+        f"{len(shown)} in {duration(span)}, {now}{stopped_text}{by}",
         remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
         "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
         numbers={"rebalances": len(shown), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
         places=[who for who, _ in culprits],
-        commands=(f"kgroup history {name(snapshot.group)} --since 1h",),
+        commands=(f"kgroup history {quoted(snapshot.group)} --since 1h",),
     )
 
 
@@ -137,7 +137,7 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
         },
         commands=(
             "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-            f"kgroup simulate {name(group)} --restart-rolling --assignor cooperative-sticky",
+            f"kgroup simulate {quoted(group)} --restart-rolling --assignor cooperative-sticky",
         ),
     )
 
@@ -152,20 +152,20 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         return ()
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
-    away = f"away {text(longest)} at most" if longest else "back at once"
+    away = f"away {duration(longest)} at most" if longest else "back at once"
     costs = len(history.rebalances)
     unrest = sum(not rebalance.rollout for rebalance in history.rebalances)
     session = max(_LEAST_SESSION_MS, ceil(2 * longest / 1000) * 1000)
     consumer = snapshot.group.type == "consumer"
     setting = (
-        f"consumer.session.timeout.ms={session} as a config of the group {name(snapshot.group)}"
+        f"consumer.session.timeout.ms={session} as a config of the group {quoted(snapshot.group)}"
         if consumer
         else f"session.timeout.ms={session}"
     )
     return NOT_STATIC.finding(
         Severity.WARNING if unrest >= STORM.value else Severity.INFO,
         f"{plural(len(restarts), 'restart')} of {plural(len(names), 'member')} without an instance id since "
-        f"{utc(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",
+        f"{utc_minute(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",
         remedy="an instance id of its own for each instance, and a session timeout above the restart time: then a "
         "restart costs no rebalance (a member that dies for good is noticed later)",
         numbers={"restarts": len(restarts), "members": len(names), "longest_away_ms": longest, "rebalances": costs},
@@ -173,6 +173,6 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,
-            f"kgroup simulate {name(snapshot.group)} --restart-rolling --static",
+            f"kgroup simulate {quoted(snapshot.group)} --restart-rolling --static",
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import kafka, name, text, utc
+from kgroup.groups.doctor.words import duration, quoted, tool_command, utc_minute
 from kgroup.groups.members import labels
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
@@ -73,8 +73,8 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
     least = min(sessions[member_id] for member_id in short)
     return HEARTBEAT.finding(
         Severity.INFO,
-        f"session timeout {text(least)} ({plural(len(short), 'member')}): a third is {text(least // 3)}, and clients "
-        f"heartbeat every {text(DEFAULT_HEARTBEAT.value)} unless told otherwise",
+        f"session timeout {duration(least)} ({plural(len(short), 'member')}): a third is {duration(least // 3)}, "
+        f"and clients heartbeat every {duration(DEFAULT_HEARTBEAT.value)} unless told otherwise",
         remedy="a heartbeat interval of at most a third of the session timeout, or a longer session",
         numbers={"session_timeout_ms": least, "third_ms": least // 3, "members": len(short)},
         places=[names[member_id] for member_id in short],
@@ -90,14 +90,15 @@ def _servers(snapshot: GroupSnapshot) -> Answer:
         return HEARTBEAT.unknown(why)
     if interval * HEARTBEATS.value <= session:
         return ()
-    group = name(snapshot.group)
+    group = quoted(snapshot.group)
     rest = f"--alter --entity-type groups --entity-name {group} --add-config {HEARTBEAT_CONFIG}={session // 3}"
     return HEARTBEAT.finding(
         Severity.WARNING,
-        f"every {text(interval)} in a session of {text(session)}: {session // interval} fit, {HEARTBEATS.value} should",
+        f"every {duration(interval)} in a session of {duration(session)}: {session // interval} fit, "
+        f"{HEARTBEATS.value} should",
         remedy="a shorter interval or a longer session, as configs of the group, within what the brokers allow",
         numbers={"heartbeat_interval_ms": interval, "session_timeout_ms": session, "third_ms": session // 3},
-        commands=(kafka("kafka-configs.sh", snapshot.bootstrap, rest),),
+        commands=(tool_command("kafka-configs.sh", snapshot.bootstrap, rest),),
     )
 
 
@@ -114,7 +115,7 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
         return SESSION.unknown(snapshot.why("history", "the history in __consumer_offsets was not read"))
     restarts = [restart for restart in history.restarts if restart.instance_id in static]
     if not restarts:
-        return SESSION.unknown(f"no static member restarted since {utc(history.since_ms)}")
+        return SESSION.unknown(f"no static member restarted since {utc_minute(history.since_ms)}")
     by_instance = {instance: _session(snapshot, member) for instance, member in static.items()}
     sessions = {instance: session for instance, session in by_instance.items() if session is not None}
     if not any(restart.instance_id in sessions for restart in restarts):
@@ -131,12 +132,14 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     session = sessions[longest.instance_id or ""]
     advised = -(-3 * away_ms // 2000) * 1000
     consumer = snapshot.group.type == "consumer"
-    rest = f"--alter --entity-type groups --entity-name {name(snapshot.group)} --add-config {SESSION_CONFIG}={advised}"
-    command = kafka("kafka-configs.sh", snapshot.bootstrap, rest)
+    rest = (
+        f"--alter --entity-type groups --entity-name {quoted(snapshot.group)} --add-config {SESSION_CONFIG}={advised}"
+    )
+    command = tool_command("kafka-configs.sh", snapshot.bootstrap, rest)
     return SESSION.finding(
         Severity.WARNING,
-        f"{len(late)} of {plural(len(restarts), 'static restart')} took longer than the session of {text(session)}: "
-        f"{longest.instance_id} {text(away_ms)}",
+        f"{len(late)} of {plural(len(restarts), 'static restart')} took longer than the session of "
+        f"{duration(session)}: {longest.instance_id} {duration(away_ms)}",
         remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
         numbers={
             "restarts": len(restarts),
@@ -172,8 +175,8 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
     return (
         POLL.finding(
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
-            f"{text(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: {_some_labels(names, long)}; "
-            "one that hangs keeps its partitions so long",
+            f"{duration(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: "
+            f"{_some_labels(names, long)}; one that hangs keeps its partitions so long",
             remedy="as long as the slowest batch takes, not more: fewer max.poll.records make batches short",
             numbers={"members": len(long), "max_poll_interval_ms": most},
             places=[names[who] for who in long],
@@ -202,12 +205,12 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
         return ()
     named = gone or [m for m in static if (_session(snapshot, m) or 0) >= LONG_SESSION.value]
     left = some_of([names[member.member_id] for member in gone])
-    within = f"{text(longest)} after they left" if longest is not None else "an unknown time"
+    within = f"{duration(longest)} after they left" if longest is not None else "an unknown time"
     evidence = (
         f"{len(gone)} of {plural(len(static), 'static member')} left ({left}); the group is not Empty until {within}"
         if gone
-        else f"{plural(len(named), 'static member')} with a session of {text(longest or 0)}: after a stop the group is "
-        "not Empty for so long"
+        else f"{plural(len(named), 'static member')} with a session of {duration(longest or 0)}: after a stop the "
+        "group is not Empty for so long"
     )
     return STATIC.finding(
         Severity.WARNING if gone and long else Severity.INFO,
@@ -221,7 +224,7 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
 
 def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str, ...]:
     return tuple(
-        f"kgroup evict {name(snapshot.group)} --instance {quote(member.instance_id or '')}"
+        f"kgroup evict {quoted(snapshot.group)} --instance {quote(member.instance_id or '')}"
         for member in members[:NAMED]
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
-from kgroup.groups.doctor.words import kafka, name, text
+from kgroup.groups.doctor.words import duration, quoted, tool_command
 from kgroup.support.units import human_count, plural, some_of
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
@@ -81,12 +81,12 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     return (
         LSO.finding(
             severity,
-            f"{worst} stands at {stable} for {text(age)}: {human_count(records)} records held back{more}{passed}",
+            f"{worst} stands at {stable} for {duration(age)}: {human_count(records)} records held back{more}{passed}",
             remedy="end the transaction: its producer, or after transaction.timeout.ms the coordinator; one that hangs "
             "has to be aborted (hanging-transaction)",
             numbers={"partitions": len(blocked), "held_back": -sum(row[2] for row in blocked), "held_ms": age},
             places=[row[3] for row in blocked],
-            commands=(f"kgroup lag {name(group)} --topic {topic} --isolation read_committed",),
+            commands=(f"kgroup lag {quoted(group)} --topic {topic} --isolation read_committed",),
         )
         + partly
     )
@@ -121,8 +121,8 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
     return rule.finding(
         Severity.CRITICAL if sure else Severity.WARNING,
         f"{first.tp} from {first.start_offset} on, silent for "
-        f"{text(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch {first.producer_epoch}{producer}"
-        f"{more}{unsure}",
+        f"{duration(snapshot.now_ms - first.last_ms)}, producer {first.producer_id} epoch "
+        f"{first.producer_epoch}{producer}{more}{unsure}",
         remedy="abort it: its records are then skipped by read_committed readers; with security, add --command-config",
         numbers={
             "transactions": len(hanging),
@@ -133,7 +133,7 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
         },
         places=[f"{t.tp}" for t in hanging],
         commands=[
-            kafka(
+            tool_command(
                 "kafka-transactions.sh",
                 snapshot.bootstrap,
                 f"abort --topic {t.topic} --partition {t.partition} --start-offset {t.start_offset}",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity, ranked
+from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity, sort_findings
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from kgroup.model.hidden_commits import hidden_words
@@ -37,7 +37,7 @@ def _diagnosis(
     missing = tuple(item for item in answers if isinstance(item, NotChecked))
     return Diagnosis(
         group,
-        ranked([item for item in answers if isinstance(item, Finding)], ORDER),
+        sort_findings([item for item in answers if isinstance(item, Finding)], ORDER),
         missing,
         len(rules) - sum(not item.partly for item in missing),
     )
@@ -59,7 +59,7 @@ class CheckDecision:
     lines: tuple[str, ...]
 
 
-def decide(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> CheckDecision:
+def check_fail_on(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> CheckDecision:
     """Check ``--fail-on``: findings of that severity or worse fail. None never fails, nor does an unchecked rule."""
     if fail_on is None:
         return CheckDecision(False, ())

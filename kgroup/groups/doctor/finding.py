@@ -115,7 +115,7 @@ class Diagnosis:
         }
 
 
-def ranked(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
+def sort_findings(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
     """The findings by severity, worst first, then in the order of the rule ids ``order``."""
     return tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, order.index(finding.rule))))
 

@@ -16,7 +16,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, Present, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory as Timeline
-from kgroup.groups.history.summary import HistoryQuery, history
+from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
@@ -48,7 +48,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
             for tp, commits in log_facts.commits.items()
         },
         commits_since_ms=log_facts.read_since_ms,
-        history=history_of(history(group.name, events, reach, query)),
+        history=history_of(group_history(group.name, events, reach, query)),
         emptied_at_ms=log_facts.state_since_ms if group.is_empty else None,
     )
 

@@ -11,27 +11,27 @@ from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
 
-def unread_partitions(partitions: Iterable[Partition]) -> str | None:
+def unread_partitions_text(partitions: Iterable[Partition]) -> str | None:
     """A phrase about partitions whose commits or logs could not be read; None if all were read."""
     missing = [str(p.tp) for p in partitions if p.error or p.log is None]
     return f"{plural(len(missing), 'partition')} could not be read: {some_of(missing)}" if missing else None
 
 
-def name(group: Group) -> str:
+def quoted(group: Group) -> str:
     """The group's name, quoted for a shell."""
     return quote(group.name)
 
 
-def text(ms: int) -> str:
+def duration(ms: int) -> str:
     """A duration in ms as text: ``45s``, ``38m``."""
     return format_duration(ms / 1000)
 
 
-def utc(timestamp_ms: int) -> str:
+def utc_minute(timestamp_ms: int) -> str:
     """``2026-11-21T03:05Z``; a number outside the calendar is shown in ms."""
     return rfc3339(timestamp_ms, "minutes") or f"{timestamp_ms} ms"
 
 
-def kafka(tool: str, bootstrap: str | None, rest: str) -> str:
+def tool_command(tool: str, bootstrap: str | None, rest: str) -> str:
     """A complete command of Kafka's own tools: ``kafka-topics.sh --bootstrap-server b1:9092 --describe ...``."""
     return f"{tool} --bootstrap-server {quote(bootstrap) if bootstrap else 'BROKER'} {rest}"

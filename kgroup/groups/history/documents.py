@@ -10,7 +10,7 @@ from kgroup.model.group_log import Partitions, ScannedRange
 from kgroup.support.instants import rfc3339
 
 
-def of_step(step: HistoryStep) -> dict[str, Any]:
+def step_document(step: HistoryStep) -> dict[str, Any]:
     """A generation or an epoch; also one line of ``--follow``."""
     return {
         "protocol": step.protocol.value,
@@ -62,7 +62,7 @@ def _assignment(partitions: Partitions | None) -> list[dict[str, Any]] | None:
     return [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
 
 
-def of_totals(totals: HistoryTotals) -> dict[str, Any]:
+def totals_document(totals: HistoryTotals) -> dict[str, Any]:
     """The sums over the steps."""
     return {
         "rebalances": totals.rebalances,
@@ -86,7 +86,7 @@ def of_totals(totals: HistoryTotals) -> dict[str, Any]:
     }
 
 
-def of_signature(one: Signature) -> dict[str, Any]:
+def signature_document(one: Signature) -> dict[str, Any]:
     """A recognised pattern of rebalances."""
     return {
         "signature": one.kind.value,
@@ -100,7 +100,7 @@ def of_signature(one: Signature) -> dict[str, Any]:
     }
 
 
-def of_commits(commits: CommitReport, span_ms: int) -> dict[str, Any]:
+def commits_document(commits: CommitReport, span_ms: int) -> dict[str, Any]:
     """The committed offsets over time; ``span_ms`` is the length of the span that was asked for."""
     return {
         "jumps": [_jump(jump) for jump in commits.jumps],

@@ -23,7 +23,7 @@ LOOP_GAP_MS = 600_000
 _EXACT_MS = 1_500
 
 
-def signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
+def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
     """All recognised patterns in the log's order; NEVER_SYNCED is left out in a crash loop and 10 minutes before."""
     runs = replacements(steps)
     loops = [one for one in runs if one.kind is SignatureKind.CRASH_LOOP]

@@ -12,8 +12,8 @@ from typing import Any
 from kgroup.groups.history import documents
 from kgroup.groups.history.model import DEPARTURES, Blamed, Cause, HistoryStep, HistoryTotals, Signature, StepKind
 from kgroup.groups.history.offset_jumps import CommitReport, commits_of
-from kgroup.groups.history.signatures import signatures
-from kgroup.groups.history.track import Track, track
+from kgroup.groups.history.signatures import find_signatures
+from kgroup.groups.history.track import Track, track_group
 from kgroup.model.group_log import Event, ScannedRange, Unreadable
 from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
@@ -88,13 +88,13 @@ class GroupHistory:
             "until": rfc3339(query.until_ms),
             "state": query.state,
             "over": self.over,
-            "totals": documents.of_totals(self.totals),
-            "signatures": [documents.of_signature(signature) for signature in self.signatures],
-            "before": None if self.before is None else documents.of_step(self.before),
-            "steps": [documents.of_step(step) for step in self.steps],
+            "totals": documents.totals_document(self.totals),
+            "signatures": [documents.signature_document(signature) for signature in self.signatures],
+            "before": None if self.before is None else documents.step_document(self.before),
+            "steps": [documents.step_document(step) for step in self.steps],
             "commits": None
             if self.commits is None
-            else documents.of_commits(self.commits, query.until_ms - query.since_ms),
+            else documents.commits_document(self.commits, query.until_ms - query.since_ms),
             "log": {
                 **documents.of_reach(self.reach),
                 "covers_span": self.covered,
@@ -104,16 +104,16 @@ class GroupHistory:
         }
 
 
-def history(group: str, events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> GroupHistory:
+def group_history(group: str, events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> GroupHistory:
     """The history from these events, which are in the log's order; it never raises, whatever they contain.
 
     ``events`` include at least the group's last record before the span: the first step is compared with it.
     """
-    tracked = track(events, reach, query.session_ms)
+    tracked = track_group(events, reach, query.session_ms)
     inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
-    recognised = signatures(tracked.steps, tracked.evidence)
+    recognised = find_signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
         span=query,

@@ -46,7 +46,7 @@ class Track:
     evidence: CommitEvidence
 
 
-def track(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> Track:
+def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> Track:
     """Steps and commits of one group; it never raises, whatever the order and the values of the events.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.

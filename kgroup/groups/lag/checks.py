@@ -55,7 +55,7 @@ def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
     raise UsageError(f"{option} {text}: not a status to fail on", hint="WARN, REWIND, STALL or STOP, mildest first")
 
 
-def check(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Violation, ...]:
+def check_lag(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Violation, ...]:
     """The violations of all rows, in their order; a row may have several.
 
     If the lag of a partition is unknown, each bound that the known partitions do not break is a violation too: a check

@@ -18,7 +18,7 @@ from kgroup.groups.lag.rates import (
     retention_left,
 )
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_partitions
-from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, judge
+from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, evaluate_status
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
 
@@ -27,7 +27,7 @@ _RATE_SPAN_MS = 600_000
 """Arrivals are counted over about this time, for the present rate rather than the daily average."""
 
 
-def measure(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
+def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
     partitions = tuple(
         _partition(
@@ -155,7 +155,7 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
     if not commits and Source.COMMITS in all_.unknown:
-        judged = judge(CommitReading(span.lag, (), ends, all_.now_ms), rules)
+        judged = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if judged.status is None:
             judged = StatusResult(None, why=all_.unknown[Source.COMMITS])
     else:
@@ -168,7 +168,7 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
             read_since_ms=known.read_since_ms,
             keeps_up=keeps_up(span.lag, commits, incoming),
         )
-        judged = judge(reading, rules)
+        judged = evaluate_status(reading, rules)
     return _Measured(judged, rates_of(commits, ends, judged.status, all_.now_ms), first_ms)
 
 

@@ -331,7 +331,7 @@ def rows_of(reports: Sequence[GroupLag], level: RowLevel) -> list[LagRow]:
             return [report.total for report in reports]
 
 
-def ordered(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = None) -> list[_Row]:
+def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = None) -> list[_Row]:
     """The first ``top`` rows (None: all), worst first. Equal rows are sorted by lag, then keep their order.
 
     Rows with an unknown value come after bad rows and before good ones, because they may be either.

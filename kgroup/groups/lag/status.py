@@ -90,7 +90,7 @@ class StatusResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitReading:
-    """The commits of a partition, oldest first, and the other facts that ``judge`` needs.
+    """The commits of a partition, oldest first, and the other facts that ``evaluate_status`` needs.
 
     ``lag`` is the present lag. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
     ``keeps_up`` is the result of ``rates.keeps_up``. From ``read_since_ms`` on no commit is missing; None: unknown.
@@ -105,7 +105,7 @@ class CommitReading:
     keeps_up: bool = False
 
 
-def judge(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
+def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
     """The status of a partition that has a committed offset."""
     if reading.lag <= rules.allowed:
         return StatusResult(LagStatus.OK, caught_up=True)

@@ -107,7 +107,7 @@ class Migrated:
 _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
 
 
-def migrated(
+def migration_result(
     evidence: Sequence[MigrationEvidence], readinesses: Sequence[Readiness], target: str, result: Result
 ) -> tuple[Migrated, ...]:
     """Each group with its part of the result, in the order of the readinesses."""

@@ -65,7 +65,7 @@ _HARDEST_FIRST = (How.NONE, How.STOP, How.ROLLING, How.NOW)
 _WEIGHTY = (CheckStatus.BLOCKED, CheckStatus.WARNING)
 
 
-def readiness(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> Readiness:
+def assess_readiness(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> Readiness:
     """Whether and how a group can migrate, and the main reason; unknown facts never make it less ready."""
     case = Case(evidence, request, rules)
     checks = run_checks(case)

@@ -263,7 +263,7 @@ def finished_line(followed: Followed) -> EventLine:
     return EventLine("finished", f"{followed.name} finished: {_all_of(followed.member_count, followed.target)}")
 
 
-def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
+def rollout_summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
     """One line for many groups; ``finished`` are the names of those that are finished."""
     target = groups[0].target
     total = sum(followed.member_count for followed in groups)
@@ -276,7 +276,7 @@ def summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
     return EventLine(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
 
 
-def turns(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:
+def rollout_events(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:
     """Events between two refreshes that ``line_of`` does not show, as (fixed word, text)."""
     if back := back_text(before, after):
         yield "BACK", back

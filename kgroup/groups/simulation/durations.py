@@ -40,7 +40,7 @@ class MeasuredRebalances:
     count: int
 
 
-def timed(protocol: str, options: Durations, known: Durations) -> Timed:
+def choose_durations(protocol: str, options: Durations, known: Durations) -> Timed:
     """``options`` on the command line, else ``known`` from the cluster, else the default.
 
     A given or known ``rebalance_s`` applies to the group's own protocol; the other protocol gets the default.
@@ -67,7 +67,7 @@ def timed(protocol: str, options: Durations, known: Durations) -> Timed:
     )
 
 
-def of_history(protocol: str, steps: Sequence[HistoryStep]) -> MeasuredRebalances | None:
+def measured_rebalances(protocol: str, steps: Sequence[HistoryStep]) -> MeasuredRebalances | None:
     """The median duration of the rebalances; None if fewer than three durations are known.
 
     Classic: from the last commit before the rebalance to the assignment, because the log does not show the joining. A

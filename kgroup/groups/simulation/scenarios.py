@@ -145,15 +145,15 @@ def select_scenario(played: Sequence[Played], assignor: str | None) -> Played:
     return played[-1] if assignor is not None else (as_it_is or played[:1])[-1]
 
 
-def play(scenario: SimulationScenario, timing: Timing) -> Played:
+def simulate_scenario(scenario: SimulationScenario, timing: Timing) -> Played:
     """Simulate a scenario: once, or 20 times if ids are invented, fewer times if that would take long."""
     if scenario.switched_from is not None:
         return Played(scenario, (_switch(scenario.switched_from, scenario.group),))
-    runs = max(1, min(RUNS, _MOST_WORK // work(scenario))) if scenario.change.makes_up_ids else 1
+    runs = max(1, min(RUNS, _MOST_WORK // work_of_scenario(scenario))) if scenario.change.makes_up_ids else 1
     return Played(scenario, tuple(simulate(scenario.group, scenario.change, timing, seed) for seed in range(runs)))
 
 
-def work(scenario: SimulationScenario) -> int:
+def work_of_scenario(scenario: SimulationScenario) -> int:
     """The size of one run: members and partitions, times the number of rebalances."""
     group, change = scenario.group, scenario.change
     each = max(1, len(group.members) + change.add) + sum(topic.partitions for topic in group.topics)

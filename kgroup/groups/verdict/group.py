@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.groups.lag.evidence import LagEvidence, Source
-from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -19,7 +19,7 @@ from kgroup.groups.verdict.lines import (
     is_draining,
     measured_line,
     rate_line,
-    safety,
+    retention_safety,
     stuck_line,
     stuck_of,
     transaction_line,
@@ -63,7 +63,7 @@ class GroupVerdict:
         return f"{state} for {format_duration(max(0, self.evidence.now_ms - since_ms) // 1000)}"
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form: the field ``verdict`` of a described group."""
+        """Its JSON form: the field ``group_verdict`` of a described group."""
         siblings = self.siblings
         return {
             "state_since_ms": self.evidence.state_since_ms,
@@ -91,10 +91,10 @@ class GroupVerdict:
         }
 
 
-def verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
+def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
-    report = report or measure(group, evidence)
-    shape, safe = shape_of(report), safety(report, evidence)
+    report = report or measure_lag(group, evidence)
+    shape, safe = shape_of(report), retention_safety(report, evidence)
     siblings = (
         None
         if evidence.siblings is None
@@ -105,7 +105,7 @@ def verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None)
         report=report,
         evidence=evidence,
         lines=tuple(_lines(group, report, evidence, shape, safe, siblings)),
-        next=next_of(group, report, evidence, shape, safe, siblings),
+        next=next_fact(group, report, evidence, shape, safe, siblings),
         shape=shape,
         safe=safe,
         siblings=siblings,
@@ -142,7 +142,7 @@ def _others(evidence: LagEvidence, siblings: Siblings | None) -> str:
 _HOT = 3
 
 
-def next_of(
+def next_fact(
     group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
 ) -> str | None:
     """The most urgent fact about a group; None if there is none.

@@ -10,7 +10,7 @@ from kgroup.groups.lag.evidence import BlockingTransaction, Churn, Isolation, La
 from kgroup.groups.lag.rates import LagTrend, rate_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.verdict.plain import amount
+from kgroup.groups.verdict.plain import lag_text
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
@@ -31,7 +31,7 @@ class VerdictLine:
 
 def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
     """The LAG line of a measured group, with the age of the oldest unread record and the phantom offsets."""
-    text = amount(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
+    text = lag_text(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
     if not report.total.lag:
         return text + _phantom(report)
     against = " below the last stable offset" if report.isolation is Isolation.READ_COMMITTED else ""
@@ -239,7 +239,7 @@ class Safety:
     too_late: bool = False
 
 
-def safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
+def retention_safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
     """The retention left of the unread records; None if nothing is unread."""
     lagging = [p for p in report.partitions if p.lag]
     if not lagging:

@@ -15,10 +15,10 @@ from kgroup.support.units import human_count, percent, plural
 def lag_line(group: Group) -> str:
     """The LAG line without evidence, largest partition first: ``3.94M on orders:7, 96% of 4.10M``."""
     known = [(lag, f"{p.tp}") for p in group.partitions if (lag := p.lag) is not None]
-    return amount(group, known)
+    return lag_text(group, known)
 
 
-def amount(group: Group, known: Sequence[tuple[int, str]]) -> str:
+def lag_text(group: Group, known: Sequence[tuple[int, str]]) -> str:
     """The LAG line from ``known``: (lag, partition) of each partition with a known lag."""
     hidden = hidden_words(group.hidden_commits)
     hides = f"; {hidden}" if hidden else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import LagTrend, outlook_words, trend_words
-from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, RowLevel, SortBy, Sum, ordered, rows_of
+from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, RowLevel, SortBy, Sum, rows_of, sort_rows
 from kgroup.groups.members import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
@@ -195,7 +195,7 @@ def screen(lag_rows: LagRows, view: LagView) -> Screen:
         blocks += _head(verdict, lag_rows.pending_lines.get(verdict.group.name, ()))
     else:
         blocks.append(Title(_title(reports)))
-    rows = ordered(rows_of(reports, view.level), view.sort)
+    rows = sort_rows(rows_of(reports, view.level), view.sort)
     shown = rows if view.top is None else rows[: view.top]
     blocks.append(_table(shown, lag_rows, view))
     if omitted := rows[len(shown) :]:
@@ -305,7 +305,7 @@ def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator
     if verdict is None and stuck:
         are = "is" if len(stuck) == 1 else "are"
         lines.append(f"{len(stuck)} of {plural(len(lag_rows.reports), 'group')} {are} stuck.")
-        (worst,) = ordered([r.total for r in stuck], SortBy.STATUS, top=1)
+        (worst,) = sort_rows([r.total for r in stuck], SortBy.STATUS, top=1)
         lines.append(f"-> kgroup describe {worst.name}")
     if lines:
         yield Text(tuple(lines))
@@ -314,7 +314,7 @@ def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator
 def records(lag_rows: LagRows, view: LagView) -> Records:
     """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
     report_of = {report.group: report for report in lag_rows.reports}
-    rows = ordered(rows_of(lag_rows.reports, view.level), view.sort, view.top)
+    rows = sort_rows(rows_of(lag_rows.reports, view.level), view.sort, view.top)
     return Records(_HEADER, (_record(row, report_of) for row in rows))
 
 

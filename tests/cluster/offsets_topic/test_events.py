@@ -13,7 +13,7 @@ from kgroup.cluster.offsets_topic.decode import key_prefix
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.cluster.offsets_topic.records import RecordType
-from kgroup.groups.history.summary import HistoryQuery, history
+from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -185,7 +185,7 @@ def damaged(draw: st.DrawFn) -> RawRecord:
 @given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
 def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
     events = events_of(entries)
-    found = history("g", events, ScannedRange(0, 99, None, 0, True), HistoryQuery(0, 2**62, 2**62, commits=True))
+    found = group_history("g", events, ScannedRange(0, 99, None, 0, True), HistoryQuery(0, 2**62, 2**62, commits=True))
 
     assert json.dumps(found.document())
     assert screen([found], verbose=True).blocks

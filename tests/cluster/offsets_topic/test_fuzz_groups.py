@@ -21,12 +21,12 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.from_log import from_log as doctors_view
 from kgroup.groups.doctor.snapshot import TopicDetails
-from kgroup.groups.history.summary import HistoryQuery, history
+from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
 from kgroup.groups.simulation.run import simulate
 from kgroup.groups.simulation.subject import subject_of
-from kgroup.groups.verdict.group import verdict
+from kgroup.groups.verdict.group import group_verdict
 from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberAssignmentWritten, ScannedRange
 from kgroup.model.groups import Group, Member, TopicPartitions
 from kgroup.model.outcome import Outcome
@@ -101,7 +101,7 @@ def test_any_history(examples: int) -> None:
         times = [event.at_ms for event in events] or [NOW]
         now = max(times) + 1_000
         asked = HistoryQuery(min(times), now, now, session_ms, commits=True)
-        found = history(name, events, reach_of(events, whole_from), asked)
+        found = group_history(name, events, reach_of(events, whole_from), asked)
         for verbose in (False, True):
             drawn(history_screen.outcome([found], CLUSTER, verbose=verbose))
 
@@ -133,7 +133,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
             members=told.members,
             churn=told.churn,
         )
-        json.dumps(verdict(about, known).document())
+        json.dumps(group_verdict(about, known).document())
 
         seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
         snapshot = replace(

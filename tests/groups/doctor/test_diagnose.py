@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.groups.doctor.diagnose import (
     UncheckedRow,
-    decide,
+    check_fail_on,
     diagnose_cluster,
     diagnose_group,
     finding_summary,
@@ -72,18 +72,18 @@ def test_subjects_come_worst_first_the_cluster_before_all() -> None:
     ],
 )
 def test_fail_on(fail_on: Severity | None, lines: int) -> None:
-    decision = decide(ALL, fail_on)
+    decision = check_fail_on(ALL, fail_on)
 
     assert len(decision.lines) == lines
     assert decision.failed is (lines > 0)
 
 
 def test_a_line_a_violation() -> None:
-    assert decide(ALL, CRITICAL).lines == ("pay: critical out-of-range: 7 of 9",)
+    assert check_fail_on(ALL, CRITICAL).lines == ("pay: critical out-of-range: 7 of 9",)
 
 
 def test_what_was_not_looked_at_fails_no_check() -> None:
-    assert not decide((WELL,), INFO).failed
+    assert not check_fail_on((WELL,), INFO).failed
 
 
 def test_summary_has_a_row_a_rule_worst_first() -> None:

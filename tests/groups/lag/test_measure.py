@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.lag.checks import LagBounds, check, parse_status
+from kgroup.groups.lag.checks import LagBounds, check_lag, parse_status
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     FirstUnread,
@@ -18,7 +18,7 @@ from kgroup.groups.lag.evidence import (
     PartitionEvidence,
     Retention,
 )
-from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import (
     LagTrend,
     Rates,
@@ -29,7 +29,7 @@ from kgroup.groups.lag.rates import (
     retention_left,
     trend_words,
 )
-from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, ordered, rows_of
+from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.model.groups import Commit, Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
@@ -50,7 +50,7 @@ def one(
     partition = Partition("orders", 0, commit, None if log is None else LogRange(*log), None, None)
     about = replace(group([]), partitions=(partition,))
     found = LagEvidence(NOW, isolation, {TopicPartition("orders", 0): PartitionEvidence(**known)})
-    return measure(about, found).partitions[0]
+    return measure_lag(about, found).partitions[0]
 
 
 def unread(offset: int | None, ago_ms: int = 5000) -> FirstUnread:
@@ -149,7 +149,7 @@ UNREAD = Part(4, None)
 
 
 def measured(*parts: Part, **other: Any) -> GroupLag:
-    return measure(group(parts), evidence(parts, **other))
+    return measure_lag(group(parts), evidence(parts, **other))
 
 
 def test_sums() -> None:
@@ -244,14 +244,14 @@ def test_a_group_without_partitions_knows_nothing() -> None:
 def test_a_check_is_one_line_a_violation(parts: list[Part], bounds: LagBounds, lines: list[str]) -> None:
     rows = rows_of([measured(*parts)], RowLevel.GROUP)
 
-    assert [str(violation) for violation in check(rows, bounds, NOW)] == lines
+    assert [str(violation) for violation in check_lag(rows, bounds, NOW)] == lines
 
 
 def test_bounds_hold_for_each_row_of_the_level() -> None:
     report = measured(STUCK, *FINE)
 
     def subjects(level: RowLevel) -> list[str]:
-        return [v.subject for v in check(rows_of([report], level), LagBounds(max_lag=301), NOW)]
+        return [v.subject for v in check_lag(rows_of([report], level), LagBounds(max_lag=301), NOW)]
 
     assert subjects(RowLevel.GROUP) == ["orders-enrich"]
     assert subjects(RowLevel.TOPIC) == ["orders-enrich orders"]
@@ -266,7 +266,7 @@ def test_statuses_to_fail_on() -> None:
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:
-    return [row.partition.partition for row in ordered(report.partitions, by, top)]
+    return [row.partition.partition for row in sort_rows(report.partitions, by, top)]
 
 
 def test_order() -> None:
@@ -301,8 +301,8 @@ def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part]
     report = measured(*parts)
     rows = rows_of([report], level)
 
-    assert sorted(map(id, ordered(rows, by))) == sorted(map(id, rows))
-    for violation in check(rows, LagBounds(0, 0.0, LagStatus.WARN), NOW):
+    assert sorted(map(id, sort_rows(rows, by))) == sorted(map(id, rows))
+    for violation in check_lag(rows, LagBounds(0, 0.0, LagStatus.WARN), NOW):
         assert "\n" not in str(violation)
     document = report.document()
     assert len(document["partitions"]) == len(parts)
@@ -352,7 +352,7 @@ def test_words() -> None:
 def test_without_any_evidence_there_is_the_lag_in_records() -> None:
     about: Group = group([STUCK, *FINE])
 
-    report = measure(about, LagEvidence(NOW))
+    report = measure_lag(about, LagEvidence(NOW))
 
     assert report.total.lag == about.totals.lag
     assert report.total.status is None

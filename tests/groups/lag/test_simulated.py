@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from kgroup.groups.lag.evidence import FirstUnread, LagEvidence, LogPoint, PartitionEvidence
-from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -79,7 +79,7 @@ def measured(consumer: Consumer, seed: int) -> PartitionLag:
     )
     partition = Partition("orders", 0, Commit(committed, None, ""), LogRange(0, len(records)), None, None)
     about = replace(group([]), partitions=(partition,))
-    return measure(about, LagEvidence(NOW, partitions={TopicPartition("orders", 0): known})).partitions[0]
+    return measure_lag(about, LagEvidence(NOW, partitions={TopicPartition("orders", 0): known})).partitions[0]
 
 
 @pytest.mark.parametrize(

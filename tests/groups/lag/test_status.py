@@ -16,7 +16,7 @@ from kgroup.groups.lag.status import (
     LagStatus,
     StatusResult,
     StatusRules,
-    judge,
+    evaluate_status,
     last_rewind,
     recent_commits,
     usual_pause_ms,
@@ -50,7 +50,7 @@ def judged(
         read_since_ms=None if read_since is None else NOW - read_since,
         keeps_up=keeps_up,
     )
-    return judge(reading, rules or StatusRules())
+    return evaluate_status(reading, rules or StatusRules())
 
 
 def past(ago_ms: int, end: int) -> LogPoint:
@@ -200,7 +200,7 @@ def test_any_history_has_a_status_or_a_reason(
     ends = LogEnds.of(points, LogPoint(NOW, end))
     reading = CommitReading(lag, commits, ends, NOW, None if ago is None else NOW - ago, None, close)
 
-    found = judge(reading)
+    found = evaluate_status(reading)
 
     assert (found.status is None) == (found.why is not None)
     if lag == 0:

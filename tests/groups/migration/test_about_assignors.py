@@ -10,7 +10,7 @@ from kgroup.groups.migration import about_assignors
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.readiness import readiness
+from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import GroupPast
@@ -193,7 +193,7 @@ def test_user_data_matters_only_to_a_live_classic_group(evidence: MigrationEvide
 
 
 def steps_of(evidence: MigrationEvidence, wanted: MigrationRequest) -> tuple[str, ...]:
-    return rolling_steps(evidence, wanted, readiness(evidence, wanted, MigrationRules()).how)
+    return rolling_steps(evidence, wanted, assess_readiness(evidence, wanted, MigrationRules()).how)
 
 
 def test_the_steps_of_an_upgrade() -> None:

@@ -15,8 +15,8 @@ from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidenc
 from kgroup.groups.migration.readiness import (
     CHECKS,
     ReadinessSummary,
+    assess_readiness,
     cluster_notes,
-    readiness,
     readiness_summary,
     worst_first,
 )
@@ -49,7 +49,7 @@ BLIND = Access(True, (PrincipalWithoutDescribe("User:app", ("orders",)),))
 
 
 def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> Readiness:
-    return readiness(evidence, wanted, RULES)
+    return assess_readiness(evidence, wanted, RULES)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_nothing_at_all_is_known(evidence: MigrationEvidence, wanted: MigrationR
         None,
         NOW_MS,
     )
-    found = readiness(bare, wanted, MigrationRules())
+    found = assess_readiness(bare, wanted, MigrationRules())
 
     assert found.verdict is ReadinessResult.READY
     assert found.how in (How.NOW, How.STOP)
@@ -303,7 +303,7 @@ def test_any_mixture_of_what_is_known_and_not_gives_a_sound_verdict() -> None:
         target = chance.choice(["consumer", "classic"])
         wanted = MigrationRequest(cast(Any, target), chance.choice(sessions), chance.choice(beats))
         rules = chance.choice([RULES, MigrationRules()])
-        found = readiness(evidence, wanted, rules)
+        found = assess_readiness(evidence, wanted, rules)
         check_sound(evidence, found)
         assert bool(rolling_steps(evidence, wanted, found.how)) is (found.how is How.ROLLING)
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from kgroup.groups.migration.rollout import Followed, back_text, finished_line, joined_text, line_of, summary, turns
+from kgroup.groups.migration.rollout import (
+    Followed,
+    back_text,
+    finished_line,
+    joined_text,
+    line_of,
+    rollout_events,
+    rollout_summary,
+)
 from kgroup.model.groups import Group, Member, TopicPartitions
 
 
@@ -153,7 +161,7 @@ def test_partitions_moved(seen: tuple[Group | None, ...], moved: int) -> None:
 def test_turned_back(seen: tuple[Group | None, ...], target: str, text: str) -> None:
     before, after = looks(*seen[:-1], target=target), looks(*seen, target=target)
     kind = "classic" if target == "consumer" else "consumer"
-    assert list(turns(before, after)) == [("BACK", f"pay-svc is {kind} again: {text}")]
+    assert list(rollout_events(before, after)) == [("BACK", f"pay-svc is {kind} again: {text}")]
     assert (before.turned_back, after.turned_back) == (0, 1)
 
 
@@ -228,7 +236,7 @@ def test_turned_back_more_than_once() -> None:
 def test_joined(seen: tuple[Group | None, ...], target: str, text: str | None) -> None:
     before, after = looks(*seen[:-1], target=target), looks(*seen, target=target)
     assert joined_text(before, after) == text
-    assert list(turns(before, after)) == ([("ROLLOUT", text)] if text else [])
+    assert list(rollout_events(before, after)) == ([("ROLLOUT", text)] if text else [])
 
 
 @pytest.mark.parametrize(
@@ -342,10 +350,10 @@ def test_many_groups_in_one_line() -> None:
     names = [f"svc-{number}" for number in range(7)]
     first = looks(CLASSIC, MIXED, UPGRADED, name="svc-0")
     groups = [first, *(looks(CLASSIC, MIXED, name=name) for name in names[1:])]
-    line = summary(groups, ["svc-0"])
+    line = rollout_summary(groups, ["svc-0"])
     assert line.text == (
         "1 of 7 groups finished: 8 of 14 members speak consumer, 16 partitions moved; "
         "not yet: svc-1, svc-2, svc-3 and 3 more"
     )
-    assert line.key == summary([first, *(looks(CLASSIC, name=name) for name in names[1:])], ["svc-0"]).key
-    assert summary(groups, names).text == "all 7 groups finished: 14 members, all consumer"
+    assert line.key == rollout_summary([first, *(looks(CLASSIC, name=name) for name in names[1:])], ["svc-0"]).key
+    assert rollout_summary(groups, names).text == "all 7 groups finished: 14 members, all consumer"

@@ -15,7 +15,7 @@ from kgroup.groups.assignors.java_order import members_as_coordinated, members_i
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
 from kgroup.groups.history.model import HistoryStep, Present, StepKind
-from kgroup.groups.simulation.durations import Durations, MeasuredRebalances, of_history, timed
+from kgroup.groups.simulation.durations import Durations, MeasuredRebalances, choose_durations, measured_rebalances
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with
@@ -24,10 +24,10 @@ from kgroup.groups.simulation.scenarios import (
     SimulationScenario,
     Stop,
     ValueRange,
-    play,
     scenarios,
     select_scenario,
-    work,
+    simulate_scenario,
+    work_of_scenario,
 )
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.topic_partition import TopicPartition
@@ -66,7 +66,7 @@ def group(assignor: str = "range", members: int = 4, partitions: int = 12, proto
 def test_ways(assignor: str, protocol: str, change: GroupChange, asked: str | None, titles: list[str]) -> None:
     found = scenarios(group(assignor, protocol=protocol), change, asked, known=True)
     assert [one.title for one in found] == titles
-    played = [play(one, TIMING) for one in found]
+    played = [simulate_scenario(one, TIMING) for one in found]
     static = [one for one in titles if one == "static"]
     assert select_scenario(played, asked).scenario.title == (
         titles[-1] if asked else static[0] if static else titles[0]
@@ -84,14 +84,14 @@ def test_an_assignor_that_does_not_exist() -> None:
 
 def test_a_changed_assignor_is_no_rebalance_that_could_be_counted() -> None:
     (way,) = scenarios(group("range", members=3, partitions=12), GroupChange(), "roundrobin", known=True)
-    played = play(way, TIMING)
+    played = simulate_scenario(way, TIMING)
     assert played.rebalances is None
     assert played.first.moved == 6
     assert played.stops == ()
 
 
 def test_runs_differ_in_ids() -> None:
-    played = play(SimulationScenario(group(), GroupChange(add=1), as_it_is=True), TIMING)
+    played = simulate_scenario(SimulationScenario(group(), GroupChange(add=1), as_it_is=True), TIMING)
     assert len(played.runs) == RUNS
     assert played.rebalances == ValueRange(1, 1)
     moved = played.span(lambda run: run.moved)
@@ -101,10 +101,10 @@ def test_runs_differ_in_ids() -> None:
 
 
 def test_nothing_made_up_is_one_run_and_much_work_are_few() -> None:
-    assert len(play(SimulationScenario(group(), GroupChange(remove=1), as_it_is=True), TIMING).runs) == 1
+    assert len(simulate_scenario(SimulationScenario(group(), GroupChange(remove=1), as_it_is=True), TIMING).runs) == 1
     restart = GroupChange(restart=RestartStrategy.AS_THEY_ARE)
-    assert work(SimulationScenario(group(members=200, partitions=2000), restart, as_it_is=True)) > 200_000
-    assert len(play(SimulationScenario(group("range", 60, 600), restart, as_it_is=True), TIMING).runs) == 2
+    assert work_of_scenario(SimulationScenario(group(members=200, partitions=2000), restart, as_it_is=True)) > 200_000
+    assert len(simulate_scenario(SimulationScenario(group("range", 60, 600), restart, as_it_is=True), TIMING).runs) == 2
 
 
 def test_members_as_the_coordinator_walks_them() -> None:
@@ -172,7 +172,7 @@ def step(
     ids=["consumer", "too few", "classic", "longer than a joining can last", "no rebalance", "none"],
 )
 def test_what_rebalances_took(protocol: str, steps: list[HistoryStep], past: MeasuredRebalances | None) -> None:
-    assert of_history(protocol, steps) == past
+    assert measured_rebalances(protocol, steps) == past
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_rebalances_took(protocol: str, steps: list[HistoryStep], past: Mea
 def test_where_durations_come_from(
     protocol: str, given: Durations, known: Durations, timing: Timing, sources: tuple[str, ...]
 ) -> None:
-    found = timed(protocol, given, known)
+    found = choose_durations(protocol, given, known)
     assert found.timing == timing
     named = found.sources
     assert (named.restart, named.session, named.rebalance, named.handover) == sources

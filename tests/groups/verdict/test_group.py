@@ -21,7 +21,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
     Source,
 )
-from kgroup.groups.verdict.group import GroupVerdict, verdict
+from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
@@ -54,7 +54,7 @@ def judged(
     parts: Sequence[Part], state: str = "Stable", roster: Sequence[Member] | None = None, **other: Any
 ) -> GroupVerdict:
     about: dict[str, Any] = {key: other.pop(key) for key in ("protocol_type", "type") if key in other}
-    return verdict(group(parts, roster, state, **about), evidence(parts, **other))
+    return group_verdict(group(parts, roster, state, **about), evidence(parts, **other))
 
 
 def uncommitted() -> Group:
@@ -296,7 +296,7 @@ POISON = judged(
         ),
         # No records at all since: phantom lag.
         (
-            verdict(group([Part(0, 40)]), replace(evidence([Part(0, 40)]), partitions={
+            group_verdict(group([Part(0, 40)]), replace(evidence([Part(0, 40)]), partitions={
                 TopicPartition("orders", 0): PartitionEvidence(first_unread=FirstUnread(None))})),
             {"LAG": "0 on 1 partition; 40 more offsets hold no record"},
         ),
@@ -333,7 +333,7 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             },
         ),
         (
-            verdict(group(BLIND), replace(evidence([]), unknown={Source.COMMITS: NO_READ})),
+            group_verdict(group(BLIND), replace(evidence([]), unknown={Source.COMMITS: NO_READ})),
             {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "SAFE": "unknown: not read"},
         ),
         (
@@ -354,7 +354,7 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
                 "SAFE": None,
             },
         ),
-        (verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
+        (group_verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
         (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
         (
             judged([Part(0, 9, timed=False)], unknown={Source.TIME: "timed out"}),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.groups.lag.checks import LagBounds, check
+from kgroup.groups.lag.checks import LagBounds, check_lag
 from kgroup.groups.lag.evidence import MemberFacts
-from kgroup.groups.lag.measure import measure
+from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
-from kgroup.groups.verdict.group import verdict
+from kgroup.groups.verdict.group import group_verdict
 from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome
 from kgroup.output.formats.envelope import of_outcomes
@@ -35,7 +35,7 @@ FINE = [Part(n, 600) for n in range(3)]
 
 
 def report(name: str, *parts: Part) -> GroupLag:
-    return measure(replace(group(parts), name=name), evidence(parts))
+    return measure_lag(replace(group(parts), name=name), evidence(parts))
 
 
 ENRICH = report("orders-enrich", STUCK, *FINE)
@@ -110,7 +110,7 @@ def test_by_topic_and_by_partition() -> None:
 
 def test_one_group_has_its_verdict_above() -> None:
     about = group([STUCK, *FINE])
-    found = verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
+    found = group_verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
 
     lines = page([found.report], LagView(RowLevel.PARTITION), verdicts={about.name: found})
 
@@ -133,7 +133,7 @@ def test_one_group_has_its_verdict_above() -> None:
 
 
 def test_violations_close_the_page_and_decide_the_exit() -> None:
-    violations = check(rows_of(ALL, RowLevel.GROUP), LagBounds(max_lag=1000), NOW)
+    violations = check_lag(rows_of(ALL, RowLevel.GROUP), LagBounds(max_lag=1000), NOW)
     found = outcome(LagRows(ALL, violations), LagView(), CLUSTER)
 
     failed = [line for line in drawn(found) if line.startswith("FAILED")]
@@ -271,7 +271,7 @@ def test_a_described_group_with_its_verdict() -> None:
     parts = [STUCK, *FINE]
     about = group(parts)
     known = evidence(parts, state_since_ms=NOW - 41 * MINUTE, members={"enrich-1": MemberFacts(HOUR, 45_000)})
-    found = describe.outcome(Shown.PAGE, [about], CLUSTER, verdicts={about.name: verdict(about, known)})
+    found = describe.outcome(Shown.PAGE, [about], CLUSTER, verdicts={about.name: group_verdict(about, known)})
 
     lines = drawn(found)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kgroup.groups.history.model import HistoryStep, Reason
-from kgroup.groups.history.summary import GroupHistory, HistoryQuery, history
-from kgroup.groups.history.track import Track, track
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.history.track import Track, track_group
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -157,7 +157,7 @@ class Log:
         return ScannedRange(**(given | other))
 
     def track(self, session_ms: int | None = None, **reach: Any) -> Track:
-        return track(self.events, self.reach(**reach), session_ms)
+        return track_group(self.events, self.reach(**reach), session_ms)
 
     def steps(self, session_ms: int | None = None, **reach: Any) -> tuple[HistoryStep, ...]:
         return self.track(session_ms, **reach).steps
@@ -167,7 +167,7 @@ class Log:
         reach = self.reach(**other.pop("reach", {}))
         given = T0 + round((until if now is None else now) * 1000)
         asked = HistoryQuery(T0 + round(since * 1000), T0 + round(until * 1000), given, **other)
-        return history("g", self.events, reach, asked)
+        return group_history("g", self.events, reach, asked)
 
 
 def why(step: HistoryStep) -> dict[str, tuple[str, ...]]:
