@@ -88,7 +88,7 @@ async def hidden_commits(
 ) -> dict[str, Hidden]:
     """The commits in ``__consumer_offsets`` that the broker did not show. Reads until ``budget`` ends."""
     # Imported here: most users may see all topics, and do not need it.
-    from kgroup.cluster.offsets_topic.last_generation import read_pasts
+    from kgroup.cluster.offsets_topic.group_past import read_pasts
 
     queries = [_query(name, commits) for name, commits in committed.items()]
     layout = await offsets_topic_layout(client)
@@ -103,11 +103,11 @@ async def hidden_commits(
 
 
 def _query(name: str, committed: CommittedOffsets | KgroupError) -> Any:
-    from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery
+    from kgroup.cluster.offsets_topic.group_past import PastQuery
 
     offsets = {} if isinstance(committed, KgroupError) else committed
     commits = frozenset(tp for tp, commit in offsets.items() if isinstance(commit, Commit))
-    return LastGenerationQuery(name, commits, had_members=False, unread=frozenset(offsets.keys() - commits))
+    return PastQuery(name, commits, had_members=False, unread=frozenset(offsets.keys() - commits))
 
 
 def _topics(partitions: Iterable[Sequence[TopicPartition]]) -> set[str]:

@@ -151,7 +151,7 @@ class OffsetsTopicConnection(ClusterConnection):
         A Group, with its commits, is found sooner than a mere name, because the scan knows when it has all of them.
         ``to_start`` reads on to the log start, to find commits that the broker does not show.
         """
-        from kgroup.cluster.offsets_topic.last_generation import LastGenerationQuery, read_pasts
+        from kgroup.cluster.offsets_topic.group_past import PastQuery, read_pasts
 
         async def read() -> tuple[dict[str, GroupPast], str | None]:
             names = [group for group in groups if isinstance(group, str)]
@@ -159,9 +159,7 @@ class OffsetsTopicConnection(ClusterConnection):
                 [offsets_topic_layout(self._client), self._coordinators.committed(names)]
             )
             wanted = [
-                LastGenerationQuery.named(group, committed.get(group))
-                if isinstance(group, str)
-                else LastGenerationQuery.of(group)
+                PastQuery.named(group, committed.get(group)) if isinstance(group, str) else PastQuery.of(group)
                 for group in groups
             ]
             budget = Deadline.after(budget_s)

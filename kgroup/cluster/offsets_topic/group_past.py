@@ -35,7 +35,7 @@ from kgroup.support.units import plural
 
 
 @dataclass(frozen=True, slots=True)
-class LastGenerationQuery:
+class PastQuery:
     """What to find for a group: ``commits`` are the partitions with a committed offset, None if unknown.
 
     ``unread`` are partitions that have a commit that could not be read. ``had_members`` is False for a group that never
@@ -50,14 +50,14 @@ class LastGenerationQuery:
     unread: frozenset[TopicPartition] = frozenset()
 
     @classmethod
-    def of(cls, group: Group) -> LastGenerationQuery:
+    def of(cls, group: Group) -> PastQuery:
         """The query for a group that was read with its commits."""
         commits = frozenset(p.tp for p in group.partitions if p.commit is not None)
         unread = frozenset(p.tp for p in group.partitions if p.commit is None)
         return cls(group.name, commits, not group.is_simple, group.state != "Empty", unread)
 
     @classmethod
-    def named(cls, name: str, committed: CommittedOffsets | KgroupError | None) -> LastGenerationQuery:
+    def named(cls, name: str, committed: CommittedOffsets | KgroupError | None) -> PastQuery:
         """The query for a group of which at most the commits are known."""
         if committed is None or isinstance(committed, KgroupError):
             return cls(name, None)
@@ -67,7 +67,7 @@ class LastGenerationQuery:
 async def read_pasts(
     client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
-    groups: Sequence[LastGenerationQuery],
+    groups: Sequence[PastQuery],
     budget: Deadline,
     *,
     to_start: bool = False,
@@ -97,7 +97,7 @@ class _Past(Visitor):
 
     types = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
-    def __init__(self, wanted: LastGenerationQuery, *, to_start: bool) -> None:
+    def __init__(self, wanted: PastQuery, *, to_start: bool) -> None:
         self._wanted = wanted
         self._to_start = to_start
         self._seen: set[TopicPartition] = set()
