@@ -37,7 +37,7 @@ _SLICE_S = 0.1  # how long ctrl-C may wait
 _PAUSE_S = 0.005
 _ASK_S = 0.5
 _ABORT_PATIENCE_S = 3.0
-_TOLD_WITHIN_S = 0.5
+_REPORT_WITHIN_S = 0.5
 _DEFAULTS = {
     "linger.ms": 5,
     "compression.type": "lz4",
@@ -184,7 +184,7 @@ class Transactions:
                 if self._watch.over:
                     raise self._watch.fault(f"{topic} takes no records") from None
             except KafkaException as error:
-                self._hear_of_record()
+                self._await_delivery_report()
                 raise self._fault(error.args[0], "a record could not be sent", topic) from error
 
     def produce_all(self, rows: Iterable[Row]) -> int:
@@ -206,13 +206,13 @@ class Transactions:
                 self._topics.add(topic)
             self.producer.poll(0)
         except KafkaException as error:
-            self._hear_of_record()
+            self._await_delivery_report()
             raise self._fault(error.args[0], "records could not be sent", topic) from error
         return sent
 
-    def _hear_of_record(self) -> None:
+    def _await_delivery_report(self) -> None:
         """Wait up to 0.5 s for the delivery report of a refused record: the transaction may fail before it comes."""
-        until = time.monotonic() + _TOLD_WITHIN_S
+        until = time.monotonic() + _REPORT_WITHIN_S
         while self._failed is None and time.monotonic() < until:
             with suppress(KafkaException):
                 self.producer.poll(_PAUSE_S)
@@ -244,7 +244,7 @@ class Transactions:
         assert self._stage is _Stage.OPEN, self._stage
         self._stage = _Stage.COMMITTING
         self._watch.progress()
-        left = len(self.producer)
+        unacknowledged = len(self.producer)
         while True:
             try:
                 self.producer.commit_transaction(_SLICE_S)
@@ -263,11 +263,11 @@ class Transactions:
             if not error.retriable():
                 raise self._fault(error, "the transaction could not be committed")
             self._pause(error)
-            if len(self.producer) < left:
-                left = len(self.producer)
+            if len(self.producer) < unacknowledged:
+                unacknowledged = len(self.producer)
                 self._watch.progress()
             if self._watch.over:
-                raise self._unanswered(left)
+                raise self._unanswered(unacknowledged)
 
     def _unanswered(self, unacknowledged: int) -> KgroupError:
         """The error for a commit without a response; while records are unacknowledged, it was not sent at all."""

@@ -34,11 +34,11 @@ class Closed(Exception):
 
 
 class Foreign(Exception):
-    """The other side answered with bytes that are not Kafka's: ``said``."""
+    """The other side answered with bytes that are not Kafka's: ``response``."""
 
-    def __init__(self, said: bytes) -> None:
-        super().__init__(said[:SHOWN_LENGTH])
-        self.said = said
+    def __init__(self, response: bytes) -> None:
+        super().__init__(response[:SHOWN_LENGTH])
+        self.response = response
 
 
 MALFORMED = (MalformedRecord, *FAULTS)

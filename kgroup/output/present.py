@@ -10,7 +10,7 @@ from typing import IO
 
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.formats.envelope import of_error, of_outcomes, of_watched, write_json, write_json_line, write_yaml
+from kgroup.output.formats.envelope import of_error, of_outcomes, of_refresh, write_json, write_json_line, write_yaml
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import OutputError, drop_stdout, stdout_errors, use_utf8
@@ -67,7 +67,7 @@ def present(
         reporter.error(error)
         try:
             with stdout_errors():
-                write_json_line(of_watched(verb, utc_now(), (), error, None, reporter.take_remarks()), sys.stdout)
+                write_json_line(of_refresh(verb, utc_now(), (), error, None, reporter.take_remarks()), sys.stdout)
                 sys.stdout.flush()
         except StdoutClosed:
             drop_stdout()
@@ -135,7 +135,7 @@ def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrRep
     """Write one outcome of a verb that continues; in JSON it is one line, in CSV rows without a header."""
     if output is Format.JSON:
         remarks = reporter.take_remarks()
-        write_json_line(of_watched(verb, outcome.at, (outcome,), None, outcome.cluster, remarks), sys.stdout)
+        write_json_line(of_refresh(verb, outcome.at, (outcome,), None, outcome.cluster, remarks), sys.stdout)
     elif output is Format.CSV:
         _write_records(outcome, with_header=False)
     else:

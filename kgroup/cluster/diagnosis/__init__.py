@@ -27,13 +27,13 @@ def explain(
     target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
         probe(target)
-    except KgroupError as found:
-        return found
-    said = f"{error}".strip() or type(error).__name__ if error is not None else "no answer in time"
+    except KgroupError as fault:
+        return fault
+    client_error = f"{error}".strip() or type(error).__name__ if error is not None else "no answer in time"
     return Unreachable(
         f"{target.where} answers, but the cluster could not be asked",
         details=(
-            redact(said, settings.secrets),
+            redact(client_error, settings.secrets),
             f"{target.where} is from {settings.source('bootstrap.servers')}.",
         ),
         hint="It may have been starting, or be overloaded: try again, with a longer --timeout.",
@@ -49,6 +49,6 @@ def certain_fault(settings: Settings, host: str, port: int, *, deadline_s: float
     target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
         probe(target)
-    except KgroupError as found:
-        return None if target.may_pass else found
+    except KgroupError as fault:
+        return None if target.may_pass else fault
     return None

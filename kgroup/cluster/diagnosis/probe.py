@@ -17,7 +17,7 @@ def probe(target: DiagnosisTarget) -> None:
     try:
         _steps(target)
     except MALFORMED:  # framed like a Kafka message, but too short to be one
-        raise tcp.not_kafka(target, b"") from None
+        raise tcp.not_kafka_error(target, b"") from None
 
 
 def _steps(target: DiagnosisTarget) -> None:
@@ -25,12 +25,12 @@ def _steps(target: DiagnosisTarget) -> None:
     tcp.connect(target).close()
     with closing(_connection(target)) as connection:
         wire = Wire(connection, target.deadline)
-        answer = _greeted_over_tls(target, wire) if target.settings.uses_tls else _greeted(target, wire)
+        answer = _first_response_over_tls(target, wire) if target.settings.uses_tls else _first_response(target, wire)
         if METADATA not in offered_apis(answer):
             raise _controller(target)
         mechanism = target.settings.sasl_mechanism
         if mechanism is None:
-            _anonymous(target, wire)
+            _require_no_login(target, wire)
         else:
             sasl.login(target, wire, mechanism)
 
@@ -39,48 +39,48 @@ def _connection(target: DiagnosisTarget) -> socket.socket:
     return tls.connect(target) if target.settings.uses_tls else tcp.connect(target)
 
 
-def _greeted_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
+def _first_response_over_tls(target: DiagnosisTarget, wire: Wire) -> bytes:
     try:
         wire.send_api_versions()
         return wire.answer()
     except ssl.SSLError as error:
-        raise tls.ended(target, error) from None
+        raise tls.closed_error(target, error) from None
     except Closed:
-        raise tls.ended(target, None) from None
+        raise tls.closed_error(target, None) from None
     except Foreign as foreign:
-        raise tcp.not_kafka(target, foreign.said) from None
+        raise tcp.not_kafka_error(target, foreign.response) from None
     except TimeoutError:
-        raise tcp.silent(target) from None
+        raise tcp.silent_error(target) from None
 
 
-def _greeted(target: DiagnosisTarget, wire: Wire) -> bytes:
+def _first_response(target: DiagnosisTarget, wire: Wire) -> bytes:
     try:
-        return tcp.first_answer(target, wire)
+        return tcp.first_response(target, wire)
     except Foreign as foreign:
         if tcp.is_tls(foreign):
-            raise _wants_tls(target) from None
-        raise tcp.not_kafka(target, foreign.said) from None
+            raise _tls_required(target) from None
+        raise tcp.not_kafka_error(target, foreign.response) from None
     except Closed:
         if tls.uses_tls(target):
-            raise _wants_tls(target) from None
-        raise tcp.not_kafka(target, b"") from None
+            raise _tls_required(target) from None
+        raise tcp.not_kafka_error(target, b"") from None
     except TimeoutError:
-        raise tcp.silent(target) from None
+        raise tcp.silent_error(target) from None
 
 
-def _wants_tls(target: DiagnosisTarget) -> KgroupError:
+def _tls_required(target: DiagnosisTarget) -> KgroupError:
     mechanisms = _mechanisms_behind_tls(target)
     hint = (
         f"Set security.protocol=SASL_SSL and sasl.mechanism ({', '.join(mechanisms)}), with a user."
         if mechanisms
         else "Set security.protocol=SSL, or SASL_SSL where it wants a user."
     )
-    return tls.fault(f"{target.where} speaks TLS, and was asked without", target.protocol_origin, hint=hint)
+    return tls.tls_error(f"{target.where} speaks TLS, and was asked without", target.protocol_origin, hint=hint)
 
 
 def _mechanisms_behind_tls(target: DiagnosisTarget) -> tuple[str, ...]:
     try:
-        with tls.encrypted(target, tls.accepting_anything()) as connection:
+        with tls.open_tls(target, tls.unverified_context()) as connection:
             return sasl.mechanisms(Wire(connection, target.deadline))
     except (OSError, Closed, Foreign, KgroupError):
         return ()
@@ -95,19 +95,19 @@ def _controller(target: DiagnosisTarget) -> Unreachable:
     )
 
 
-def _anonymous(target: DiagnosisTarget, wire: Wire) -> None:
+def _require_no_login(target: DiagnosisTarget, wire: Wire) -> None:
     """Check that no login is needed: a listener with SASL answers ApiVersions, and closes at anything else."""
     try:
         wire.brokers()
         return
     except TimeoutError:
-        raise tcp.silent(target) from None
+        raise tcp.silent_error(target) from None
     except (Closed, Foreign, ssl.SSLError):
         pass
     offered: tuple[str, ...] = ()
     try:
-        with closing(_connection(target)) as again:
-            offered = sasl.mechanisms(Wire(again, target.deadline))
+        with closing(_connection(target)) as connection:
+            offered = sasl.mechanisms(Wire(connection, target.deadline))
     except (OSError, Closed, Foreign):
         pass
     with_sasl = "SASL_SSL" if target.settings.uses_tls else "SASL_PLAINTEXT"

@@ -39,7 +39,7 @@ def login(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
     try:
         _authenticate(target, wire, mechanism)
     except TimeoutError:
-        raise tcp.silent(target) from None
+        raise tcp.silent_error(target) from None
     except (Closed, Foreign, ssl.SSLError):
         raise _refused(target, mechanism, "it ended the connection") from None
 
@@ -80,7 +80,7 @@ def _exchange(target: DiagnosisTarget, mechanism: str) -> _Exchange:
     from kgroup.cluster.login import exchange
 
     try:
-        made: _Exchange = exchange(target.settings, mechanism, target.host)
+        started: _Exchange = exchange(target.settings, mechanism, target.host)
     except KgroupError:
         raise
     except Exception as problem:
@@ -90,10 +90,10 @@ def _exchange(target: DiagnosisTarget, mechanism: str) -> _Exchange:
             details=(f"sasl.mechanism is from {target.settings.source('sasl.mechanism')}.",),
             hint=_FIRST_STEP.get(mechanism),
         ) from None
-    return made
+    return started
 
 
-def _refused(target: DiagnosisTarget, mechanism: str, said: str) -> AuthenticationFailed:
+def _refused(target: DiagnosisTarget, mechanism: str, reason: str) -> AuthenticationFailed:
     settings = target.settings
     if mechanism in PASSWORD_MECHANISMS:
         user = settings.get("sasl.username")
@@ -108,13 +108,13 @@ def _refused(target: DiagnosisTarget, mechanism: str, said: str) -> Authenticati
             details=(origin,),
             hint="Check both there, and that the user exists for this mechanism on this cluster: kgroup context show",
         )
-    what = "the token" if mechanism == "OAUTHBEARER" else mechanism
-    if said.startswith("{"):
+    subject = "the token" if mechanism == "OAUTHBEARER" else mechanism
+    if reason.startswith("{"):
         # OAUTHBEARER's errors are JSON (RFC 7628, section 3.2.2).
         with suppress(ValueError):
-            said = json.loads(said).get("status", said)
+            reason = json.loads(reason).get("status", reason)
     return AuthenticationFailed(
-        f"{target.where} refused {what}: {redact(said, settings.secrets)}",
+        f"{target.where} refused {subject}: {redact(reason, settings.secrets)}",
         details=(f"sasl.mechanism={mechanism} is from {settings.source('sasl.mechanism')}.",),
         hint=_FIRST_STEP.get(mechanism),
     )

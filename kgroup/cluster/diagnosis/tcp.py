@@ -36,13 +36,13 @@ class DiagnosisTarget:
     @property
     def origin(self) -> str:
         """A sentence on the address's source: the settings, or a broker that advertised it."""
-        given = [server.strip() for server in self.settings.bootstrap_servers.split(",")]
+        servers = [server.strip() for server in self.settings.bootstrap_servers.split(",")]
         source = self.settings.source("bootstrap.servers")
-        if self.where in given or (self.port == 9092 and self.host in given):
+        if self.where in servers or (self.port == 9092 and self.host in servers):
             return f"{self.where} is from {source}."
         return (
             f"{self.where} is not from your settings: a broker names it (advertised.listeners) "
-            f"to who asks {given[0]}, from {source}."
+            f"to who asks {servers[0]}, from {source}."
         )
 
     @property
@@ -59,21 +59,21 @@ _EAI_NODATA = getattr(socket, "EAI_NODATA", socket.EAI_NONAME)
 
 def look_up(target: DiagnosisTarget) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
     """Look up the addresses of the host. In a thread, because a resolver that is down ignores our time limit."""
-    found: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
+    addresses: list[tuple[socket.AddressFamily, tuple[str, int]]] = []
     failure: list[OSError] = []
 
     def resolve() -> None:
         try:
             for family, _, _, _, address in socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM):
-                found.append((family, (str(address[0]), int(address[1]))))
+                addresses.append((family, (str(address[0]), int(address[1]))))
         except (OSError, UnicodeError) as error:
             failure.append(error if isinstance(error, OSError) else OSError(str(error)))
 
     thread = threading.Thread(target=resolve, daemon=True)
     thread.start()
     thread.join(target.left_s)
-    if found:
-        return found
+    if addresses:
+        return addresses
     if failure and getattr(failure[0], "errno", None) in (socket.EAI_NONAME, _EAI_NODATA):
         raise _unreachable(target, f"the name {target.host} is unknown", "DNS knows no address for it.")
     target.may_pass = True
@@ -98,10 +98,10 @@ def connect(target: DiagnosisTarget) -> socket.socket:
             connection.close()
             failure = error
     assert failure is not None
-    raise _no_connection(target, failure)
+    raise _connection_error(target, failure)
 
 
-def _no_connection(target: DiagnosisTarget, failure: OSError) -> Unreachable:
+def _connection_error(target: DiagnosisTarget, failure: OSError) -> Unreachable:
     tried = ", ".join(sorted({address[0] for _, address in target.addresses} - {target.host}))
     address = f"{target.where} ({tried})" if tried else target.where
     if isinstance(failure, TimeoutError):
@@ -127,39 +127,39 @@ _TLS_ALERT = b"\x15\x03"
 _SERVICES = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220": "a mail or FTP server"}
 
 
-def first_answer(target: DiagnosisTarget, wire: Wire) -> bytes:
+def first_response(target: DiagnosisTarget, wire: Wire) -> bytes:
     """Send ApiVersions in plaintext. If no response comes soon, also send an HTTP request."""
     wire.send_api_versions()
     try:
         return wire.answer(within_s=_PATIENCE_S)
     except TimeoutError:
-        said = _asked_in_http(target)
-        if said:
-            raise Foreign(said) from None
+        response = _http_response(target)
+        if response:
+            raise Foreign(response) from None
         return wire.answer()
 
 
 def is_tls(foreign: Foreign) -> bool:
     """Whether the response is a TLS alert: the port uses TLS and got plaintext."""
-    return foreign.said.startswith(_TLS_ALERT)
+    return foreign.response.startswith(_TLS_ALERT)
 
 
-def not_kafka(target: DiagnosisTarget, said: bytes) -> Unreachable:
-    """The error for a port that is no Kafka broker; ``said`` is its response, empty if it closed the connection."""
-    service = next((name for start, name in _SERVICES.items() if said.startswith(start)), None)
+def not_kafka_error(target: DiagnosisTarget, response: bytes) -> Unreachable:
+    """The error for a port that is no Kafka broker; ``response`` is empty if it closed the connection."""
+    service = next((name for start, name in _SERVICES.items() if response.startswith(start)), None)
     if service is not None:
         message = f"{target.where} is not Kafka; it looks like {service}"
-    elif said:
+    elif response:
         message = f"{target.where} is not Kafka"
     else:
         message = f"{target.where} is not Kafka, or not in {target.settings.security_protocol}: it hangs up"
-    line = said.split(b"\r")[0].split(b"\n")[0][:SHOWN_LENGTH]
+    line = response.split(b"\r")[0].split(b"\n")[0][:SHOWN_LENGTH]
     shown = redact(line.decode("ascii", "backslashreplace"), target.settings.secrets)
     facts = (f"It answered {shown!r}.",) if line else ()
     return Unreachable(message, details=(*facts, target.origin), hint="Kafka often listens on 9092.", code="not-kafka")
 
 
-def silent(target: DiagnosisTarget) -> Unreachable:
+def silent_error(target: DiagnosisTarget) -> Unreachable:
     """The error for a port that does not answer; a longer wait may help."""
     target.may_pass = True
     return Unreachable(
@@ -170,7 +170,7 @@ def silent(target: DiagnosisTarget) -> Unreachable:
     )
 
 
-def _asked_in_http(target: DiagnosisTarget) -> bytes:
+def _http_response(target: DiagnosisTarget) -> bytes:
     try:
         with closing(connect(target)) as connection:
             connection.settimeout(min(_PATIENCE_S, target.left_s))

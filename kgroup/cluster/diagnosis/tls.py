@@ -15,14 +15,14 @@ from kgroup.settings.tls import client_context, has_client_certificate
 from kgroup.support.errors import KgroupError, Unreachable
 
 
-def encrypted(target: DiagnosisTarget, context: ssl.SSLContext) -> ssl.SSLSocket:
+def open_tls(target: DiagnosisTarget, context: ssl.SSLContext) -> ssl.SSLSocket:
     """A TLS connection with this context. Raises OSError from the handshake, Unreachable from the TCP connection."""
     connection = tcp.connect(target)
     connection.settimeout(target.left_s)
     return context.wrap_socket(connection, server_hostname=target.host)
 
 
-def accepting_anything() -> ssl.SSLContext:
+def unverified_context() -> ssl.SSLContext:
     """A context without verification, to find out whether the port uses TLS at all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -33,7 +33,7 @@ def accepting_anything() -> ssl.SSLContext:
 def uses_tls(target: DiagnosisTarget) -> bool:
     """Whether the port uses TLS."""
     try:
-        encrypted(target, accepting_anything()).close()
+        open_tls(target, unverified_context()).close()
     except ssl.SSLError as error:
         # A TLS alert proves TLS; garbage or a closed connection does not.
         return "ALERT" in (error.reason or "")
@@ -42,7 +42,7 @@ def uses_tls(target: DiagnosisTarget) -> bool:
     return True
 
 
-def fault(message: str, *details: str, hint: str | None = None) -> Unreachable:
+def tls_error(message: str, *details: str, hint: str | None = None) -> Unreachable:
     """An error with the code ``tls``."""
     return Unreachable(message, details=details, hint=hint, code="tls")
 
@@ -61,21 +61,21 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
     """Why we do not accept the broker's certificate; fetches it once more to read its contents."""
     certificate = _broker_certificate(target)
     if certificate is None:
-        return fault(f"the certificate of {target.where} is refused: {error.verify_message}")
+        return tls_error(f"the certificate of {target.where} is refused: {error.verify_message}")
     if error.verify_code == _EXPIRED and certificate.not_after < datetime.now(UTC):
-        return fault(
+        return tls_error(
             f"the certificate of {target.where} expired on {_day(certificate.not_after)}",
             f'It is for "{certificate.subject}", issued by "{certificate.issuer}".',
             hint="The broker needs a new certificate; nothing on this side helps.",
         )
     if error.verify_code == _NOT_YET_VALID and certificate.not_before > datetime.now(UTC):
-        return fault(
+        return tls_error(
             f"the certificate of {target.where} is valid only from {_day(certificate.not_before)}",
             f"This machine's clock says {_day(datetime.now(UTC))}.",
         )
     if error.verify_code in _WRONG_NAME:
         names = ", ".join(certificate.names) or f"{certificate.subject} (and no alternative name)"
-        return fault(
+        return tls_error(
             f"the certificate of {target.where} is not for the name {target.host}",
             f"It is for {names}.",
             target.origin,
@@ -86,7 +86,7 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
         problem = f'{target.where} has a self-signed certificate that is not trusted: "{certificate.issuer}"'
     else:
         problem = f'the certificate of {target.where} is from an unknown CA: "{certificate.issuer}"'
-    return fault(
+    return tls_error(
         problem,
         f"{error.verify_message[:1].upper()}{error.verify_message[1:]}.",
         _trust_origin(target.settings),
@@ -99,7 +99,7 @@ def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupErr
     said = f"It said: {words}." if words else "It ended the connection after the handshake."
     settings = target.settings
     if not has_client_certificate(settings):
-        return fault(
+        return tls_error(
             f"{target.where} wants a client certificate, and none is set",
             said,
             target.protocol_origin,
@@ -109,14 +109,14 @@ def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupErr
     origin = f"{key} is from {settings.source(key)}."
     own = own_certificate(settings)
     if own is None:
-        return fault(f"{target.where} refused our client certificate", said, origin)
+        return tls_error(f"{target.where} refused our client certificate", said, origin)
     if own.not_after < datetime.now(UTC):
-        return fault(
+        return tls_error(
             f"{target.where} refused our client certificate: it expired on {_day(own.not_after)}",
             f'It is "{own.subject}", issued by "{own.issuer}".',
             origin,
         )
-    return fault(
+    return tls_error(
         f'{target.where} refused our client certificate "{own.subject}"',
         said,
         f'It is issued by "{own.issuer}", which the broker may not trust; valid until {_day(own.not_after)}.',
@@ -127,11 +127,11 @@ def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupErr
 def _broker_certificate(target: DiagnosisTarget) -> Certificate | None:
     """The broker's certificate, decoded; None if it could not be read."""
     try:
-        with encrypted(target, client_context(target.settings, verify=False)) as connection:
+        with open_tls(target, client_context(target.settings, verify=False)) as connection:
             der = connection.getpeercert(binary_form=True)
         if der is None:
             return None
-        with encrypted(target, trust_only_context(der)) as connection:
+        with open_tls(target, trust_only_context(der)) as connection:
             peer = connection.getpeercert()
     except (OSError, KgroupError):
         return None
@@ -155,14 +155,14 @@ def connect(target: DiagnosisTarget) -> ssl.SSLSocket:
     """A TLS connection as the settings require it. Raises the reason if there is none."""
     context = client_context(target.settings)
     try:
-        return encrypted(target, context)
+        return open_tls(target, context)
     except ssl.SSLCertVerificationError as error:
         raise certificate_refused(target, error) from None
     except OSError as error:
-        raise _failure(target, error) from None
+        raise _handshake_error(target, error) from None
 
 
-def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
+def closed_error(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
     """Why the other side ended TLS at our first read. ``error`` None: it closed the connection.
 
     With TLS 1.3 a refused client certificate shows only at the first read.
@@ -170,31 +170,31 @@ def ended(target: DiagnosisTarget, error: ssl.SSLError | None) -> KgroupError:
     reason = (error.reason or "") if error is not None else ""
     if error is None or _is_about_client_certificate(reason):
         return client_certificate_refused(target, alert_text(reason))
-    return fault(f"no TLS with {target.where}: {alert_text(reason)}", target.protocol_origin)
+    return tls_error(f"no TLS with {target.where}: {alert_text(reason)}", target.protocol_origin)
 
 
-def _failure(target: DiagnosisTarget, error: OSError) -> KgroupError:
+def _handshake_error(target: DiagnosisTarget, error: OSError) -> KgroupError:
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     if _is_about_client_certificate(reason):
         return client_certificate_refused(target, alert_text(reason))
     if isinstance(error, TimeoutError):
         # The handshake used all of the time: a second connection would time out and wrongly suggest a firewall.
-        return tcp.silent(target)
+        return tcp.silent_error(target)
     try:
         with closing(tcp.connect(target)) as connection:
-            tcp.first_answer(target, Wire(connection, target.deadline))
+            tcp.first_response(target, Wire(connection, target.deadline))
     except Foreign as foreign:
         if not tcp.is_tls(foreign):
-            return tcp.not_kafka(target, foreign.said)
+            return tcp.not_kafka_error(target, foreign.response)
     except (Closed, TimeoutError):
         pass
     else:
-        return fault(
+        return tls_error(
             f"{target.where} does not speak TLS; it looks like a plaintext port",
             target.protocol_origin,
             "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
         )
-    return fault(
+    return tls_error(
         f"no TLS with {target.where}: {alert_text(reason) or 'it ended the handshake'}",
         target.protocol_origin,
         hint="Check that the port is a TLS listener of a Kafka broker, and not a web server or a plaintext port.",

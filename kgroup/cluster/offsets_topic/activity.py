@@ -47,13 +47,13 @@ async def recent_activity(
     """
     visitors = {group: _SinceEmpty(since) for group, since in since_ms.items()}
     scans = await scan_groups(client, layout, visitors, budget)
-    found = {group: visitors[group].activity(scan) for scan in scans for group in scan.groups}
-    unknown = {group for group, activity in found.items() if not activity.complete}
-    if not unknown:
-        return Activities(found, None)
-    of = "" if len(found) == 1 else f" to {len(unknown)} of {plural(len(found), 'group')}"
-    reason = why_incomplete(scans, unknown, "more partition")
-    known = {} if isinstance(layout, KgroupError) else found
+    activities = {group: visitors[group].activity(scan) for scan in scans for group in scan.groups}
+    incomplete = {group for group, activity in activities.items() if not activity.complete}
+    if not incomplete:
+        return Activities(activities, None)
+    of = "" if len(activities) == 1 else f" to {len(incomplete)} of {plural(len(activities), 'group')}"
+    reason = why_incomplete(scans, incomplete, "more partition")
+    known = {} if isinstance(layout, KgroupError) else activities
     return Activities(known, f"cannot tell whether somebody goes on committing{of}: {reason}")
 
 
@@ -128,13 +128,13 @@ async def last_activities(
     """
     visitors = {group: _LastActivity(since_ms) for group in groups}
     scans = await scan_groups(client, layout, visitors, budget)
-    found = {
+    at_ms = {
         group: visitors[group].at_ms
         for scan in scans
         for group in scan.groups
         if scan.stopped is None or visitors[group].at_ms is not None
     }
-    return LastActivities(found, "; ".join(dict.fromkeys(scan.stopped for scan in scans if scan.stopped)) or None)
+    return LastActivities(at_ms, "; ".join(dict.fromkeys(scan.stopped for scan in scans if scan.stopped)) or None)
 
 
 class _LastActivity(Visitor):

@@ -59,9 +59,9 @@ class CommitHistory:
     unread: str | None
 
     @classmethod
-    def unreadable(cls, why: str) -> CommitHistory:
-        """A history of which nothing is known, because of ``why``."""
-        return cls((), (), None, False, why)
+    def unreadable(cls, reason: str) -> CommitHistory:
+        """A history of which nothing is known, because of ``reason``."""
+        return cls((), (), None, False, reason)
 
 
 async def end_of_log(client: CoordinatorClient, layout: TopicLayout | KgroupError, group: str) -> int:

@@ -67,16 +67,16 @@ def ending_of(raw: RawRecord, end: Marker | None) -> TransactionEnd:
 
 def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
     """The topic ids in the assignments among these records. Never raises."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for raw in raws:
         if _type_of(raw.key) not in WITH_TOPIC_IDS:
             continue
         match event_of(raw, TransactionEnd.PLAIN, {}):
             case TargetWritten(partitions=frozenset() as partitions):
-                found |= {topic for topic, _ in partitions}
+                ids |= {topic for topic, _ in partitions}
             case MemberAssignmentWritten(holding=MemberAssignment(partitions=partitions, pending=pending)):
-                found |= {topic for topic, _ in partitions | pending}
-    return found - {""}
+                ids |= {topic for topic, _ in partitions | pending}
+    return ids - {""}
 
 
 def event_of(
@@ -138,14 +138,15 @@ def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[st
             return GroupDeleted(at, time, RebalanceProtocol.CONSUMER)
         case records.ConsumerGroupMetadata(value=records.ConsumerGroupMetadataValue() as epoch):
             return EpochWritten(at, time, epoch.epoch, epoch.metadata_hash)
-        case records.ConsumerGroupMember(member_id=member, value=said):
-            return MemberWritten(at, time, member, None if said is None else _details(said))
+        case records.ConsumerGroupMember(member_id=member, value=description):
+            return MemberWritten(at, time, member, None if description is None else _details(description))
         case records.TargetAssignmentMetadata(value=target):
             return TargetEpochWritten(at, time, None if target is None else target.epoch)
-        case records.TargetAssignmentMember(member_id=member, value=wanted):
-            return TargetWritten(at, time, member, None if wanted is None else _named(wanted.partitions, topics))
-        case records.CurrentMemberAssignment(member_id=member, value=has):
-            return MemberAssignmentWritten(at, time, member, None if has is None else _holding(has, topics))
+        case records.TargetAssignmentMember(member_id=member, value=assignment):
+            partitions = None if assignment is None else _with_topic_names(assignment.partitions, topics)
+            return TargetWritten(at, time, member, partitions)
+        case records.CurrentMemberAssignment(member_id=member, value=current):
+            return MemberAssignmentWritten(at, time, member, None if current is None else _assignment(current, topics))
         case records.RegularExpression(pattern=pattern, value=resolved):
             return PatternResolved(at, time, pattern, None if resolved is None else frozenset(resolved.topics))
     return None
@@ -181,28 +182,28 @@ def _member(member: records.ClassicMember, protocol_type: str) -> GenerationMemb
     )
 
 
-def _details(said: records.ConsumerGroupMemberValue) -> MemberDetails:
+def _details(description: records.ConsumerGroupMemberValue) -> MemberDetails:
     return MemberDetails(
-        said.instance_id,
-        said.client_id,
-        said.client_host.removeprefix("/"),
-        frozenset(said.topics),
-        said.topic_regex or None,
-        said.rebalance_timeout_ms,
-        None if said.classic is None else said.classic.session_timeout_ms,
+        description.instance_id,
+        description.client_id,
+        description.client_host.removeprefix("/"),
+        frozenset(description.topics),
+        description.topic_regex or None,
+        description.rebalance_timeout_ms,
+        None if description.classic is None else description.classic.session_timeout_ms,
     )
 
 
-def _holding(has: records.CurrentMemberAssignmentValue, topics: Mapping[str, str]) -> MemberAssignment:
+def _assignment(current: records.CurrentMemberAssignmentValue, topics: Mapping[str, str]) -> MemberAssignment:
     return MemberAssignment(
-        has.member_epoch,
-        has.state is records.MemberState.STABLE,
-        _named(has.assigned, topics),
-        _named(has.pending_revocation, topics),
+        current.member_epoch,
+        current.state is records.MemberState.STABLE,
+        _with_topic_names(current.assigned, topics),
+        _with_topic_names(current.pending_revocation, topics),
     )
 
 
-def _named(assigned: Sequence[records.AssignedPartitions], topics: Mapping[str, str]) -> Partitions:
+def _with_topic_names(assigned: Sequence[records.AssignedPartitions], topics: Mapping[str, str]) -> Partitions:
     """Partitions by topic name; by topic id if the cluster does not know the topic (any more)."""
     return frozenset(
         TopicPartition(topics.get(topic.topic_id, topic.topic_id) if topic.topic_id is not None else "", partition)

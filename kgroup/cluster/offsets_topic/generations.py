@@ -62,22 +62,22 @@ async def latest_generations(
     if isinstance(layout, KgroupError):
         return GenerationResults({}, f"generation unknown: {OFFSETS_TOPIC} {layout.message}" if groups else None)
     known = {} if known is None else known
-    wanted = {group: _Newest(known.pop(group, None)) for group in groups}
-    found: dict[str, Generation] = {}
+    visitors = {group: _Newest(known.pop(group, None)) for group in groups}
+    generations: dict[str, Generation] = {}
     notes: dict[str, None] = {}
-    for scan in await scan_groups(client, layout, wanted, budget):
+    for scan in await scan_groups(client, layout, visitors, budget):
         if scan.stopped is not None:
-            late = scan.stopped is OUT_OF_TIME
-            notes["not found within the time for it (--generation-budget)" if late else scan.stopped] = None
+            out_of_time = scan.stopped is OUT_OF_TIME
+            notes["not found within the time for it (--generation-budget)" if out_of_time else scan.stopped] = None
         for group in scan.groups:
-            generation = wanted[group].result(scan)
+            generation = visitors[group].result(scan)
             if generation is not None and isinstance(scan.log, LogRange):
-                found[group] = generation
+                generations[group] = generation
                 known[group] = KnownGeneration(generation, scan.log.end)
-    missing = len(wanted) - len(found)
+    missing = len(visitors) - len(generations)
     reason = "; ".join(notes) or f"no record in {OFFSETS_TOPIC}"
-    note = f"generation unknown for {missing} of {len(wanted)} classic groups: {reason}" if missing else None
-    return GenerationResults(found, note)
+    note = f"generation unknown for {missing} of {len(visitors)} classic groups: {reason}" if missing else None
+    return GenerationResults(generations, note)
 
 
 class _Newest(Visitor):

@@ -83,41 +83,41 @@ async def read_group_logs(
     layout: TopicLayout | KgroupError,
     depths: Mapping[str, ReadDepth],
     budget: Deadline,
-    most: ByteBudget,
+    byte_budget: ByteBudget,
     progress: Progress | None = None,
     *,
     named: bool = True,
 ) -> GroupLogs:
-    """The logs of the groups, as far as they are read before ``budget`` ends or ``most`` is fetched.
+    """The logs of the groups, as far as they are read before ``budget`` ends or ``byte_budget`` is fetched.
 
     Without ``named`` topics in assignments are identified by id: for callers that only need commits and epochs.
     """
     if isinstance(layout, KgroupError):
-        why = f"{OFFSETS_TOPIC} {layout.message}"
-        return GroupLogs({}, dict.fromkeys(depths, why), bool(depths) and isinstance(layout, NotAuthorized))
+        reason = f"{OFFSETS_TOPIC} {layout.message}"
+        return GroupLogs({}, dict.fromkeys(depths, reason), bool(depths) and isinstance(layout, NotAuthorized))
     budget_s = budget.left_s
     visitors = {name: _Records(depth) for name, depth in depths.items()}
     scans = await partition_scans(client, layout, depths, budget)
-    totals = ScanTotals(progress, await _likely(client, layout, scans, depths) if progress is not None else 0)
-    await run_scans(client, scans, visitors, budget, most=most, totals=totals)
+    totals = ScanTotals(progress, await _expected_offsets(client, layout, scans, depths) if progress is not None else 0)
+    await run_scans(client, scans, visitors, budget, byte_budget=byte_budget, totals=totals)
     # Without time left, topics keep their ids: a request after the deadline would cost the connection.
     assignments = (raw for visitor in visitors.values() for raw in visitor.assignments)
     topics = await names_of_topics(client, topic_ids(assignments) if named and not client.deadline.passed else ())
-    found: dict[str, GroupLog] = {}
+    logs: dict[str, GroupLog] = {}
     unread: dict[str, str] = {}
     forbidden = False
     for scan in scans:
         if scan.error is not None and (scan.error is scan.log or (scan.read_nothing and not budget.passed)):
-            late = why_stopped(OUT_OF_TIME, budget_s, most) if budget.passed else scan.error.message
+            late = why_stopped(OUT_OF_TIME, budget_s, byte_budget) if budget.passed else scan.error.message
             unread |= dict.fromkeys(scan.groups, f"{scan.name} {late}")
             forbidden |= isinstance(scan.error, NotAuthorized)
         else:
-            stopped = why_stopped(scan.stopped, budget_s, most)
-            found |= {name: visitors[name].log(scan, stopped, topics) for name in scan.groups}
-    return GroupLogs(found, unread, forbidden)
+            stopped = why_stopped(scan.stopped, budget_s, byte_budget)
+            logs |= {name: visitors[name].log(scan, stopped, topics) for name in scan.groups}
+    return GroupLogs(logs, unread, forbidden)
 
 
-async def _likely(
+async def _expected_offsets(
     client: CoordinatorClient,
     layout: TopicLayout,
     scans: Iterable[PartitionScan],
@@ -129,16 +129,16 @@ async def _likely(
     since_ms = None if None in moments else min(moment for moment in moments if moment is not None)
     views: Mapping[TopicPartition, LogView | KgroupError] = {}
     if since_ms is not None:
-        asked = [TopicPartition(OFFSETS_TOPIC, scan.number) for scan, _ in logs]
-        views = await log_views(client, {OFFSETS_TOPIC: layout}, asked, [since_ms])
-    likely = 0
+        partitions = [TopicPartition(OFFSETS_TOPIC, scan.number) for scan, _ in logs]
+        views = await log_views(client, {OFFSETS_TOPIC: layout}, partitions, [since_ms])
+    expected = 0
     for scan, log in logs:
         view = views.get(TopicPartition(OFFSETS_TOPIC, scan.number))
         first = log.start
         if isinstance(view, LogView):
             first = log.end if view.at_times[0] is None else view.at_times[0]
-        likely += max(0, log.end - max(first, min(depths[group].floor for group in scan.groups)))
-    return likely
+        expected += max(0, log.end - max(first, min(depths[group].floor for group in scan.groups)))
+    return expected
 
 
 class _Records(Visitor):
@@ -189,17 +189,17 @@ class _Records(Visitor):
         in_time = since_ms is not None and scan.oldest_ms is not None and scan.oldest_ms < since_ms
         if self._depth.to_last_state:
             # After compaction, the log need not hold a state older than the newest one.
-            known = self._had_state or (self._has_state and (scan.compacted or self._depth.newest))
-            in_time = in_time and known and not self._unexplained
+            state_known = self._had_state or (self._has_state and (scan.compacted or self._depth.newest))
+            in_time = in_time and state_known and not self._unexplained
         self.complete = self.complete or in_time or scan.start <= self._depth.floor
 
     def log(self, scan: PartitionScan, stopped: str | None, topics: Mapping[str, str]) -> GroupLog:
         """The events, oldest first, and how far back the scan has read; ``stopped`` is why no further."""
-        made = (
+        decoded = (
             event_of(raw, ending_of(raw, end), topics, None if end is None else end.at_ms)
             for raw, end in reversed(self._records)
         )
-        events = tuple(event for event in made if event is not None)
+        events = tuple(event for event in decoded if event is not None)
         opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
         reach = scan.scanned_range(None if self.complete else stopped, min(opened, default=None))
         return GroupLog(events, reach)

@@ -79,16 +79,16 @@ async def read_pasts(
     """
     visitors = {group.name: _Past(group, to_start=to_start) for group in groups}
     scans = await scan_groups(client, layout, visitors, budget)
-    found: dict[str, GroupPast] = {}
+    pasts: dict[str, GroupPast] = {}
     for scan in scans:
         at_start = scan.stopped is None and not all(visitors[name].complete for name in scan.groups)
-        found |= {name: visitors[name].past(at_start=at_start) for name in scan.groups}
-    unknown = {name for name, past in found.items() if not past.complete}
-    if not unknown:
-        return found, None
-    of = "" if len(found) == 1 else f" of {len(unknown)} of {plural(len(found), 'group')}"
-    reason = why_incomplete(scans, unknown, "more reason")
-    known = {} if isinstance(layout, KgroupError) else found
+        pasts |= {name: visitors[name].past(at_start=at_start) for name in scan.groups}
+    incomplete = {name for name, past in pasts.items() if not past.complete}
+    if not incomplete:
+        return pasts, None
+    of = "" if len(pasts) == 1 else f" of {len(incomplete)} of {plural(len(pasts), 'group')}"
+    reason = why_incomplete(scans, incomplete, "more reason")
+    known = {} if isinstance(layout, KgroupError) else pasts
     return known, f"last members and times of commits{of} are not fully known: {reason}"
 
 
@@ -97,26 +97,26 @@ class _Past(Visitor):
 
     types = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
-    def __init__(self, wanted: PastQuery, *, to_start: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, query: PastQuery, *, to_start: bool) -> None:
+        self._query = query
         self._to_start = to_start
         self._seen: set[TopicPartition] = set()
         self._commits_ms: dict[TopicPartition, int] = {}
         self._topic_ids: dict[TopicPartition, str] = {}
         self._hidden: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
-        self._group_known = not wanted.had_members
+        self._group_known = not query.had_members
         self._last: GroupMetadataValue | None = None
         self._no_group_record = True
         self._emptied_at_ms: int | None = None
         self._unreadable = False
 
     def reached(self, scan: PartitionScan) -> None:
-        self.complete = self._found_all and not self._to_start
+        self.complete = self._all_known and not self._to_start
 
     @property
-    def _found_all(self) -> bool:
-        commits = self._wanted.commits
+    def _all_known(self) -> bool:
+        commits = self._query.commits
         return self._group_known and commits is not None and len(self._commits_ms) == len(commits)
 
     def past(self, *, at_start: bool) -> GroupPast:
@@ -124,12 +124,12 @@ class _Past(Visitor):
         return GroupPast(
             members=_members(self._last) if self._last else (),
             assignor=self._last.protocol if self._last else None,
-            emptied_at_ms=None if self._wanted.has_members else self._emptied_at_ms,
+            emptied_at_ms=None if self._query.has_members else self._emptied_at_ms,
             commits_ms=self._commits_ms,
             topic_ids=self._topic_ids,
             pending=tuple(sorted(self._pending)),
             hidden=tuple(sorted(self._hidden)),
-            complete=(self._found_all or at_start) and not self._unreadable,
+            complete=(self._all_known or at_start) and not self._unreadable,
             searched=at_start and not self._unreadable,
         )
 
@@ -157,11 +157,11 @@ class _Past(Visitor):
                 self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
 
     def _commit(self, tp: TopicPartition, commit: OffsetCommitValue) -> None:
-        if self._wanted.commits is None or tp in self._wanted.commits:
+        if self._query.commits is None or tp in self._query.commits:
             self._commits_ms[tp] = commit.commit_timestamp_ms
             if commit.topic_id is not None:
                 self._topic_ids[tp] = commit.topic_id
-        elif not (self._wanted.has_members or tp in self._wanted.unread):
+        elif not (self._query.has_members or tp in self._query.unread):
             # (If the group has members, one of them may have committed since the broker's answer.)
             self._hidden.add(tp)
 

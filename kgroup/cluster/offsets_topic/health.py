@@ -41,15 +41,16 @@ async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
             read_configs(client, ConfigType.TOPIC, [OFFSETS_TOPIC], [_MIN_IN_SYNC]),
         ]
     )
-    return OffsetsTopic(_partitions(metadata), _least(configs[OFFSETS_TOPIC]))
+    return OffsetsTopic(_partitions(metadata), _min_in_sync(configs[OFFSETS_TOPIC]))
 
 
 async def read_replicas(client: CoordinatorClient) -> dict[int, Replicas]:
     """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
-    found = _partitions(await client.send_any(metadata_request([OFFSETS_TOPIC])), "Read")  # callers read records next
-    if isinstance(found, KgroupError):
-        raise found.with_context(prefix=f"{OFFSETS_TOPIC} ")
-    return {row.partition: row for row in found}
+    metadata = await client.send_any(metadata_request([OFFSETS_TOPIC]))
+    partitions = _partitions(metadata, "Read")  # callers read records next
+    if isinstance(partitions, KgroupError):
+        raise partitions.with_context(prefix=f"{OFFSETS_TOPIC} ")
+    return {row.partition: row for row in partitions}
 
 
 def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...] | KgroupError:
@@ -67,7 +68,7 @@ def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...
     )
 
 
-def _least(configs: Configs | KgroupError) -> int | KgroupError:
+def _min_in_sync(configs: Configs | KgroupError) -> int | KgroupError:
     if isinstance(configs, KgroupError):
         return configs
     value = configs.get(_MIN_IN_SYNC)

@@ -61,22 +61,22 @@ async def read_last_records(
     numbers: Collection[int] | None,
     at_ms: int | None,
     budget: Deadline,
-    most: ByteBudget,
+    byte_budget: ByteBudget,
     progress: Progress | None = None,
 ) -> LastRecords:
     """The last records of the groups; of all groups (None) in the partitions ``numbers`` (None: in all).
 
     ``at_ms`` (None: now) adds the records that were the last ones at that time. Leaders are searched for until the
-    connection's deadline. The scan ends with ``budget``, or when ``most`` is fetched. Raises NotAuthorized, and
+    connection's deadline. The scan ends with ``budget``, or when ``byte_budget`` is fetched. Raises NotAuthorized, and
     KgroupError if the topic can't be read at all.
     """
     budget_s = budget.left_s
     layout = await offsets_topic_layout(client)
     if isinstance(layout, KgroupError):
         raise layout.with_context(prefix=f"{OFFSETS_TOPIC} ")
-    wanted = _chosen(len(layout.leaders), groups, numbers)
+    groups_of = _groups_by_partition(len(layout.leaders), groups, numbers)
     patience, totals = client.deadline, ScanTotals(progress)
-    pending, unread = list(wanted), dict[int, KgroupError]()
+    pending, unread = list(groups_of), dict[int, KgroupError]()
     read: dict[int, _LastOfEach] = {}
     client = client.within(max(budget, patience, key=lambda deadline: deadline.at))
     while pending:
@@ -84,9 +84,9 @@ async def read_last_records(
         logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, partitions.values(), patience)
         totals.expect(sum(log.end - log.start for log in logs.values() if isinstance(log, LogRange)))
         for number, tp in partitions.items():
-            scan = PartitionScan(number, layout.leaders.get(number), logs[tp], wanted[number] or ())
-            read[number] = _LastOfEach(scan, at_ms, named=wanted[number] is not None)
-        await client.gather(read[number].run(client, budget, most, totals) for number in pending)
+            scan = PartitionScan(number, layout.leaders.get(number), logs[tp], groups_of[number] or ())
+            read[number] = _LastOfEach(scan, at_ms, named=groups_of[number] is not None)
+        await client.gather(read[number].run(client, budget, byte_budget, totals) for number in pending)
         unread |= {number: error for number in pending if (error := read[number].error(budget)) is not None}
         # A leader that has just moved is searched for again; a missing right does not appear by itself.
         pending = [number for number, error in unread.items() if isinstance(error, Unreachable)]
@@ -97,19 +97,19 @@ async def read_last_records(
         layout = fresh if isinstance(fresh, TopicLayout) else layout
         for number in pending:
             del unread[number]
-    topics = await names_of_topics(client, {each for kept in read.values() for each in kept.topic_ids()})
-    found: dict[str, GroupLog] = {}
+    topics = await names_of_topics(client, {each for last in read.values() for each in last.topic_ids()})
+    group_logs: dict[str, GroupLog] = {}
     stopped: dict[int, str] = {}
-    for number, kept in read.items():
+    for number, last in read.items():
         if number not in unread:
-            why = why_stopped(kept.scan.stopped, budget_s, most)
-            found |= kept.logs(topics, kept.scan.scanned_range(why))
-            if why is not None:
-                stopped[number] = why
-    return LastRecords(found, unread, stopped, len(layout.leaders))
+            reason = why_stopped(last.scan.stopped, budget_s, byte_budget)
+            group_logs |= last.logs(topics, last.scan.scanned_range(reason))
+            if reason is not None:
+                stopped[number] = reason
+    return LastRecords(group_logs, unread, stopped, len(layout.leaders))
 
 
-def _chosen(
+def _groups_by_partition(
     count: int, groups: Collection[str] | None, numbers: Collection[int] | None
 ) -> dict[int, tuple[str, ...] | None]:
     """The groups of each partition to read; None: all groups."""
@@ -144,7 +144,7 @@ class _OfAnyGroup(Mapping[bytes, Callable[[Entry], object]]):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptRecord:
     """A record, how its transaction ended, and when (ms)."""
 
     raw: RawRecord
@@ -161,13 +161,15 @@ class _LastOfEach:
         self._handlers: Handlers = _OfAnyGroup(self._add)
         if named:
             self._handlers = {key_prefix(kind, name): self._add for name in scan.groups for kind in TYPES}
-        self._last: dict[bytes, _Kept] = {}
-        self._then: dict[bytes, _Kept] = {}
-        self._undecided: dict[bytes, _Kept] = {}
+        self._last: dict[bytes, _KeptRecord] = {}
+        self._then: dict[bytes, _KeptRecord] = {}
+        self._undecided: dict[bytes, _KeptRecord] = {}
 
-    async def run(self, client: CoordinatorClient, budget: Deadline, most: ByteBudget, totals: ScanTotals) -> None:
+    async def run(
+        self, client: CoordinatorClient, budget: Deadline, byte_budget: ByteBudget, totals: ScanTotals
+    ) -> None:
         """Read the partition to its start."""
-        await self.scan.run(client, self._handlers, budget, lambda: True, most=most, totals=totals)
+        await self.scan.run(client, self._handlers, budget, lambda: True, byte_budget=byte_budget, totals=totals)
 
     def error(self, budget: Deadline) -> KgroupError | None:
         """Why the partition is not known; None if it is, or if it was read until ``budget`` ended."""
@@ -176,37 +178,37 @@ class _LastOfEach:
     def _add(self, entry: Entry) -> None:
         raw, marker = entry
         at_ms = self._at_ms
-        kept = _Kept(raw, TransactionEnd.PLAIN, None)
+        record = _KeptRecord(raw, TransactionEnd.PLAIN, None)
         if raw.producer_id is not None and int.from_bytes(raw.key[:2]) in _COMMITS:
             if marker is None:
-                self._undecided.setdefault(raw.key, _Kept(raw, TransactionEnd.OPEN, None))
+                self._undecided.setdefault(raw.key, _KeptRecord(raw, TransactionEnd.OPEN, None))
                 return
             if marker.aborted:
                 return
-            kept = _Kept(raw, TransactionEnd.COMMITTED, marker.at_ms)
-        self._last.setdefault(raw.key, kept)
+            record = _KeptRecord(raw, TransactionEnd.COMMITTED, marker.at_ms)
+        self._last.setdefault(raw.key, record)
         if at_ms is None or raw.timestamp_ms > at_ms:
             return
-        if kept.ended_ms is not None and kept.ended_ms > at_ms:
-            self._undecided.setdefault(raw.key, kept)
+        if record.ended_ms is not None and record.ended_ms > at_ms:
+            self._undecided.setdefault(raw.key, record)
         else:
-            self._then.setdefault(raw.key, kept)
+            self._then.setdefault(raw.key, record)
 
-    def _all(self) -> Iterator[_Kept]:
+    def _all(self) -> Iterator[_KeptRecord]:
         return chain(self._last.values(), self._then.values(), self._undecided.values())
 
     def topic_ids(self) -> set[str]:
         """The ids of topics in assignments."""
-        return topic_ids(kept.raw for kept in self._all())
+        return topic_ids(record.raw for record in self._all())
 
     def logs(self, topics: Mapping[str, str], reach: ScannedRange) -> dict[str, GroupLog]:
         """The events of each group, from which ``groups.state_from_log`` makes its state."""
-        by_group: dict[str, dict[int, _Kept]] = {name: {} for name in self.scan.groups}
-        for kept in self._all():
-            name = _group_of(kept.raw.key)
+        by_group: dict[str, dict[int, _KeptRecord]] = {name: {} for name in self.scan.groups}
+        for record in self._all():
+            name = _group_of(record.raw.key)
             if name is not None:
-                by_group.setdefault(name, {})[kept.raw.offset] = kept
-        return {name: GroupLog(_events(kept, topics), reach) for name, kept in by_group.items()}
+                by_group.setdefault(name, {})[record.raw.offset] = record
+        return {name: GroupLog(_events(record, topics), reach) for name, record in by_group.items()}
 
 
 def _group_of(key: bytes) -> str | None:
@@ -220,6 +222,6 @@ def _group_of(key: bytes) -> str | None:
         return None
 
 
-def _events(kept: Mapping[int, _Kept], topics: Mapping[str, str]) -> tuple[Event, ...]:
-    made = (event_of(each.raw, each.ending, topics, each.ended_ms) for _, each in sorted(kept.items()))
-    return tuple(event for event in made if event is not None)
+def _events(records: Mapping[int, _KeptRecord], topics: Mapping[str, str]) -> tuple[Event, ...]:
+    decoded = (event_of(each.raw, each.ending, topics, each.ended_ms) for _, each in sorted(records.items()))
+    return tuple(event for event in decoded if event is not None)

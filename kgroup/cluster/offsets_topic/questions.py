@@ -158,12 +158,12 @@ class OffsetsTopicConnection(ClusterConnection):
             layout, committed = await self._client.gather(
                 [offsets_topic_layout(self._client), self._coordinators.committed(names)]
             )
-            wanted = [
+            queries = [
                 PastQuery.named(group, committed.get(group)) if isinstance(group, str) else PastQuery.of(group)
                 for group in groups
             ]
             budget = Deadline.after(budget_s)
             client = self._client.within(budget)
-            return await read_pasts(client, layout, wanted, budget, to_start=to_start)
+            return await read_pasts(client, layout, queries, budget, to_start=to_start)
 
         return self._ask(read)

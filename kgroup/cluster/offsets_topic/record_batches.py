@@ -186,7 +186,7 @@ def _batch(data: bytes, at: int, stop: int) -> RecordBatch:
     )
 
 
-def records_in_range(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, expected: int) -> BatchMatches:
+def records_in_range(batch: RecordBatch, offsets: LogRange, key_filter: KeyFilter, expected: int) -> BatchMatches:
     """The batch's records in these offsets; ``expected`` is the offset after the last record before it.
 
     Raises MalformedRecord, or another KgroupError if its codec is not installed.
@@ -195,12 +195,12 @@ def records_in_range(batch: RecordBatch, offsets: LogRange, wanted: KeyFilter, e
     if start >= end:
         return BatchMatches(0, expected, None, [])
     if batch.legacy is not None:
-        return _of_legacy(batch.legacy, start, end, wanted.heads, expected)
+        return _of_legacy(batch.legacy, start, end, key_filter.heads, expected)
     body = batch.body if batch.codec == _PLAIN else _unpacked(batch)
-    if batch.records == batch.end - batch.base and not batch.control and not wanted.may_be_in(body):
+    if batch.records == batch.end - batch.base and not batch.control and not key_filter.may_be_in(body):
         return BatchMatches(end - start, end, None if start == expected else start, [])
     try:
-        return _read(batch, body, LogRange(start, end), wanted.heads, expected)
+        return _read(batch, body, LogRange(start, end), key_filter.heads, expected)
     except FAULTS as error:
         raise MalformedRecord(f"the batch at offset {batch.base} can't be decoded: {error}") from error
 
@@ -214,10 +214,10 @@ def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
         return next(((record.offset, record.timestamp_ms) for record in batch.legacy if record.offset >= offset), None)
     body = batch.body if batch.codec == _PLAIN else _unpacked(batch)
     try:
-        for found, elapsed, _, _ in _frames(body, batch.base, batch.records):
-            if found >= offset:
+        for record_offset, elapsed, _, _ in _frames(body, batch.base, batch.records):
+            if record_offset >= offset:
                 time_ms = batch.first_ms + ((elapsed >> 1) ^ -(elapsed & 1))
-                return found, time_ms if batch.append_ms is None else batch.append_ms
+                return record_offset, time_ms if batch.append_ms is None else batch.append_ms
     except FAULTS as error:
         raise MalformedRecord(f"the batch at offset {batch.base} can't be decoded: {error}") from error
     return None

@@ -100,13 +100,13 @@ def decode_or_none(raw: RawRecord) -> Record | None:
 class ByteBudget:
     """The limit on fetched bytes (None: no limit) and the bytes fetched; shared by all partitions of one scan."""
 
-    most: int | None = None
+    limit: int | None = None
     fetched: int = 0
 
     @property
     def spent(self) -> bool:
         """Whether the limit is reached."""
-        return self.most is not None and self.fetched >= self.most
+        return self.limit is not None and self.fetched >= self.limit
 
 
 class ScanTotals:
@@ -147,13 +147,13 @@ class _Window:
     def __post_init__(self) -> None:
         self.whole_from = self.following = self.offsets.start
 
-    def add(self, found: BatchMatches) -> None:
+    def add(self, matches: BatchMatches) -> None:
         """Add the matches of the next batch."""
-        self.entries += found.entries
-        self.records += found.records
-        self.following = found.following
-        if found.gap_until is not None:
-            self.whole_from = found.gap_until
+        self.entries += matches.entries
+        self.records += matches.records
+        self.following = matches.following
+        if matches.gap_until is not None:
+            self.whole_from = matches.gap_until
 
 
 class PartitionScan:
@@ -209,7 +209,7 @@ class PartitionScan:
         visit: Callable[[], bool],
         *,
         floor: int | None = None,
-        most: ByteBudget | None = None,
+        byte_budget: ByteBudget | None = None,
         totals: ScanTotals | None = None,
     ) -> None:
         """Read down to ``floor`` (None: the log start), or until ``visit``, called after each window, returns False.
@@ -218,7 +218,7 @@ class PartitionScan:
         """
         if not isinstance(self.log, LogRange):
             return
-        fetcher = _Fetcher(client, self.number, self._leader, KeyFilter(handlers), budget, most or ByteBudget())
+        fetcher = _Fetcher(client, self.number, self._leader, KeyFilter(handlers), budget, byte_budget or ByteBudget())
         size, floor = _FIRST_WINDOW, self.log.start if floor is None else floor
         try:
             while self.start > floor:
@@ -261,9 +261,9 @@ class _Fetcher:
     client: CoordinatorClient
     number: int
     leader: int | None
-    wanted: KeyFilter
+    key_filter: KeyFilter
     budget: Deadline
-    most: ByteBudget
+    byte_budget: ByteBudget
 
     async def read(self, window: _Window) -> str | None:
         """Read the window. Returns the limit that ended it early, None: it is complete. Raises KgroupError."""
@@ -271,7 +271,7 @@ class _Fetcher:
         while position < end:
             if self.budget.passed:
                 return OUT_OF_TIME
-            if self.most.spent:
+            if self.byte_budget.spent:
                 return OUT_OF_BYTES
             following = await self._fetch(window, position)
             if following <= position:
@@ -295,7 +295,7 @@ class _Fetcher:
         if row.error_code != NONE:
             raise topic_error(row.error_code, OFFSETS_TOPIC, operation="Read")
         raw = row.records or b""
-        self.most.fetched += len(raw)
+        self.byte_budget.fetched += len(raw)
         offsets = LogRange(position, window.offsets.end)
         for batch in batches(raw):
             if position >= offsets.end or self.budget.passed:
@@ -303,7 +303,7 @@ class _Fetcher:
             position = batch.end
             if window.oldest_ms is None and batch.base < offsets.end:
                 window.oldest_ms = batch.newest_ms
-            window.add(records_in_range(batch, offsets, self.wanted, window.following))
+            window.add(records_in_range(batch, offsets, self.key_filter, window.following))
         return position
 
 
@@ -316,8 +316,8 @@ async def partition_scans(
     by_partition: dict[int, list[str]] = {}
     for group in groups:
         by_partition.setdefault(partition_of(group, len(layout.leaders)), []).append(group)
-    wanted = [TopicPartition(OFFSETS_TOPIC, number) for number in by_partition]
-    logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, wanted, budget)
+    partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in by_partition]
+    logs = await log_ranges(client, {OFFSETS_TOPIC: layout}, partitions, budget)
     return [
         PartitionScan(number, layout.leaders[number], logs[TopicPartition(OFFSETS_TOPIC, number)], tuple(names))
         for number, names in by_partition.items()
@@ -330,7 +330,7 @@ async def run_scans(
     visitors: Mapping[str, Visitor],
     budget: Deadline,
     *,
-    most: ByteBudget | None = None,
+    byte_budget: ByteBudget | None = None,
     totals: ScanTotals | None = None,
 ) -> None:
     """Run the scans in parallel, each until the visitors of its groups are complete, or a limit is reached."""
@@ -347,7 +347,7 @@ async def run_scans(
             return not all(visitor.complete for visitor in own)
 
         floor = min(visitor.floor(log) for visitor in own)
-        await scan.run(client, handlers, budget, visit, floor=floor, most=most, totals=totals)
+        await scan.run(client, handlers, budget, visit, floor=floor, byte_budget=byte_budget, totals=totals)
 
     await client.gather(run(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange))
 
@@ -361,12 +361,12 @@ async def scan_groups(
     return scans
 
 
-def why_stopped(stopped: str | None, budget_s: float, most: ByteBudget) -> str | None:
+def why_stopped(stopped: str | None, budget_s: float, byte_budget: ByteBudget) -> str | None:
     """Why a scan ended, in words: the limit that it reached, or the broker's error; None: it was complete."""
     if stopped is OUT_OF_TIME:
         return f"the {budget_s:.3g} s for it were over"
     if stopped is OUT_OF_BYTES:
-        return f"the {human_bytes(most.fetched)} for it were read"
+        return f"the {human_bytes(byte_budget.fetched)} for it were read"
     return stopped
 
 

@@ -133,12 +133,12 @@ class Batch:
         # A message's length is that of its value.
         return sum(map(len, self._messages)) + sum(map(len, filter(None, map(_KEY, self._messages))))
 
-    def part(self, first: int, behind: int) -> Batch:
-        """The records with index ``first`` up to, but not including, ``behind``."""
-        if first == 0 and behind >= len(self._messages):
+    def part(self, first: int, stop: int) -> Batch:
+        """The records with index ``first`` up to, but not including, ``stop``."""
+        if first == 0 and stop >= len(self._messages):
             return self
-        position = self.position if behind >= len(self._messages) else _OFFSET(self._messages[behind])
-        return Batch(self.topic, self.partition, self._messages[first:behind], position)
+        position = self.position if stop >= len(self._messages) else _OFFSET(self._messages[stop])
+        return Batch(self.topic, self.partition, self._messages[first:stop], position)
 
     def records(self) -> list[ConsumerRecord]:
         """Single records, for callers that are slow anyway."""
@@ -170,7 +170,7 @@ class LostBatchRange:
 class _RangeAhead:
     """A range that is fetched before it is read, and the messages that have come, events included."""
 
-    wanted: OffsetRange
+    offset_range: OffsetRange
     messages: list[Any] = field(default_factory=list)
     complete: bool = False
 
@@ -179,7 +179,7 @@ class _RangeAhead:
         if self.complete:
             return False
         self.messages.append(message)
-        self.complete = message.error() is None and message.offset() >= self.wanted.end - 1
+        self.complete = message.error() is None and message.offset() >= self.offset_range.end - 1
         return self.complete
 
 
@@ -197,11 +197,11 @@ class BatchReader:
         settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
         self._consumer: Any = client(Consumer, settings, self._watch)
         self._partitions: dict[str, frozenset[int]] = {}
-        self._place: TopicPartition | None = None
+        self._last_partition: TopicPartition | None = None
         self._position = 0
         self._ended_at: int | None = None
         self._unsure = False
-        self._left: list[Any] = []
+        self._remaining: list[Any] = []
         """Messages after the last range; the next range may start with them."""
         self._ahead: dict[tuple[str | None, int | None], _RangeAhead] = {}
         self._mixed = False
@@ -244,77 +244,77 @@ class BatchReader:
         """
         if start >= end:
             return
-        wanted = OffsetRange(topic, partition, start, end)
-        self._aim(wanted)
-        self._place = None  # a caller that stops in the middle starts a new stream
+        offset_range = OffsetRange(topic, partition, start, end)
+        self._start_range(offset_range)
+        self._last_partition = None  # a caller that stops in the middle starts a new stream
         self._watch.progress()
         while True:
             before = self._position
-            messages, broken = self._next(wanted) if before < end else ([], None)
+            messages, broken = self._next(offset_range) if before < end else ([], None)
             yield Batch(topic, partition, messages, self._position)
             if self._position > before:
                 self._watch.progress()
             if broken is not None:
-                gone = self._gone(wanted, broken)
-                if gone is not None:
-                    yield gone
+                lost = self._lost_range(offset_range, broken)
+                if lost is not None:
+                    yield lost
                     self._watch.progress()
             if self._position >= end:
                 break
             if self._watch.over:
-                raise self._stuck(wanted)
-        self._place = wanted.tp
+                raise self._no_progress(offset_range)
+        self._last_partition = offset_range.tp
         if self._mixed:
-            self._unassign(wanted)
+            self._unassign(offset_range)
 
-    def _unassign(self, wanted: OffsetRange) -> None:
+    def _unassign(self, offset_range: OffsetRange) -> None:
         with suppress(KafkaException):  # it is not assigned any more
-            self._consumer.incremental_unassign([ClientPartition(wanted.topic, wanted.partition)])
+            self._consumer.incremental_unassign([ClientPartition(offset_range.topic, offset_range.partition)])
 
-    def _aim(self, wanted: OffsetRange) -> None:
+    def _start_range(self, offset_range: OffsetRange) -> None:
         """Move to the start of the range, or later if the end-of-partition event showed that no record is before."""
-        check_partition(self.partitions(wanted.topic), wanted)
-        ahead = self._ahead.pop(wanted.tp, None)
-        if ahead is not None and ahead.wanted == wanted:
-            self._position, self._ended_at, self._left = wanted.start, None, ahead.messages
-        elif self._place != wanted.tp or self._position != wanted.start:
-            self._go_to(wanted, wanted.start)
-        elif not self._left and self._ended_at is not None:
+        check_partition(self.partitions(offset_range.topic), offset_range)
+        ahead = self._ahead.pop(offset_range.tp, None)
+        if ahead is not None and ahead.offset_range == offset_range:
+            self._position, self._ended_at, self._remaining = offset_range.start, None, ahead.messages
+        elif self._last_partition != offset_range.tp or self._position != offset_range.start:
+            self._go_to(offset_range, offset_range.start)
+        elif not self._remaining and self._ended_at is not None:
             # librdkafka reports the end of the partition only once.
-            self._position = min(max(wanted.start, self._ended_at), wanted.end)
+            self._position = min(max(offset_range.start, self._ended_at), offset_range.end)
 
-    def _go_to(self, wanted: OffsetRange, position: int) -> None:
-        self._consumer.assign([ClientPartition(wanted.topic, wanted.partition, position)])
-        self._position, self._ended_at, self._left, self._unsure = position, None, [], True
+    def _go_to(self, offset_range: OffsetRange, position: int) -> None:
+        self._consumer.assign([ClientPartition(offset_range.topic, offset_range.partition, position)])
+        self._position, self._ended_at, self._remaining, self._unsure = position, None, [], True
         self._ahead, self._mixed = {}, False
 
-    def _next(self, wanted: OffsetRange) -> tuple[list[Any], KafkaError | None]:
+    def _next(self, offset_range: OffsetRange) -> tuple[list[Any], KafkaError | None]:
         """The next messages of the range, and the error after them, if any. Moves the position."""
-        messages, self._left = self._left, []
+        messages, self._remaining = self._remaining, []
         if not messages:
             # consume() waits for a full batch or its whole time limit, even if records have come: so the limit is
             # short.
             first = self._consumer.poll(_POLL_S)
             if first is None:
                 return [], None
-            more = min(MOST, wanted.end - self._position) - 1
+            more = min(MOST, offset_range.end - self._position) - 1
             messages = [first, *(self._consumer.consume(more, _GATHER_S) if more > 0 else ())]
         broken = None
         if any(map(_ERROR, messages)) or self._unsure or self._mixed:
-            messages, broken = self._sorted_out(wanted, messages)
+            messages, broken = self._split_off_events(offset_range, messages)
         if messages:
             last = _OFFSET(messages[-1])
-            if last >= wanted.end:
-                cut = bisect_left(messages, wanted.end, key=_OFFSET)
-                messages, self._left = messages[:cut], messages[cut:]
-                last = wanted.end - 1
+            if last >= offset_range.end:
+                cut = bisect_left(messages, offset_range.end, key=_OFFSET)
+                messages, self._remaining = messages[:cut], messages[cut:]
+                last = offset_range.end - 1
             self._position = max(self._position, last + 1)
-        self._position = min(self._position, wanted.end) if not self._left else wanted.end
+        self._position = min(self._position, offset_range.end) if not self._remaining else offset_range.end
         return messages, broken
 
-    def _sorted_out(self, wanted: OffsetRange, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
+    def _split_off_events(self, offset_range: OffsetRange, messages: list[Any]) -> tuple[list[Any], KafkaError | None]:
         """The records among the messages: the first ones may be left from an earlier range, and some are events."""
-        records, own = [], wanted.tp
+        records, own = [], offset_range.tp
         for message in messages:
             error, place = message.error(), (message.topic(), message.partition())
             if error is not None and place[0] is None:
@@ -323,94 +323,99 @@ class BatchReader:
                 self._watch.on_error(error)
             elif place != own:
                 if (ahead := self._ahead.get(place)) is not None and ahead.add(message):
-                    self._unassign(ahead.wanted)
+                    self._unassign(ahead.offset_range)
             elif error is None:
                 if message.offset() >= self._position:
                     records.append(message)
                     self._unsure = False
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ended_at = message.offset()
-                if not records or records[-1].offset() < wanted.end:
+                if not records or records[-1].offset() < offset_range.end:
                     self._position = max(self._position, message.offset())
             else:
                 return records, error
         return records, None
 
-    def _gone(self, wanted: OffsetRange, error: KafkaError) -> LostBatchRange | None:
+    def _lost_range(self, offset_range: OffsetRange, error: KafkaError) -> LostBatchRange | None:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
-        where = f"{wanted.tp}"
+        name = f"{offset_range.tp}"
         if error.code() not in _OUT_OF_RANGE:
-            raise topic_client_error(error, wanted.topic, where, "Read")
+            raise topic_client_error(error, offset_range.topic, name, "Read")
         position = self._position
         try:
-            low, high = self._consumer.get_watermark_offsets(ClientPartition(wanted.topic, wanted.partition), _ASK_S)
+            low, high = self._consumer.get_watermark_offsets(
+                ClientPartition(offset_range.topic, offset_range.partition), _ASK_S
+            )
         except KafkaException as raised:
             if not is_transient(raised.args[0]):
-                raise topic_client_error(raised.args[0], wanted.topic, where, "Read") from raised
-            low, high = position, wanted.end
+                raise topic_client_error(raised.args[0], offset_range.topic, name, "Read") from raised
+            low, high = position, offset_range.end
         if low > position:
-            end = min(low, wanted.end)
-            self._go_to(wanted, end)
+            end = min(low, offset_range.end)
+            self._go_to(offset_range, end)
             self.log_start = low
             return LostBatchRange(position, end, f"the log start had passed them: it was {low}")
-        if high < wanted.end:
-            raise beyond_end(wanted, high)
+        if high < offset_range.end:
+            raise beyond_end(offset_range, high)
         if self._watch.over:
-            raise Refused(f"{where} can't be read from offset {position} on: {error.str()}", code="records-gone")
-        self._go_to(wanted, position)
+            raise Refused(f"{name} can't be read from offset {position} on: {error.str()}", code="records-gone")
+        self._go_to(offset_range, position)
         return None
 
-    def _stuck(self, wanted: OffsetRange) -> KgroupError:
-        tp = ClientPartition(wanted.topic, wanted.partition)
+    def _no_progress(self, offset_range: OffsetRange) -> KgroupError:
+        tp = ClientPartition(offset_range.topic, offset_range.partition)
         if not self._watch.disturbed and self._ended_at is not None and self._ended_at >= self._position:
             # From the last response: the high watermark, whatever the isolation level.
             _, high = self._consumer.get_watermark_offsets(tp, cached=True)
-            if high >= wanted.end:
-                return held_back(wanted, self._ended_at, self._watch.timeout_s)
+            if high >= offset_range.end:
+                return held_back(offset_range, self._ended_at, self._watch.timeout_s)
             if high >= 0:
-                return beyond_end(wanted, high)
-        return self._watch.fault(f"{wanted.tp} at {self._position} could not be read on to {wanted.end}")
+                return beyond_end(offset_range, high)
+        return self._watch.fault(f"{offset_range.tp} at {self._position} could not be read on to {offset_range.end}")
 
 
-def check_partition(known: frozenset[int], wanted: OffsetRange) -> None:
+def check_partition(existing: frozenset[int], offset_range: OffsetRange) -> None:
     """Raise NotFound if the partition is not one of the topic's; librdkafka reports that late or never."""
-    if wanted.partition not in known:
-        raise topic_client_error(KafkaError(KafkaError._UNKNOWN_PARTITION), wanted.topic, str(wanted.tp), "Read")
+    if offset_range.partition not in existing:
+        raise topic_client_error(
+            KafkaError(KafkaError._UNKNOWN_PARTITION), offset_range.topic, str(offset_range.tp), "Read"
+        )
 
 
 def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[int]:
     """The topic's partitions. Raises NotFound, NotAuthorized, AuthenticationFailed and Unreachable."""
     while True:
         try:
-            found = consumer.list_topics(topic, _ASK_S).topics[topic]
+            metadata = consumer.list_topics(topic, _ASK_S).topics[topic]
         except KafkaException:
             consumer.poll(0)  # runs error_cb with connection errors
             if watch.over:
                 raise watch.fault(f"the partitions of {topic} could not be asked for") from None
             continue
-        error = found.error
+        error = metadata.error
         if error is None:
             watch.progress()
-            return frozenset(found.partitions)
+            return frozenset(metadata.partitions)
         if not is_transient(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
             raise topic_client_error(error, topic, topic, "Read")
         consumer.poll(_POLL_S)
 
 
-def held_back(wanted: OffsetRange, ended_at: int, stood_s: float) -> Refused:
+def held_back(offset_range: OffsetRange, ended_at: int, held_s: float) -> Refused:
     """The error for an open transaction that holds the last stable offset below the end of the range."""
+    hanging = find_hanging(offset_range.topic, offset_range.partition)
     return Refused(
-        f"{wanted.tp}: an open transaction hides what lies between offset {ended_at} and {wanted.end}",
-        details=(f"The last stable offset stood at {ended_at} for {stood_s:g} s.",),
-        hint=f"Wait until it ends, or look for a hanging one: {find_hanging(wanted.topic, wanted.partition)}",
+        f"{offset_range.tp}: an open transaction hides what lies between offset {ended_at} and {offset_range.end}",
+        details=(f"The last stable offset stood at {ended_at} for {held_s:g} s.",),
+        hint=f"Wait until it ends, or look for a hanging one: {hanging}",
         code="open-transaction",
     )
 
 
-def beyond_end(wanted: OffsetRange, end: int) -> Refused:
+def beyond_end(offset_range: OffsetRange, end: int) -> Refused:
     """The error for a log that ends below the end of the range."""
     return Refused(
-        f"{wanted.tp} ends at {end}, and was to be read up to {wanted.end}",
+        f"{offset_range.tp} ends at {end}, and was to be read up to {offset_range.end}",
         hint="the log was cut, or the topic made anew: look at it again",
         code="beyond-log-end",
     )

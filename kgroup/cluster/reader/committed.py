@@ -152,7 +152,7 @@ class _Reading:
         """When the last stable offset was first seen below the end."""
 
     def items(self, patience_s: float, on_wait: Callable[[float], None] | None) -> Iterator[Item]:
-        told = on_wait is None
+        reported = on_wait is None
         while self._position < self._end:
             before = self._position
             yield from self._batch()
@@ -165,8 +165,8 @@ class _Reading:
                 continue
             if held_s >= patience_s:
                 raise self._hidden(held_s)
-            if held_s >= _TELL_AFTER_S and not told and on_wait is not None:
-                told = True
+            if held_s >= _TELL_AFTER_S and not reported and on_wait is not None:
+                reported = True
                 on_wait(patience_s)
 
     def _batch(self) -> Iterator[Item]:

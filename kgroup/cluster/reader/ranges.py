@@ -40,15 +40,18 @@ def read_ranges(
     log start has passed the position), ``open-transaction`` (one holds the last stable offset below the end) or
     ``beyond-log-end``; AuthenticationFailed and Unreachable if no broker answers.
     """
-    wanted = merged(ranges)
-    if not wanted:
+    merged_ranges = merged(ranges)
+    if not merged_ranges:
         return
     with BatchReader({**_TUNING, **config}, timeout_s=timeout_s, isolation=isolation) as reader:
-        for item in wanted:
+        for item in merged_ranges:
             check_partition(reader.partitions(item.topic), item)
-        if len({item.tp for item in wanted}) == len(wanted) and sum(item.offsets for item in wanted) <= _FETCHED_AHEAD:
-            reader.fetch_ahead(wanted)
-        for item in wanted:
+        if (
+            len({item.tp for item in merged_ranges}) == len(merged_ranges)
+            and sum(item.offsets for item in merged_ranges) <= _FETCHED_AHEAD
+        ):
+            reader.fetch_ahead(merged_ranges)
+        for item in merged_ranges:
             for batch in reader.batches(item.topic, item.partition, item.start, item.end):
                 if isinstance(batch, LostBatchRange):
                     raise Refused(

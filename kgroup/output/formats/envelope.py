@@ -22,14 +22,14 @@ _INDENTED_SUBJECTS = 20
 
 def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
     """One envelope for everything that the command returned."""
-    made = envelope(
+    document = envelope(
         verb,
         next((outcome.cluster for outcome in outcomes if outcome.cluster), None),
         [subject.document() for outcome in outcomes for subject in outcome.data],
         executed=any(outcome.executed for outcome in outcomes),
         errors=[error for outcome in outcomes for error in outcome.errors],
     )
-    return {**made, **remarks.document()}
+    return {**document, **remarks.document()}
 
 
 def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> di
     return {**envelope(verb, error.cluster, errors=[RowError.of(error)]), **remarks.document()}
 
 
-def of_watched(
+def of_refresh(
     verb: str,
     at: datetime,
     outcomes: Sequence[Outcome],
@@ -49,9 +49,9 @@ def of_watched(
 
     ``cluster`` is used if the refresh names no cluster: it failed, or no group was selected.
     """
-    made = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
-    made["cluster"] = made["cluster"] or envelope(verb, cluster)["cluster"]
-    return {"kind": made.pop("kind"), "at": rfc3339(at), **made}
+    document = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
+    document["cluster"] = document["cluster"] or envelope(verb, cluster)["cluster"]
+    return {"kind": document.pop("kind"), "at": rfc3339(at), **document}
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
@@ -77,20 +77,20 @@ def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
 
 def _plain(stream: IO[str]) -> Callable[..., str]:
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
-    return partial(_dumped, ensure_ascii=not encoding.startswith("utf"))
+    return partial(_to_json, ensure_ascii=not encoding.startswith("utf"))
 
 
-def _dumped(document: Any, **how: Any) -> str:
+def _to_json(document: Any, **options: Any) -> str:
     """Serialize to JSON; ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters."""
-    text = json.dumps(document, **how)
-    return re.sub(_NOT_ASCII, _shown, text)
+    text = json.dumps(document, **options)
+    return re.sub(_NOT_ASCII, _escaped, text)
 
 
 _NOT_ASCII = r"[^\x00-\x7e]"
 
 
-def _shown(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f")
 
 
 def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
@@ -102,6 +102,6 @@ def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
     text = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)
-    if any(not found[0].isprintable() for found in re.finditer(_NOT_ASCII, text)):
+    if any(not match[0].isprintable() for match in re.finditer(_NOT_ASCII, text)):
         text = yaml.dump(document, Dumper=Dumper, sort_keys=False)
     stream.write(text)

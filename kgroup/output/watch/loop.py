@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 
 from kgroup.model.output_format import Format
-from kgroup.output.formats.envelope import of_watched, write_json_line
+from kgroup.output.formats.envelope import of_refresh, write_json_line
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import drop_stdout, stdout_errors
 from kgroup.output.terminal.draw import draw
@@ -50,7 +50,7 @@ class _Json:
         """Write the line, also for a failed refresh."""
         self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
         write_json_line(
-            of_watched(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
+            of_refresh(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
         )
 
 
