@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from kgroup.cli.options import field_annotations
 from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation, Presentation
+from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
         run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
         arguments = made | {key: values[key] for key in plain}
         typed = {key: value for key, value in values.items() if key not in common}
-        run = replace(run, options=_options_as_words(ctx, typed))
+        run = replace(run, line=_command_line(ctx))
 
         def call(run: Invocation) -> Result:
             _check_values(ctx, typed)
@@ -135,22 +136,30 @@ def _check_values(ctx: typer.Context, values: dict[str, Any]) -> None:
                 raise UsageError(f"{name} is empty", hint=_UNSET)
 
 
-def _options_as_words(ctx: typer.Context, values: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The typed options in order, each as words to type again; if one was repeated, the value that the verb gets."""
-    params = {param.name: param for param in ctx.command.params if param.param_type_name == "option"}
-    found = {}
-    for key in ctx.params:
+def _command_line(ctx: Any) -> CommandLine:
+    """What was typed at this level and those above it, as values; if an option was repeated, the value that counts."""
+    params = {param.name: param for param in ctx.command.params}
+    arguments: list[str] = []
+    options: dict[str, tuple[str, ...]] = {}
+    for key, value in ctx.params.items():
         source = ctx.get_parameter_source(key)
-        if key in values and key in params and source is not None and source.name == "COMMANDLINE":
-            name, value = max(params[key].opts, key=len), values[key]
-            given = value if isinstance(value, list) else [value]
-            found[name] = (name,) if value is True else tuple(word for one in given for word in _typed(name, str(one)))
-    return found
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        values = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+        if params[key].param_type_name == "argument":
+            arguments += values
+            continue
+        names = sorted(params[key].opts, key=len)
+        options[names[-1]] = (
+            (names[0],) if value is True else tuple(word for one in values for word in _option_words(names, one))
+        )
+    above = _command_line(ctx.parent).words if ctx.parent else ()
+    return CommandLine((*above, ctx.info_name or ""), tuple(arguments), options)
 
 
-def _typed(name: str, value: str) -> tuple[str, ...]:
+def _option_words(names: list[str], value: str) -> tuple[str, ...]:
     """An option with its value; joined by ``=`` if the value begins with a dash and would be taken for an option."""
-    return (f"{name}={value}",) if value.startswith("-") else (name, value)
+    return (f"{names[-1]}={value}",) if value.startswith("-") and value != "-" else (names[0], value)
 
 
 def _take_common(ctx: typer.Context, connection: Connection, presentation: Presentation) -> None:

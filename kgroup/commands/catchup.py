@@ -73,7 +73,7 @@ def start(
         if part.skipped_by is not None:
             intent = skipped_intent(run, engine, intent, part.skipped_by)
         result = start_catchup(run, engine, intent, wanted, doing)
-        return outcome(result, engine.cluster.ref, run.typed, verbose=verbose)
+        return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 
 
 def _check_report(speed: SpeedOptions) -> None:
@@ -124,7 +124,7 @@ def show(
     with open_engine(run, books.ledger_topic) as engine:
         if watch:
             plan = follow_replay(run, engine, plan)
-        return outcome(show_plan(run, engine, plan), engine.cluster.ref, run.typed, verbose=verbose)
+        return outcome(show_plan(run, engine, plan), engine.cluster.ref, run.command_line, verbose=verbose)
 
 
 ASSUME = typer.Option(
@@ -149,7 +149,7 @@ def stop(run: Invocation, how: ExecuteOptions, books: LedgerOptions, plan: Annot
     check_execution(run, how.execution)
     with open_engine(run, books.ledger_topic) as engine:
         stopped = stop_plan(run, engine, plan, execute=how.execute)
-        return outcome(stopped, engine.cluster.ref, run.typed)
+        return outcome(stopped, engine.cluster.ref, run.command_line)
 
 
 def resume(
@@ -185,10 +185,10 @@ def resume(
     with open_engine(run, books.ledger_topic) as engine:
         if release_only:
             released = finish_release(run, engine, plan, assume or (), execute=how.execute)
-            return outcome(released, engine.cluster.ref, run.typed)
+            return outcome(released, engine.cluster.ref, run.command_line)
         doing = RunOptions(how.execute, speed.spark_log, speed.report)
         resumed = resume_catchup(run, engine, plan, wanted, assume or (), doing)
-        return outcome(resumed, engine.cluster.ref, run.typed)
+        return outcome(resumed, engine.cluster.ref, run.command_line)
 
 
 def cancel(
@@ -225,7 +225,7 @@ def cancel(
     check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
     with open_engine(run, books.ledger_topic) as engine:
         ending = cancel_plan(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
-        return outcome(ending, engine.cluster.ref, run.typed)
+        return outcome(ending, engine.cluster.ref, run.command_line)
 
 
 def prune(
@@ -248,7 +248,7 @@ def prune(
     check_execution(run, how.execution)
     with open_engine(run, books.ledger_topic) as engine:
         pruned = prune_plans(run, engine, plans or (), execute=how.execute)
-        return outcome(pruned, engine.cluster.ref, run.typed)
+        return outcome(pruned, engine.cluster.ref, run.command_line)
 
 
 SUBCOMMANDS = (start, list_, show, stop, resume, cancel, prune)

@@ -149,7 +149,7 @@ def delete(
     deletions = _deletions(result, signs)
     shown = outcome(
         result,
-        Wording("delete", _subject(found.groups), run.typed),
+        Wording("delete", _subject(found.groups), run.command_line),
         cluster.ref,
         run.reporter,
         run.command,

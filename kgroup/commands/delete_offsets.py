@@ -78,7 +78,7 @@ def delete_offsets(
         plan = ChangePlan(found.groups, tuple(rows), errors=errors)
         warn_of_plans(run, cluster, plan)
         result = execute_plan(run, cluster, how, plan, doing)
-    wording = Wording("delete-offsets", _subject(rows), run.typed, verbose=verbose)
+    wording = Wording("delete-offsets", _subject(rows), run.command_line, verbose=verbose)
     return outcome(
         result,
         wording,

@@ -38,7 +38,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, UsageError
-from kgroup.support.quoting import execute_command, quote
+from kgroup.support.quoting import quote
 from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
@@ -270,7 +270,7 @@ def _outcome(
                     Text((left, f"See who comes back:  {run.command('describe', group.name, '--members')}")),
                 )
             )
-        typed = Text(("Nothing was changed. To apply:", f"  {execute_command(run.typed)}"))
+        typed = Text(("Nothing was changed. To apply:", f"  {run.command_line.executing()}"))
         return Screen((*blocks, BlankLine(), typed))
 
     return Outcome(

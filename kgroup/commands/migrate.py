@@ -41,7 +41,6 @@ from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, Refused, UsageError
-from kgroup.support.quoting import execute_command
 from kgroup.support.units import plural
 
 APPLICATION = "The application"
@@ -222,7 +221,7 @@ def _outcome(
     wording = Wording(
         "migrate",
         subject,
-        _again(run.typed),
+        run.command_line.without("--write"),  # that file exists now, and is not overwritten
         instead=_ready_only(run, rows) if several else None,
         listed=LISTED if several else frozenset({"blocked"}),
     )
@@ -262,17 +261,10 @@ def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
     """The command that converts only the ready groups, if others are not ready; else None."""
     count = ready_now(rows)
     hindered = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
-    if not (count and hindered) or "--only" in run.options:
+    if not (count and hindered) or "--only" in run.line.options:
         return None
-    words = [word for word in run.typed if word != "--partial"]
-    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {execute_command(words, '--only', 'ready')}"
-
-
-def _again(typed: Sequence[str]) -> list[str]:
-    """The typed command without ``--write``: that file exists now, and is not overwritten."""
-    words = [word for word in typed if not word.startswith("--write=")]
-    at = words.index("--write") if "--write" in words else len(words)
-    return words[:at] + words[at + 2 :]
+    command = run.command_line.without("--partial").with_option("--only", "ready").executing()
+    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
 
 
 def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:

@@ -285,7 +285,7 @@ def _carried_out(
     wording = Wording(
         "reset",
         subject(result.plan),
-        run.typed,
+        run.command_line,
         head=target_time(request.scenario, utc_now()),
         before_end=before_end,
         instead=repeatable_command(result.plan, request.scenario, run.command),

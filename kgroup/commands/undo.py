@@ -108,7 +108,7 @@ def undo(
     wording = Wording(
         "take back",
         f"{entry.id}: {entry.what} {entry.subject}",
-        run.typed if change is not None else [*run.typed, entry.id],
+        run.command_line if change is not None else run.command_line.with_argument(entry.id),
         head=(Text(_told(entry)),),
         before_end=other_changes([_listed(other, entries) for other in others]),
         verbose=verbose,
@@ -155,7 +155,7 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         result = execute_plan(
             run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)
         )
-        wording = Wording("take back", f"{group} as of {then}", run.typed, verbose=verbose)
+        wording = Wording("take back", f"{group} as of {then}", run.command_line, verbose=verbose)
         return outcome(
             result,
             wording,

@@ -35,6 +35,7 @@ from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation
 from kgroup.settings.sources import resolve
+from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import ExitCode, KgroupError, Refused, SandboxError
 from kgroup.support.units import plural
 
@@ -71,9 +72,9 @@ class _Play:
 
     def typed(self, *words: str) -> Invocation:
         """An invocation as if the user had typed these words for the sandbox."""
-        return self._run.of(
-            self._connection, self._settings, (*words, "-b", self._crashed.bootstrap_servers) if words else ()
-        )
+        typed = (*words, "-b", self._crashed.bootstrap_servers) if words else ()
+        line = CommandLine(("kgroup", *typed))
+        return replace(self._run, connection=self._connection, known_settings=self._settings, words=typed, line=line)
 
     def pages(self, engine: CatchupEngine) -> Outcomes:
         """Yield all pages: the crash, the plan, the release, the running group, the verification."""
@@ -102,7 +103,7 @@ class _Play:
             run = self._said("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
             before = len(application.handled)
             resumed = resume_catchup(run, engine, crashed.group, self._wanted, (), doing)
-            proved = catchup.outcome(resumed, engine.cluster.ref, run.typed)
+            proved = catchup.outcome(resumed, engine.cluster.ref, run.command_line)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(
                 "CONSUME", f"{crashed.group} handled {plural(meanwhile, 'new order')} meanwhile, at the head"
@@ -128,7 +129,7 @@ class _Play:
         run = self._said(*words)
         intent = Intent(self._crashed.group, GapRequest(), Change(execute=execute, reason=_REASON))
         result = start_catchup(run, engine, intent, wanted, RunOptions(execute=execute))
-        return catchup.outcome(result, engine.cluster.ref, run.typed)
+        return catchup.outcome(result, engine.cluster.ref, run.command_line)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
         """Errors for everything that is not as expected, although the replay reports success."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kgroup.model.output_format import Format
 from kgroup.settings.connection import Connection
 from kgroup.settings.environment import variable
+from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import UsageError
 from kgroup.support.quoting import join
 
@@ -56,8 +57,10 @@ class Invocation:
     presentation: Presentation
     reporter: Reporter
     words: tuple[str, ...] = ()
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The verb's own options that were typed, by their longest name, each with the words that repeat it."""
+    line: CommandLine = field(default_factory=lambda: CommandLine(("kgroup",)))
+    """The command line as values, with secrets; ``command_line`` is to be shown."""
+    known_settings: Settings | None = None
+    """The settings where the caller knows them; None: they are resolved from the options."""
     secrets: set[str] = field(default_factory=set)
     """Values that must not be shown; filled when the settings are read."""
     result: ResultStream = field(default_factory=ResultStream)
@@ -95,23 +98,18 @@ class Invocation:
     @cached_property
     def settings(self) -> Settings:
         """The resolved connection settings; read once, and only by verbs that connect to a cluster."""
+        if self.known_settings is not None:
+            return self.known_settings
         from kgroup.settings.sources import resolve
 
         settings = resolve(self.connection, self.reporter)
         self.secrets.update(settings.secrets)
         return settings
 
-    def of(self, connection: Connection, settings: Settings, words: Sequence[str]) -> Invocation:
-        """The same call with other words and ``settings``; ``connection`` is for the commands it shows."""
-        made = replace(self, connection=connection, words=tuple(words), options={})
-        made.__dict__["settings"] = settings  # where cached_property stores it: the environment does not count here
-        return made
-
     def showing(self, form: Format, reporter: Reporter) -> Invocation:
         """The same call with another format and reporter; the connection settings are read once for both."""
-        made = replace(self, presentation=replace(self.presentation, output=form), reporter=reporter)
-        made.__dict__["settings"] = self.settings
-        return made
+        presentation = replace(self.presentation, output=form)
+        return replace(self, presentation=presentation, reporter=reporter, known_settings=self.settings)
 
     @contextmanager
     def debug_log(self) -> Iterator[None]:
@@ -134,8 +132,6 @@ class Invocation:
 
     def command(self, *words: str) -> str:
         """A command line to be shown, for the same cluster: with the connection options as typed, without secrets."""
-        from kgroup.support.redact import redact, redact_words
-
         given = self.connection
         flags = [
             ("-b", given.bootstrap_server),
@@ -144,11 +140,19 @@ class Invocation:
         ]
         said = [part for flag, value in flags if value is not None for part in (flag, str(value))]
         said += [part for setting in given.property or () for part in ("-X", setting)]
-        return join(redact(word, self.secrets) for word in redact_words(("kgroup", *words, *said)))
+        return join(self._without_secrets(("kgroup", *words, *said)))
 
     @property
-    def typed(self) -> list[str]:
-        """The typed command line, to be shown: without the secrets of the connection."""
+    def command_line(self) -> CommandLine:
+        """The command line, to be shown again with other options: without the secrets of the connection."""
+        return self.line.with_words(self._without_secrets)
+
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """The words as they were typed, for records of what was done: without the secrets of the connection."""
+        return self._without_secrets(("kgroup", *self.words))
+
+    def _without_secrets(self, words: tuple[str, ...]) -> tuple[str, ...]:
         from kgroup.support.redact import redact, redact_words
 
-        return [redact(word, self.secrets) for word in redact_words(("kgroup", *self.words))]
+        return tuple(redact(word, self.secrets) for word in redact_words(words))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 
 def visible(text: str) -> str:
@@ -19,13 +19,6 @@ def quote(word: str) -> str:
 def join(words: Iterable[str]) -> str:
     """A whole command line, quoted."""
     return " ".join(map(quote, words))
-
-
-def execute_command(typed: Sequence[str], *more: str) -> str:
-    """The typed command line with ``--execute`` and more options, all before ``--``: after it are only names."""
-    end = typed.index("--") if "--" in typed else len(typed)
-    options = [word for word in typed[:end] if word not in ("--dry-run", "--execute")]
-    return join([*options, *more, "--execute", *typed[end:]])
 
 
 def _escaped(char: str) -> str:

@@ -1,4 +1,4 @@
-"""What is printed to be pasted: a shell reads back the very words; no name is taken for an option."""
+"""What is printed to be pasted: a shell reads back the very words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kgroup.support.quoting import execute_command, join, quote
+from kgroup.support.quoting import join, quote
 
 NAMES = [
     "plain",
@@ -38,11 +38,3 @@ def test_what_is_printable_is_quoted_as_always() -> None:
 
 def test_half_a_character_is_no_crash() -> None:
     assert quote("\ud800") == r"$'\xed\xa0\x80'"
-
-
-def test_names_behind_two_dashes_stay_names() -> None:
-    assert execute_command(["kgroup", "delete", "--", "--execute"]) == "kgroup delete --execute -- --execute"
-    assert execute_command(["kgroup", "delete", "a", "--dry-run"]) == "kgroup delete a --execute"
-    assert execute_command(["kgroup", "delete", "--execute", "--", "-x"], "--partial") == (
-        "kgroup delete --partial --execute -- -x"
-    )

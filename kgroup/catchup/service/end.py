@@ -20,7 +20,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
-from kgroup.support.quoting import execute_command
 from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
@@ -88,7 +87,7 @@ def stop_plan(run: Invocation, engine: CatchupEngine, text: str, *, execute: boo
         return plan_status(run, engine, found)
     if not execute:
         nothing = "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:"
-        return plan_status(run, engine, found, nothing, f"  {execute_command(run.typed)}")
+        return plan_status(run, engine, found, nothing, f"  {run.command_line.executing()}")
     with defer_signals():
         run.result.touched = None
         found = engine.stop(found)
@@ -110,7 +109,7 @@ def finish_release(
         return refused_status(run, engine, found, refusal)
     if not execute:
         return plan_status(
-            run, engine, found, "Nothing was changed. To release the rest:", f"  {execute_command(run.typed)}"
+            run, engine, found, "Nothing was changed. To release the rest:", f"  {run.command_line.executing()}"
         )
     with defer_signals(), engine.take_over(found) as runner:
         run.result.touched = None

@@ -62,7 +62,7 @@ def with_connection_flags(run: Invocation, error: E) -> E:
 
 def ledger_options(run: Invocation) -> tuple[str, ...]:
     """``--ledger-topic`` and its value, if the user typed it."""
-    return run.options.get("--ledger-topic", ())
+    return run.line.options.get("--ledger-topic", ())
 
 
 def list_plans(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:

@@ -92,7 +92,7 @@ def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, wh
 
 def _said_each_time(run: Invocation) -> Iterator[str]:
     """The typed options that the ledger does not keep: where Spark runs, which depends on the machine."""
-    for option, words in run.options.items():
+    for option, words in run.line.options.items():
         if option in _NOT_KEPT:
             yield from words
 

@@ -37,7 +37,6 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import ExitCode, NotFound, Refused
 from kgroup.support.hint import Hint
-from kgroup.support.quoting import execute_command, join
 from kgroup.support.signals import Terminated, defer_signals
 
 
@@ -119,7 +118,7 @@ def resume_catchup(
             engine.require_sources(found.plan)
     except (Refused, NotFound) as error:
         return refused_status(run, engine, found, error)
-    delivery = delivery_of(found, wanted, join((*run.typed, "--to-topic", "TOPIC")))
+    delivery = delivery_of(found, wanted, str(run.command_line.with_option("--to-topic", "TOPIC")))
     effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order)
     effective = effective.with_kept(delivery)
     effective.check_lanes()
@@ -129,7 +128,7 @@ def resume_catchup(
         return refused_status(run, engine, found, fits.blocked[0])
     if not doing.execute:
         nothing = f"Nothing was changed. To go on, to {where_of(effective)}:"
-        return plan_status(run, engine, found, nothing, f"  {execute_command(run.typed)}")
+        return plan_status(run, engine, found, nothing, f"  {run.command_line.executing()}")
     with spark_session(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
         rehearse(run, session, effective)
         with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:

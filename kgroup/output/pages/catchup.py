@@ -29,10 +29,10 @@ from kgroup.output.pages.catchup_plan import (
 from kgroup.output.pages.catchup_start import plan_records, plan_screen
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError
 from kgroup.support.instants import rfc3339
-from kgroup.support.quoting import execute_command
 from kgroup.support.units import plural
 
 _LIST = (
@@ -51,13 +51,13 @@ LIST_HEADER = (
 )  # fmt: skip
 
 
-def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *, verbose: bool = False) -> Outcome:
-    """The outcome of a catch-up verb; ``typed`` is its command line, ``verbose`` shows every row."""
+def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *, verbose: bool = False) -> Outcome:
+    """The outcome of a catch-up verb; ``command`` is its command line, ``verbose`` shows every row."""
     match result:
         case Planned():
             return Outcome(
                 data=(result,),
-                screen=lambda: plan_screen(result, typed, verbose=verbose),
+                screen=lambda: plan_screen(result, command, verbose=verbose),
                 records=lambda: plan_records(result.gap),
                 cluster=cluster,
                 errors=result.errors,
@@ -96,7 +96,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
             some = len(errors) < len(states)
             return Outcome(
                 data=states,
-                screen=lambda: prune_screen(result, typed),
+                screen=lambda: prune_screen(result, command),
                 records=lambda: list_records(states),
                 cluster=cluster,
                 errors=errors,
@@ -106,7 +106,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, typed: Sequence[str], *,
         case Cancellation(refusal=refused):
             return Outcome(
                 data=(result,),
-                screen=lambda: cancellation_screen(result, typed),
+                screen=lambda: cancellation_screen(result, command),
                 records=lambda: cancellation_records(result),
                 cluster=cluster,
                 errors=_of(refused, result.state.snapshot.plan.group),
@@ -160,12 +160,12 @@ def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
     )
 
 
-def prune_screen(pruned: PrunedPlans, typed: Sequence[str]) -> Screen:
+def prune_screen(pruned: PrunedPlans, command: CommandLine) -> Screen:
     """The finished plans that are pruned, or would be."""
     if not pruned.states:
         return Screen(())
     word, count = ("DONE", len(pruned.states) - len(pruned.errors)) if pruned.executed else ("PLAN", len(pruned.states))
-    lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {execute_command(typed)}")
+    lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {command.executing()}")
     title = Title(f"{word}  forget {plural(count, 'finished plan')}")
     return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
 

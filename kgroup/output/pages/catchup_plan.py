@@ -13,9 +13,9 @@ from kgroup.catchup.verification import PartitionVerification, Verification
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
+from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
-from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, percent, plural
 
 _PARTITIONS = (
@@ -208,7 +208,7 @@ def _lost_table(proof: Verification) -> Table:
     return Table(_LOST, rows)
 
 
-def cancellation_screen(cancellation: Cancellation, typed: Sequence[str]) -> Screen:
+def cancellation_screen(cancellation: Cancellation, command: CommandLine) -> Screen:
     """The page of ``catchup cancel``, before or after execution."""
     plan = cancellation.state.snapshot.plan
     word = "DONE" if cancellation.executed else "PLAN"
@@ -222,7 +222,7 @@ def cancellation_screen(cancellation: Cancellation, typed: Sequence[str]) -> Scr
         return Screen((*blocks, Text(("Done.",))))
     if cancellation.refusal is not None or isinstance(cancellation.decision, AlreadyDone):
         return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
-    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {execute_command(typed)}"))))
+    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {command.executing()}"))))
 
 
 def _cancelled(cancellation: Cancellation) -> Iterator[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.model import GapRange
@@ -14,9 +14,9 @@ from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Scre
 from kgroup.model.groups import Group
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.fragments import wrapped
+from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
-from kgroup.support.quoting import execute_command
 from kgroup.support.units import human_bytes, human_count, plural
 
 _NAMED_MEMBERS = 4
@@ -39,7 +39,7 @@ HEADER = (
 _INDENT = " " * 9
 
 
-def plan_screen(plan: Planned, typed: Sequence[str], *, verbose: bool) -> Screen:
+def plan_screen(plan: Planned, command: CommandLine, *, verbose: bool) -> Screen:
     """The page; empty if there are no ranges, no excluded partitions and no refusals."""
     gap = plan.gap
     if not gap.ranges and not gap.not_moved and not plan.refusals:
@@ -57,7 +57,7 @@ def plan_screen(plan: Planned, typed: Sequence[str], *, verbose: bool) -> Screen
     checks = list(_checks(plan))
     if checks:
         blocks += [Space(), Text(("CHECKS",)), *checks]
-    return Screen((*blocks, Space(), Text(tuple(_end(plan, typed)))))
+    return Screen((*blocks, Space(), Text(tuple(_end(plan, command)))))
 
 
 def _steps(plan: Planned) -> Iterator[str]:
@@ -161,23 +161,19 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
     yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
 
 
-def _end(plan: Planned, typed: Sequence[str]) -> Iterator[str]:
-    words = list(typed) if plan.where is not None or "--release-only" in typed else _release_only(typed)
+def _end(plan: Planned, command: CommandLine) -> Iterator[str]:
+    if plan.where is None and "--release-only" not in command.options:
+        command = command.with_option("--release-only")
     if not plan.may_pass:
         yield "Nothing was changed."
         if plan.gap.errors and plan.gap.ranges and not plan.refusals:
             yield "A part of the plan can't be carried out. The rest:"
-            yield f"  {execute_command(words, '--partial')}"
+            yield f"  {command.with_option('--partial').executing()}"
         return
     grows = f"The gap grows by {human_count(round(plan.gap_input.growth_per_s))}/s; it is measured again at --execute:"
     open_ended = plan.gap.group is not None and plan.gap.released_at == "head"
     yield f"Nothing was changed. {grows if open_ended and plan.gap_input.growth_per_s >= 1 else 'To do it:'}"
-    yield f"  {execute_command(words)}"
-
-
-def _release_only(typed: Sequence[str]) -> list[str]:
-    end = typed.index("--") if "--" in typed else len(typed)
-    return [*typed[:end], "--release-only", *typed[end:]]
+    yield f"  {command.executing()}"
 
 
 def plan_records(gap: Gap) -> Records:

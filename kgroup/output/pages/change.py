@@ -25,7 +25,7 @@ from kgroup.model.groups import Group
 from kgroup.model.outcome import Document, Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.quoting import execute_command
+from kgroup.support.command_line import CommandLine
 from kgroup.support.units import human_count, plural
 
 ROWS_ON_A_PAGE = 20
@@ -63,7 +63,7 @@ class Wording:
 
     what: str
     subject: str
-    command: Sequence[str]
+    command: CommandLine
     head: tuple[Block, ...] = ()
     before_end: tuple[Block, ...] = ()
     instead: str | None = None
@@ -298,12 +298,12 @@ def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
 def _planned_lines(result: Result, wording: Wording) -> Iterator[str]:
     if not result.errors or (result.partial and result.possible.size) or _may_be_accepted(result):
         yield "Nothing was changed. To apply:"
-        yield f"  {execute_command(wording.command)}"
+        yield f"  {wording.command.executing()}"
         if result.errors and result.possible.size and not result.partial:
             yield "Nothing at all is applied while a part of the plan can't be; --partial applies the rest."
     elif result.possible.size:
         yield "Nothing was changed: a part of the plan can't be applied. To apply the rest:"
-        yield f"  {execute_command(wording.command, '--partial')}"
+        yield f"  {wording.command.with_option('--partial').executing()}"
     else:
         yield "Nothing was changed."
     if wording.instead:

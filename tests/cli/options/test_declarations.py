@@ -78,11 +78,13 @@ def test_options_that_were_typed_are_typed_again() -> None:
     made = Invocation(Connection(), Presentation(), QuietReporter())
     command("x", verb, TyperCommand, execute).main(words, standalone_mode=False, obj=made)
 
-    assert list(seen[0].options.items()) == [
+    line = seen[0].line
+    assert list(line.options.items()) == [
         ("--conf", ("--conf", "a=1", "--conf", "c=2")),
         ("--ledger-topic", ("--ledger-topic", "b")),
-        ("--spark-log", ("--spark-log",)),
+        ("--spark-log", ("-v",)),
         ("--rate", ("--rate=-1",)),
+        ("--bootstrap-server", ("-b", "x:1")),
     ]
 
 
