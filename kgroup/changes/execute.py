@@ -44,6 +44,11 @@ from kgroup.support.signals import defer_signals
 COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of each group: its members and its committed offsets."""
 
+JOURNALED = "what was done is in the journal: kgroup undo"
+"""The effect of a change that began."""
+
+_BACKED_UP = "the backup has the offsets as they were"
+
 _AT_A_TIME = 100
 _PROGRESS_FROM = 200
 
@@ -97,12 +102,12 @@ def execute_plan(
         if not possible.size or (result.errors and not how.partial):
             return result
         write_backup(how, possible, cluster.ref)
-        entry = _entry(run, cluster, how, possible, doing, journal) if journal else None
+        entry = _entry(run.typed, cluster, how, possible, doing, journal) if journal else None
         try:
             writing = journal.begin(entry) if journal and entry else None
         except Refused as error:  # the disk is full; the plan is shown with this refusal
             return replace(result, refusals=(*result.refusals, Refusal(None, error)))
-        run.result.touched, run.result.change = True, entry.id if entry else None
+        run.reporter.note_effect(*(JOURNALED, entry.id) if entry else (_BACKED_UP,))
         ended = _applied(run.reporter, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
 
@@ -124,12 +129,17 @@ def journaling(reporter: Reporter, *, backup: bool = False) -> Iterator[Journal 
 
 
 def _entry(
-    run: Invocation, cluster: ChangingCluster, how: Change, plan: ChangePlan, doing: ChangeContext, journal: Journal
+    command: Sequence[str],
+    cluster: ChangingCluster,
+    how: Change,
+    plan: ChangePlan,
+    doing: ChangeContext,
+    journal: Journal,
 ) -> JournalEntry:
     types = {group.name: group.type for group in plan.groups}
     topics = sorted({row.topic for row in plan.rows})
     return replace(
-        new_entry(run, cluster, how, doing, journal),
+        new_entry(command, cluster, how, doing, journal),
         groups={name: types.get(name, "classic") for name in plan.affected_groups},
         topics={
             topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
@@ -147,16 +157,16 @@ def _entry(
 
 
 def new_entry(
-    run: Invocation, cluster: ChangingCluster, how: Execution, doing: ChangeContext, journal: Journal
+    command: Sequence[str], cluster: ChangingCluster, how: Execution, doing: ChangeContext, journal: Journal
 ) -> JournalEntry:
-    """A journal entry without groups and rows: who, when, why, by which command."""
+    """A journal entry without groups and rows: who, when, why, by which ``command``, as it was typed."""
     return JournalEntry(
         id=journal.new_id(),
         at=utc_now(),
         who=whoami(),
         what=doing.what,
         subject=doing.subject,
-        command=tuple(run.typed),
+        command=tuple(command),
         reason=how.reason or variable("KGROUP_REASON"),
         cluster=cluster.ref,
         groups={},

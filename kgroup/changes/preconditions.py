@@ -23,7 +23,7 @@ _NAMED_MEMBERS = 20
 def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
     """Raise UsageError for invalid options and Refused for protected contexts, before the cluster is contacted.
 
-    ``accepted`` are the refusals that ``--accept`` passes. Also sets ``run.result.touched`` to False.
+    ``accepted`` are the refusals that ``--accept`` passes.
     """
     if how.execute and how.dry_run:
         raise UsageError("--execute and --dry-run: one of them")
@@ -37,20 +37,19 @@ def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = A
             raise UsageError(f"--accept {code}: no such refusal here", hint=f"it takes {' or '.join(accepted)}")
     if how.expect is not None and how.expect < 0:
         raise UsageError(f"--expect {how.expect}: a plan never has fewer than 0 rows")
-    run.result.touched = False
+    run.reporter.note_effect("nothing was changed")
     if how.execute:
         run.settings.require_change_allowed()
 
 
 def prepare_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
-    """The same for verbs that change offsets; also sends the result to stderr if ``--backup -`` uses stdout."""
+    """The same for verbs that change offsets."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within is how long --wait-empty waits, and that is not given")
     if how.within is not None:
         parse_duration(how.within, "--within")
     if how.backup not in (None, "-"):
         AtomicFile(how.backup, "--backup").check()
-    run.result.to_stderr = how.execute and how.backup == "-"
     check_execution(run, how, accepted)
 
 

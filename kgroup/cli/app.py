@@ -180,7 +180,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
                 with closing(result):
                     return present(verb, result, output, run.typed, reporter)
     except KgroupError as error:
-        if change := run.result.change:
+        if change := reporter.change_id:
             made = f"The change was made: {change}. To take it back:  {run.command('undo', change)}"
             error = error.with_context(details=(made,))
         with _where_it_belongs(run):
@@ -191,7 +191,8 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
     except (KeyboardInterrupt, Terminated) as error:
         warnings.simplefilter("ignore")  # about coroutines that are no longer awaited
         interrupted = isinstance(error, KeyboardInterrupt)
-        reporter.note(f"{verb}: {'interrupted' if interrupted else 'terminated'}{_so_far(run)}")
+        effect = f"; {reporter.effect}" if reporter.effect else ""
+        reporter.note(f"{verb}: {'interrupted' if interrupted else 'terminated'}{effect}")
         return ExitCode.INTERRUPTED if interrupted else ExitCode.TERMINATED
     except OSError as error:
         # Errors of the cluster and of stdout are KgroupErrors already; this one is about a file.
@@ -200,16 +201,11 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
         return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
-def _so_far(run: Invocation) -> str:
-    """What a user who interrupts a change needs to know."""
-    if run.result.touched is None:
-        return ""
-    return "; what was done is in the journal: kgroup undo" if run.result.touched else "; nothing was changed"
-
-
 def _where_it_belongs(run: Invocation) -> AbstractContextManager[object]:
-    """A redirection of stdout to stderr if the verb writes something else to stdout, such as a backup."""
-    return redirect_stdout(sys.stderr) if run.result.to_stderr else nullcontext()
+    """A redirection of stdout to stderr if the verb writes its backup to stdout."""
+    options = run.line.options
+    used = "--execute" in options and options.get("--backup") == ("--backup", "-")
+    return redirect_stdout(sys.stderr) if used else nullcontext()
 
 
 def _fail(path: str, error: KgroupError, output: Format, reporter: StderrReporter) -> ExitCode:

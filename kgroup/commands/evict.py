@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgroup.changes.execute import COMMITS, ChangeContext, journaling, new_entry
+from kgroup.changes.execute import COMMITS, JOURNALED, ChangeContext, journaling, new_entry
 from kgroup.changes.execution import Execution
 from kgroup.changes.guards import check_change_permitted
 from kgroup.changes.preconditions import check_execution
@@ -208,9 +208,11 @@ def _executed(
     doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
     with journaling(run.reporter) as journal, defer_signals() as pending:
         assert journal
-        entry = replace(new_entry(run, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False)
+        entry = replace(
+            new_entry(run.typed, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False
+        )
         with closing(journal.begin(entry)) as writing:
-            run.result.touched, run.result.change = True, entry.id
+            run.reporter.note_effect(JOURNALED, entry.id)
             results = cluster.remove_members(group.name, [eviction.leaver for eviction in plan])
             writing.removed({str(leaver): error for leaver, error in results.items()})
         if writing.fault:

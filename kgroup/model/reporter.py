@@ -39,6 +39,12 @@ class Reporter(Protocol):
     def warn(self, text: str) -> None:
         """Print a warning: something that the user should change."""
 
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
+        """What an error or a signal from now on leaves behind, for its message: "nothing was changed".
+
+        None: nothing to add. ``change_id`` is the change that was made, which the message shows how to undo.
+        """
+
     def box(self, lines: Sequence[str]) -> None:
         """Print a framed message in a terminal; nothing elsewhere, where callers print an event with the same facts."""
 
@@ -59,6 +65,9 @@ class NullReporter:
         """Nothing."""
 
     def warn(self, text: str) -> None:
+        """Nothing."""
+
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
         """Nothing."""
 
     def box(self, lines: Sequence[str]) -> None:

@@ -34,6 +34,8 @@ class StderrReporter:
         self._paint = painter(stream)
         self._live: LiveProgress | None = None
         self._remarks = NO_REMARKS
+        self.effect: str | None = None
+        self.change_id: str | None = None
 
     def event(self, word: str, text: str) -> None:
         """``03:16:03Z  RELEASED  text``."""
@@ -82,6 +84,10 @@ class StderrReporter:
                     self._line(f"  {part}")
         if len(kinds) > limit:
             self._line(f"and {len(kinds) - limit} more errors of other kinds: -o json has all", "kgroup:", "bad")
+
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
+        """Keep it for the message about an error or a signal."""
+        self.effect, self.change_id = effect, change_id
 
     def box(self, lines: Sequence[str]) -> None:
         """The only box that kgroup draws."""

@@ -36,19 +36,6 @@ class Presentation:
         return Presentation(self.output or outer.output, self.debug or outer.debug)
 
 
-@dataclass
-class ResultStream:
-    """Where the result goes: to stdout, unless stdout is used for something else (``--backup -``).
-
-    ``touched`` is whether something may have been changed so far, None for verbs that only read. ``change`` is the id
-    of the change that was made.
-    """
-
-    to_stderr: bool = False
-    touched: bool | None = None
-    change: str | None = None
-
-
 @dataclass(frozen=True)
 class Invocation:
     """One call of a verb: how to connect, how to show the result, where to report, and what was typed."""
@@ -63,7 +50,6 @@ class Invocation:
     """The settings where the caller knows them; None: they are resolved from the options."""
     secrets: set[str] = field(default_factory=set)
     """Values that must not be shown; filled when the settings are read."""
-    result: ResultStream = field(default_factory=ResultStream)
     verb: str = ""
     """The verb as it is typed: ``export``, ``context list``."""
 

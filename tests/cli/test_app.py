@@ -682,3 +682,32 @@ def test_a_verb_is_closed_however_it_ends(
 
     assert closed == [True]
     assert found == (ExitCode.FAILED if fails and error is None else code)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, "note: reset: interrupted; nothing was changed\n"),
+        (Terminated(), ExitCode.TERMINATED, "note: reset: terminated; nothing was changed\n"),
+        (KgroupError("no answer"), ExitCode.FAILED, "kgroup: no answer [failed]\n"),
+    ],
+)
+def test_an_ended_change_says_what_it_left(error: BaseException, code: ExitCode, message: str) -> None:
+    stderr = io.StringIO()
+    run = Invocation(Connection(bootstrap_server="b1:9092"), Presentation(), StderrReporter(stderr))
+
+    def ended(*effect: str) -> str:
+        stderr.truncate(stderr.seek(0))
+
+        def reset(run: Invocation) -> Outcome:
+            run.reporter.note_effect(*effect)
+            raise error
+
+        assert app._execute("reset", run, reset) == code
+        return stderr.getvalue()
+
+    assert ended("nothing was changed") == message
+    if isinstance(error, KgroupError):
+        assert ended("what was done is in the journal", "ch-1") == (
+            f"{message}  The change was made: ch-1. To take it back:  kgroup undo ch-1 -b b1:9092\n"
+        )

@@ -105,6 +105,9 @@ class QuietReporter:
         """Keep the line."""
         self.lines.append(f"WARNING {text}")
 
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
+        """Nothing: only an error or a signal would show it."""
+
     def box(self, lines: Sequence[str]) -> None:
         """Keep the lines."""
         self.lines += lines

@@ -25,6 +25,9 @@ class Recorder:
     def warn(self, text: str) -> None:
         self.said.append(text)
 
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
+        """Nothing: only an error or a signal would show it."""
+
     def box(self, lines: Sequence[str]) -> None:
         self.said += lines
 

@@ -30,6 +30,9 @@ class Notes:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
+        """Nothing: only an error or a signal would show it."""
+
     def box(self, lines: Sequence[str]) -> None:
         self.notes += lines
 

@@ -66,7 +66,7 @@ def cancel_plan(
         refusal = with_connection_flags(run, would.error) if isinstance(would, Refuse) else None
         return Cancellation(_state(engine, found), would, refusal, executed=False)
     with defer_signals(), engine.take_over(found) as runner:
-        run.result.touched = None
+        run.reporter.note_effect(None)
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
         found = runner.snapshot
     ending = Cancellation(_state(engine, found), decision, None, executed=True)
@@ -89,7 +89,7 @@ def stop_plan(run: Invocation, engine: CatchupEngine, text: str, *, execute: boo
         nothing = "Nothing was changed. Whoever works on it ends, and nothing is lost. To do it:"
         return plan_status(run, engine, found, nothing, f"  {run.command_line.executing()}")
     with defer_signals():
-        run.result.touched = None
+        run.reporter.note_effect(None)
         found = engine.stop(found)
     run.reporter.event("STOPPED", f"{found.plan.id}: {resume_text(run, engine, found)}")
     return plan_status(run, engine, found, executed=True)
@@ -112,7 +112,7 @@ def finish_release(
             run, engine, found, "Nothing was changed. To release the rest:", f"  {run.command_line.executing()}"
         )
     with defer_signals(), engine.take_over(found) as runner:
-        run.result.touched = None
+        run.reporter.note_effect(None)
         with explain_partial_release(run, runner):
             found = engine.release(runner, assumed)
     run.reporter.event("RELEASED", released_text(found))
@@ -146,7 +146,7 @@ def prune_plans(run: Invocation, engine: CatchupEngine, texts: Sequence[str], *,
     errors: tuple[RowError, ...] = ()
     if execute and chosen:
         with defer_signals():
-            run.result.touched = None
+            run.reporter.note_effect(None)
             done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=utc_ms())
         errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
     elif not execute:

@@ -152,7 +152,7 @@ def _gone_on_with(
         with defer_signals() as pending:
             runner = stack.enter_context(engine.take_over(found))
             _require_same(runner, engine, wanted, judged)
-            run.result.touched = None
+            run.reporter.note_effect(None)
             state = runner.snapshot.state.state
             if state in (PlanState.PLANNED, PlanState.RELEASING):
                 runner.write(judged)  # a resume after a crash needs no sink options

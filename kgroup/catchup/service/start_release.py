@@ -75,7 +75,7 @@ def release_group(
         with defer_signals() as pending:
             delivery = None if wanted is None or wanted.sink is None else new_delivery(made, wanted)
             found = engine.create(made, delivery)
-            run.result.touched = None
+            run.reporter.note_effect(None)
             run.reporter.event("PLANNED", f"{made.id}  {sizes(plan)}")
             runner = stack.enter_context(engine.take_over(found))
             with explain_partial_release(run, runner):
