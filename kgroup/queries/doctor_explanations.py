@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 from kgroup.groups.doctor.rules import BY_ID, ORDER, Explanation
 from kgroup.queries.data_files import read_tables
@@ -12,8 +14,12 @@ from kgroup.support.errors import NotFound
 
 @cache
 def explanations() -> dict[str, Explanation]:
-    """All explanations by rule id, in the order of the rules."""
-    rows = {row["id"]: row for row in read_tables("doctor_rules.yaml")["rules"]}
+    """All explanations by rule id, in the order of the rules. Raises KgroupError if the file is damaged."""
+    return read_tables(_explanations, "doctor_rules.yaml")
+
+
+def _explanations(tables: Mapping[str, Any]) -> dict[str, Explanation]:
+    rows = {row["id"]: row for row in tables["rules"]}
     return {
         rule: Explanation(rule, row["what"], row["why"], tuple(row["see"]), tuple(row["mend"]))
         for rule in ORDER

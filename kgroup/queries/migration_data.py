@@ -29,8 +29,11 @@ _Row = TypeVar("_Row")
 
 @cache
 def load_rules() -> MigrationRules:
-    """The tables of this kgroup release."""
-    clients, defects = read_tables("clients.yaml"), read_tables("broker_defects.yaml")
+    """The tables of this kgroup release. Raises KgroupError if they are damaged."""
+    return read_tables(_rules, "clients.yaml", "broker_defects.yaml")
+
+
+def _rules(clients: Mapping[str, Any], defects: Mapping[str, Any]) -> MigrationRules:
     return MigrationRules(
         clients=_rows(ClientRow, clients["clients"]),
         monitors=_rows(Product, clients["monitors"]),

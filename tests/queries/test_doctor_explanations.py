@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_every_rule_is_explained(rule: object) -> None:
 
 
 def test_each_rule_has_one_row_of_texts() -> None:
-    tables = read_tables("doctor_rules.yaml")
+    tables: dict[str, Any] = read_tables(dict, "doctor_rules.yaml")
 
     assert set(tables) == {"rules"}
     assert sorted(row["id"] for row in tables["rules"]) == sorted(ORDER)

@@ -55,8 +55,8 @@ def test_every_field_has_its_type(table: str) -> None:
 def test_every_table_of_the_files_is_read_and_no_name_occurs_twice() -> None:
     rules = load_rules()
 
-    assert set(read_tables("clients.yaml")) == {"clients", "monitors"}
-    assert set(read_tables("broker_defects.yaml")) == {"defects", "services", "proxies"}
+    assert read_tables(set, "clients.yaml") == {"clients", "monitors"}
+    assert read_tables(set, "broker_defects.yaml") == {"defects", "services", "proxies"}
     for names in (
         [name for row in rules.clients for name in row.names],
         [defect.id for defect in rules.broker_defects],
