@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -25,11 +24,11 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _WANT = SnapshotRequest(generation_budget_s=0)
 _SINCE, _BUDGET = "1h", "5s"
-_OWN = "kgroup "
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +178,5 @@ def _finished(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
 
 
 def _with_connection(run: Invocation, finding: Finding) -> Finding:
-    commands = tuple(_own(run, command) if command.startswith(_OWN) else command for command in finding.commands)
-    return replace(finding, commands=commands)
-
-
-def _own(run: Invocation, command: str) -> str:
-    return run.command(*shlex.split(command)[1:])
+    commands = (command.shown(run.command) if isinstance(command, Hint) else command for command in finding.commands)
+    return replace(finding, commands=tuple(commands))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
-from kgroup.groups.doctor.words import tool_command
+from kgroup.groups.doctor.words import kgroup_command, tool_command
 from kgroup.support.units import percent, plural, some_of
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
@@ -118,6 +118,6 @@ def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
                 snapshot.bootstrap,
                 "--election-type preferred --all-topic-partitions",
             ),
-            "kgroup list --coordinator " + str(busiest),
+            kgroup_command("list", "--coordinator", str(busiest)),
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import duration, quoted, utc_minute
+from kgroup.groups.doctor.words import duration, kgroup_command, utc_minute
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 
@@ -120,9 +120,9 @@ def _remedy(*, from_empty: bool, live: bool) -> str:
 
 
 def _commands(snapshot: GroupSnapshot, *, from_empty: bool, live: bool) -> tuple[str, ...]:
-    group = quoted(snapshot.group)
+    group = snapshot.group.name
     if live:
-        return (f"kgroup export {group}", "offsets.retention.minutes on the brokers")
+        return (kgroup_command("export", group), "offsets.retention.minutes on the brokers")
     if from_empty:
-        return (f"kgroup export {group}", f"kgroup migrate {group} --protocol consumer")
-    return (f"kgroup reset {group} --all-topics --to-current",)
+        return (kgroup_command("export", group), kgroup_command("migrate", group, "--protocol", "consumer"))
+    return (kgroup_command("reset", group, "--all-topics", "--to-current"),)

@@ -9,7 +9,7 @@ from statistics import median
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import duration, quoted, unread_partitions_text
+from kgroup.groups.doctor.words import duration, kgroup_command, unread_partitions_text
 from kgroup.groups.lag.rates import rate_words
 from kgroup.groups.members import labels
 from kgroup.model.groups import Partition
@@ -84,7 +84,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         where, lag = worst, lags[worst]
         evidence = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
         evidence += f" over {plural(len(lags), 'partition')}"
-        command = f"kgroup history {quoted(group)} --commits --topic {where}"
+        command = kgroup_command("history", group.name, "--commits", "--topic", where)
         remedy = (
             "see whether it gets more records (hot-partition) or stands (stalled-commits): else its records are slow"
         )
@@ -92,7 +92,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         where, lag = names.get(member_id, member_id), of_member
         evidence = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
         evidence += f", with {partition_counts[member_id]} of {plural(len(lags), 'partition')}"
-        command = f"kgroup describe {quoted(group)} --members"
+        command = kgroup_command("describe", group.name, "--members")
         remedy = "compare that member with the others: host, version, throttling; a restart gives its partitions away"
     else:
         return partly
@@ -151,7 +151,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
             "one key",
             numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot": len(hot)},
             places=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
-            commands=(f"kgroup lag {quoted(snapshot.group)} --topic {topic}",),
+            commands=(kgroup_command("lag", snapshot.group.name, "--topic", topic),),
         )
         + partly
     )
@@ -208,8 +208,17 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             },
             places=[str(stall.partition.tp) for stall in stalls],
             commands=(
-                f"kgroup history {quoted(group)} --commits --topic {worst.partition.tp}",
-                f"kgroup reset {quoted(group)} --topic {worst.partition.tp} --shift-by 1 --save-skipped skipped.json",
+                kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
+                kgroup_command(
+                    "reset",
+                    group.name,
+                    "--topic",
+                    str(worst.partition.tp),
+                    "--shift-by",
+                    "1",
+                    "--save-skipped",
+                    "skipped.json",
+                ),
             ),
         )
         + partly

@@ -9,7 +9,7 @@ from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import quoted, tool_command
+from kgroup.groups.doctor.words import kgroup_command, tool_command
 from kgroup.groups.members import labels
 from kgroup.groups.migration.check import How, ReadinessResult
 from kgroup.model.groups import Member
@@ -121,8 +121,13 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
         numbers={"members": len(here), "partitions": total, "most": counts[0], "least": counts[-1], "even": even[0]},
         places=[names[member.member_id] for member in order if member.partition_count > even[0]],
         commands=(
-            f"kgroup simulate {quoted(group)} --restart-rolling --assignor "
-            + ("cooperative-sticky" if classic else "uniform"),
+            kgroup_command(
+                "simulate",
+                group.name,
+                "--restart-rolling",
+                "--assignor",
+                "cooperative-sticky" if classic else "uniform",
+            ),
         ),
     )
 
@@ -149,7 +154,7 @@ def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
         remedy="a group id of its own for each service; while a new subscription rolls out, wait for its end",
         numbers={"members": len(members), "subscriptions": len(kinds), "topics_without_owner": len(ownerless)},
         places=[what for what, _ in kinds.most_common()],
-        commands=(f"kgroup describe {quoted(group)} --members --verbose",),
+        commands=(kgroup_command("describe", group.name, "--members", "--verbose"),),
     )
 
 
@@ -172,7 +177,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         f"it can move {how.get(readiness.how, 'now')}; {plural(len(readiness.checks), 'check')}, none against it",
         remedy="plan the move: rebalances without a standstill of all, epochs and assignments visible from outside",
         numbers={"checks": len(readiness.checks)},
-        commands=(f"kgroup migrate {quoted(group)} --protocol consumer",),
+        commands=(kgroup_command("migrate", group.name, "--protocol", "consumer"),),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import quoted, unread_partitions_text
+from kgroup.groups.doctor.words import kgroup_command, unread_partitions_text
 from kgroup.model.groups import Partition
 from kgroup.support.units import human_count, plural, some_of
 
@@ -65,7 +65,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
                 "readable": readable,
             },
             places=sorted(lost, key=lambda where: -lost[where]) + sorted(above),
-            commands=(f"kgroup reset {quoted(group)} --only out-of-range",),
+            commands=(kgroup_command("reset", group.name, "--only", "out-of-range"),),
         )
         + partly
     )
@@ -117,7 +117,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
             "over can be read by a reset to the log start",
             numbers={"partitions": len(unread), "records": sum(records.values()), "without_owner": ownerless},
             places=where,
-            commands=(f"kgroup reset {quoted(group)} --topic {where[0]} --to-earliest",),
+            commands=(kgroup_command("reset", group.name, "--topic", where[0], "--to-earliest"),),
         )
         + partly
     )
@@ -143,7 +143,9 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
         remedy="make the topic, or take it out of the subscription; offsets on it mean nothing if it comes back",
         numbers={"topics": len(topics), "subscribed": len(subscribed), "commits": len(commits)},
         places=topics,
-        commands=tuple(f"kgroup delete-offsets {quoted(group)} --topic {topic}" for topic in sorted(committed)[:3]),
+        commands=tuple(
+            kgroup_command("delete-offsets", group.name, "--topic", topic) for topic in sorted(committed)[:3]
+        ),
     )
 
 
@@ -172,7 +174,7 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
         remedy="read the new topic from its start; the old offsets point at other records",
         numbers={"topics": len(topics), "commits": len(stale), "by_topic_id": len(by_id), "inside_log": inside},
         places=[str(partition.tp) for partition in stale],
-        commands=tuple(f"kgroup reset {quoted(group)} --topic {topic} --to-earliest" for topic in topics[:3]),
+        commands=tuple(kgroup_command("reset", group.name, "--topic", topic, "--to-earliest") for topic in topics[:3]),
     )
 
 

@@ -8,7 +8,7 @@ from math import ceil
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
-from kgroup.groups.doctor.words import duration, quoted, utc_minute
+from kgroup.groups.doctor.words import duration, kgroup_command, quoted, utc_minute
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
@@ -87,7 +87,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
         numbers={"rebalances": len(shown), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
         places=[who for who, _ in culprits],
-        commands=(f"kgroup history {quoted(snapshot.group)} --since 1h",),
+        commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
 
 
@@ -137,7 +137,7 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
         },
         commands=(
             "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-            f"kgroup simulate {quoted(group)} --restart-rolling --assignor cooperative-sticky",
+            kgroup_command("simulate", group.name, "--restart-rolling", "--assignor", "cooperative-sticky"),
         ),
     )
 
@@ -173,6 +173,6 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,
-            f"kgroup simulate {quoted(snapshot.group)} --restart-rolling --static",
+            kgroup_command("simulate", snapshot.group.name, "--restart-rolling", "--static"),
         ),
     )

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import duration, quoted, tool_command, utc_minute
+from kgroup.groups.doctor.words import duration, kgroup_command, quoted, tool_command, utc_minute
 from kgroup.groups.members import labels
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
-from kgroup.support.quoting import quote
 from kgroup.support.units import NAMED, plural, some_of
 
 HEARTBEATS = Threshold(
@@ -224,7 +223,7 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
 
 def _evictions(snapshot: GroupSnapshot, members: Sequence[Member]) -> tuple[str, ...]:
     return tuple(
-        f"kgroup evict {quoted(snapshot.group)} --instance {quote(member.instance_id or '')}"
+        kgroup_command("evict", snapshot.group.name, "--instance", member.instance_id or "")
         for member in members[:NAMED]
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
-from kgroup.groups.doctor.words import duration, quoted, tool_command
+from kgroup.groups.doctor.words import duration, kgroup_command, tool_command
 from kgroup.support.units import human_count, plural, some_of
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
@@ -86,7 +86,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
             "has to be aborted (hanging-transaction)",
             numbers={"partitions": len(blocked), "held_back": -sum(row[2] for row in blocked), "held_ms": age},
             places=[row[3] for row in blocked],
-            commands=(f"kgroup lag {quoted(group)} --topic {topic} --isolation read_committed",),
+            commands=(kgroup_command("lag", group.name, "--topic", topic, "--isolation", "read_committed"),),
         )
         + partly
     )

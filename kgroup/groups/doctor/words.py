@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
+from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
@@ -30,6 +31,11 @@ def duration(ms: int) -> str:
 def utc_minute(timestamp_ms: int) -> str:
     """``2026-11-21T03:05Z``; a number outside the calendar is shown in ms."""
     return rfc3339(timestamp_ms, "minutes") or f"{timestamp_ms} ms"
+
+
+def kgroup_command(*words: str) -> Hint:
+    """A command of kgroup's, by the words after ``kgroup``; it is shown with the options of the connection."""
+    return Hint("{}", words)
 
 
 def tool_command(tool: str, bootstrap: str | None, rest: str) -> str:
