@@ -146,6 +146,7 @@ def broker_properties(certificates: Certificates) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:alice",
         "broker.session.timeout.ms": "60000",  # a machine that stands still must not let it be taken for dead
+        "metadata.max.idle.interval.ms": "0",
     }
     for mechanism in ("256", "512"):
         properties[f"listener.name.scram.scram-sha-{mechanism}.sasl.jaas.config"] = (
