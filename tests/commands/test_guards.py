@@ -945,10 +945,10 @@ def test_a_plan_names_the_right_that_its_execution_lacks(
     ("verb", "request_name"),
     [
         ("reset", "OffsetCommit"),
-        ("delete-offsets", "OffsetDelete"),
-        ("delete", "DeleteGroups"),
         ("migrate", "OffsetCommit"),
-        ("undo", "OffsetCommit"),
+        pytest.param("delete-offsets", "OffsetDelete", marks=pytest.mark.soak),
+        pytest.param("delete", "DeleteGroups", marks=pytest.mark.soak),
+        pytest.param("undo", "OffsetCommit", marks=pytest.mark.soak),
     ],
 )
 def test_a_right_taken_away_in_the_middle_of_a_change(

@@ -305,7 +305,14 @@ SIGNALLED, STOPPED = 300, 120
 """Groups; more than are on their way at a time."""
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
+        pytest.param(signal.SIGHUP, 143, marks=pytest.mark.soak),
+    ],
+)
 def test_signal_in_the_middle(
     proxied: ProxiedBroker, name: Name, tmp_path: Path, number: signal.Signals, exit_code: int
 ) -> None:
@@ -541,7 +548,7 @@ def test_killed_at_many_moments(
     kill_many_times(world, many, tmp_path, turns=40, seed=random.randrange(10**6))
 
 
-@pytest.mark.parametrize("skip", [0, 1, 7, 30, 59])
+@pytest.mark.parametrize("skip", [0, 7, *(pytest.param(skip, marks=pytest.mark.soak) for skip in (1, 30, 59))])
 def test_killed_at_each_stage(proxied: ProxiedBroker, name: Name, skip: int, tmp_path: Path) -> None:
     """Killed when its n-th commit has been stored and not been answered; a rerun completes it, undo restores."""
     topic, stem = filled(proxied.world, name("orders"), 3), name("svc")
@@ -826,7 +833,7 @@ def test_large_commits(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_p
     assert world.exact(group) == before
 
 
-@pytest.mark.parametrize("stored", [1, 2])
+@pytest.mark.parametrize("stored", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, stored: int) -> None:
     """kgroup dies when one of both parts is stored: undo takes back the whole; with both there is nothing left to."""
     topic, group = proxied.world.topic(name("large"), partitions=300), name("large")
