@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
+from kgroup.cluster.connection import OffsetsTopicConnection
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
-from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.cluster.topics import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kgroup.model.reporter import Progress, Reporter
 
 if TYPE_CHECKING:
-    from kgroup.cluster.offsets_topic.questions import OffsetsTopicConnection
+    from kgroup.cluster.connection import OffsetsTopicConnection
 
 
 @dataclass(frozen=True, slots=True)

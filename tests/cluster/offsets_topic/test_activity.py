@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kgroup.cluster import connection
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic import questions
 from kgroup.cluster.offsets_topic.activity import recent_activity
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import topic_layouts
@@ -33,7 +33,7 @@ PROTOCOLS = ("classic", "consumer")
 
 @pytest.fixture
 def cluster(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr(questions, "_ACTIVITY_BUDGET_S", 60.0)  # what has no time left is told in a test of its own
+    monkeypatch.setattr(connection, "_ACTIVITY_BUDGET_S", 60.0)  # what has no time left is told in a test of its own
     settings = resolve(Connection(bootstrap_server=bootstrap, timeout="30s"), QuietReporter(), environ={})
     with Cluster(settings) as cluster:
         yield cluster
