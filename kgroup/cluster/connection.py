@@ -1,4 +1,7 @@
-"""An open connection to a cluster. Each question has the whole time limit for itself."""
+"""An open connection to a cluster, and its questions about ``__consumer_offsets``.
+
+Each question has the whole time limit for itself. Readers are imported on use: most commands need none.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,18 @@ if TYPE_CHECKING:
     from kgroup.model.clocks import Clocks
     from kgroup.model.migration_facts import GroupPast
 
-
 T = TypeVar("T")
+
+_CLOCK_S = 2.0
+_ACTIVITY_BUDGET_S = 5.0
+"""Longer than a broker's occasional pauses: if it runs out, a client that commits may stay undetected."""
 
 
 class ClusterConnection:
-    """An open connection, to be closed by its context manager. Subclasses add the questions."""
+    """An open connection, to be closed by its context manager, with the questions about ``__consumer_offsets``.
+
+    Each of these reads within a budget. A subclass adds the other questions.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
@@ -63,15 +72,6 @@ class ClusterConnection:
             yield
         finally:
             self._timeout_s = usual
-
-
-_CLOCK_S = 2.0
-_ACTIVITY_BUDGET_S = 5.0
-"""Longer than a broker's occasional pauses: if it runs out, a client that commits may stay undetected."""
-
-
-class OffsetsTopicConnection(ClusterConnection):
-    """A connection that also reads the groups' log, each time within a budget."""
 
     def recent_activity(self, groups: Sequence[Group], now_ms: int) -> Activities:
         """The recent commits to those groups that are Empty; the note says what could not be read in time."""

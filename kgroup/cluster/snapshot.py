@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
-from kgroup.cluster.connection import OffsetsTopicConnection
+from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription, GroupListing
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -80,7 +80,7 @@ class Snapshot:
     notes: tuple[str, ...]
 
 
-class Cluster(OffsetsTopicConnection):
+class Cluster(ClusterConnection):
     """An open connection to a cluster for reading."""
 
     def __init__(self, settings: Settings) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kgroup.model.reporter import Progress, Reporter
 
 if TYPE_CHECKING:
-    from kgroup.cluster.connection import OffsetsTopicConnection
+    from kgroup.cluster.connection import ClusterConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def scan_progress(reporter: Reporter) -> Iterator[Callable[[int, int], None]]:
         yield tell
 
 
-def warn_of_clocks(reporter: Reporter, cluster: OffsetsTopicConnection) -> None:
+def warn_of_clocks(reporter: Reporter, cluster: ClusterConnection) -> None:
     """Compare the clocks, with one small request, and warn if they are known to differ."""
     if warning := cluster.clocks().warning:
         reporter.warn(warning)
