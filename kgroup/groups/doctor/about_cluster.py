@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
-from kgroup.groups.doctor.words import kgroup_command, tool_command
 from kgroup.support.units import percent, plural, some_of
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")

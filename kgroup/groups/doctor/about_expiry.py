@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import duration, kgroup_command, utc_minute
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 

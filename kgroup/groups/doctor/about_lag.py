@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import (
+    Answer,
+    Rule,
+    Severity,
+    Threshold,
+    duration,
+    kgroup_command,
+    unread_partitions_text,
+)
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.doctor.words import duration, kgroup_command, unread_partitions_text
 from kgroup.groups.lag.rates import rate_words
 from kgroup.groups.members import labels
 from kgroup.model.groups import Partition

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import kgroup_command, tool_command
 from kgroup.groups.members import labels
 from kgroup.groups.migration.check import How, ReadinessResult
 from kgroup.model.groups import Member

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import kgroup_command, unread_partitions_text
 from kgroup.model.groups import Partition
 from kgroup.support.units import human_count, plural, some_of
 

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from math import ceil
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
-from kgroup.groups.doctor.words import duration, kgroup_command, quoted, utc_minute
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import (
+    Answer,
+    Rule,
+    Severity,
+    Threshold,
+    duration,
+    kgroup_command,
+    quoted,
+    tool_command,
+    utc_minute,
+)
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.doctor.words import duration, kgroup_command, quoted, tool_command, utc_minute
 from kgroup.groups.members import labels
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
-from kgroup.groups.doctor.words import duration, kgroup_command, tool_command
 from kgroup.support.units import human_count, plural, some_of
 
 SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
