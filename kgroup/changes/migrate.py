@@ -18,7 +18,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
-from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
+from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness, worst_first
 from kgroup.groups.migration.rules import MigrationRules
@@ -116,7 +116,9 @@ def prepare_migration(
     found = replace(found, selected=reload_groups(cluster, found.selected, waited=cleared))
     migration = plan_migration(reporter, cluster, how, found, intention)
     live = [
-        item.group for item in migration.readiness if item.group in migration.plan.converted and item.how is not How.NOW
+        item.group
+        for item in migration.readiness
+        if item.group in migration.plan.converted and item.how is not MigrationPath.NOW
     ]
     if not wait_empty(reporter, cluster, how, live):
         return replace(migration, cleared=cleared)
@@ -149,7 +151,7 @@ def plan_migration(
 
 def _stays(item: Readiness, how: Change) -> bool:
     """Whether ``--only ready`` keeps the group: it is READY, and Empty or waited for."""
-    return item.verdict is ReadinessResult.READY and (item.how is How.NOW or how.wait_empty)
+    return item.verdict is ReadinessResult.READY and (item.how is MigrationPath.NOW or how.wait_empty)
 
 
 def _configs(wanted: MigrationRequest) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of, sort_r
 from kgroup.groups.selection import Selection, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
 from kgroup.model.groups import Group
-from kgroup.model.metrics import Exported, Metric
+from kgroup.model.metrics import ExportedMetrics, Metric
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
@@ -295,7 +295,7 @@ def _verdicts(
     return {group.name: group_verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
 
 
-def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> Exported:
+def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> ExportedMetrics:
     def metrics() -> tuple[Metric, ...]:
         # Imported here: only -o prometheus needs it.
         from kgroup.output.pages.lag_metrics import lag_metrics, last_success_ms
@@ -308,4 +308,4 @@ def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef
                 succeeded_ms = last_success_ms(Path(path).read_text(encoding="utf-8", errors="replace"))
         return lag_metrics(reports, cluster.context or cluster.cluster_id or cluster.label, succeeded_ms)
 
-    return Exported(metrics, path)
+    return ExportedMetrics(metrics, path)

@@ -21,8 +21,8 @@ from kgroup.groups.change_result import Result
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import CheckStatus, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
-from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.migrated import Migrated, migration_result
+from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.migrated import MigrationResult, migration_result
 from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
@@ -215,7 +215,12 @@ def migrate(
 
 
 def _outcome(
-    run: Invocation, cluster: ChangingCluster, result: Result, rows: tuple[Migrated, ...], subject: str, shown: Page
+    run: Invocation,
+    cluster: ChangingCluster,
+    result: Result,
+    rows: tuple[MigrationResult, ...],
+    subject: str,
+    shown: Page,
 ) -> Outcome:
     several = len(rows) != 1
     wording = Wording(
@@ -242,7 +247,7 @@ def _outcome(
 
 
 def _facts(
-    rows: Sequence[Migrated], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
+    rows: Sequence[MigrationResult], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
 ) -> tuple[str, ...]:
     """What to know about groups that can move: the client versions they need, and defects of their brokers."""
     fit = [row for row in rows if row.readiness.verdict in (ReadinessResult.READY, ReadinessResult.WARNING)]
@@ -257,7 +262,7 @@ def _facts(
     return (versions, *defects)
 
 
-def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
+def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
     """The command that converts only the ready groups, if others are not ready; else None."""
     count = ready_now(rows)
     hindered = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
@@ -267,7 +272,7 @@ def _ready_only(run: Invocation, rows: Sequence[Migrated]) -> str | None:
     return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
 
 
-def _some_names(rows: Sequence[Migrated]) -> tuple[str, ...]:
+def _some_names(rows: Sequence[MigrationResult]) -> tuple[str, ...]:
     converted = [row.name for row in rows if row.converted] or [row.name for row in rows]
     return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
 
@@ -297,7 +302,7 @@ def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wante
     for group in groups:
         broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()
         evidence = MigrationEvidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
-        check = protocol_available(Case(evidence, wanted, rules))
+        check = protocol_available(MigrationCase(evidence, wanted, rules))
         if check is not None and check.status is CheckStatus.BLOCKED:
             text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
             raise Refused(text, hint=check.remedy, code="blocked")

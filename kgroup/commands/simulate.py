@@ -20,7 +20,7 @@ from kgroup.groups.selection import (
     select_groups,
     uses_topic,
 )
-from kgroup.groups.simulation.durations import Durations, Timed, choose_durations
+from kgroup.groups.simulation.durations import ChosenDurations, KnownDurations, choose_durations
 from kgroup.groups.simulation.model import (
     GroupChange,
     RestartStrategy,
@@ -29,9 +29,9 @@ from kgroup.groups.simulation.model import (
     parse_growth,
     parse_removed,
 )
-from kgroup.groups.simulation.report import Report
+from kgroup.groups.simulation.report import SimulationReport
 from kgroup.groups.simulation.scenarios import (
-    Played,
+    SimulatedScenario,
     SimulationScenario,
     check_assignor,
     scenarios,
@@ -186,9 +186,9 @@ class SimulationOptions:
             restart=restart,
         )
 
-    def durations(self) -> Durations:
+    def durations(self) -> KnownDurations:
         """The durations that the user gave. Raises UsageError."""
-        return Durations(
+        return KnownDurations(
             restart_s=_seconds(self.restart_time, "--restart-time"),
             session_s=_seconds(self.session_timeout, "--session-timeout"),
             rebalance_s=_seconds(self.rebalance_time, "--rebalance-time"),
@@ -244,7 +244,7 @@ class _Subjects:
 
     found: Sequence[tuple[Group, Sequence[AssignorTopic]]]
     exact_ids: bool
-    times: Mapping[str, Durations] = field(default_factory=dict)
+    times: Mapping[str, KnownDurations] = field(default_factory=dict)
     cluster: ClusterRef | None = None
     errors: tuple[RowError, ...] = ()
 
@@ -253,7 +253,7 @@ def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subject
     """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
     for group, topics in subjects.found:
-        timing = choose_durations(group.type, given, subjects.times.get(group.name, Durations()))
+        timing = choose_durations(group.type, given, subjects.times.get(group.name, KnownDurations()))
         try:
             exactly, ways = _ways(group, topics, change, what_if.assignor)
         except UsageError:
@@ -262,7 +262,9 @@ def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subject
             errors += (RowError.of(error, group=group.name),)
             continue
         played = _play(reporter, group, ways, timing)
-        report = Report(group, exactly, what_if.assignor, timing.timing, timing.sources, subjects.exact_ids, played)
+        report = SimulationReport(
+            group, exactly, what_if.assignor, timing.timing, timing.sources, subjects.exact_ids, played
+        )
         yield outcome([report], (), subjects.cluster)
     if errors:
         yield outcome((), errors, subjects.cluster)
@@ -285,7 +287,9 @@ def _ways(
     return exactly, scenarios(subject, exactly, assignor, _is_known(group, subject))
 
 
-def _play(reporter: Reporter, group: Group, ways: Sequence[SimulationScenario], timing: Timed) -> tuple[Played, ...]:
+def _play(
+    reporter: Reporter, group: Group, ways: Sequence[SimulationScenario], timing: ChosenDurations
+) -> tuple[SimulatedScenario, ...]:
     """Play each scenario, with progress if that takes seconds."""
     slow = sum(work_of_scenario(way) for way in ways) > _SLOW
     shows = reporter.progress(f"simulating {group.name}", len(ways), "ways") if slow else nullcontext()
@@ -339,7 +343,9 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
     return found, tuple(errors)
 
 
-def _times(reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given: Durations) -> dict[str, Durations]:
+def _times(
+    reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given: KnownDurations
+) -> dict[str, KnownDurations]:
     """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
     from kgroup.groups.history.summary import HistoryQuery, group_history
     from kgroup.groups.simulation.durations import measured_rebalances
@@ -361,7 +367,7 @@ def _times(reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given:
         if logs is not None and (log := logs.logs.get(group.name)):
             asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
             past = measured_rebalances(group.type, group_history(group.name, log.events, log.reach, asked).steps)
-        found[group.name] = Durations(
+        found[group.name] = KnownDurations(
             session_s=max(timeouts) / 1000 if timeouts else None,
             rebalance_s=None if past is None else past.median_s,
             rebalances_seen=None if past is None else past.count,

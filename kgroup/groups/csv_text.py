@@ -25,14 +25,14 @@ class CsvRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CsvFault:
     """A syntax error, and its position in the text, from 0."""
 
     message: str
     at: int
 
 
-def read_rows(text: str) -> Iterator[CsvRow | Fault]:
+def read_rows(text: str) -> Iterator[CsvRow | CsvFault]:
     """The rows of RFC 4180 text with LF or CR LF, without empty lines. After a fault it continues on the next line."""
     at, line = 0, 1
     while at < len(text):
@@ -69,12 +69,12 @@ def line_and_column(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
-def _fault(text: str, field: re.Match[str]) -> Fault:
+def _fault(text: str, field: re.Match[str]) -> CsvFault:
     """The fault at a field that is not followed by a comma, a line end or the end of the text."""
     if field[1] is not None:
-        return Fault("text after the closing quote", field.end())
+        return CsvFault("text after the closing quote", field.end())
     if text[field.start()] == '"':
-        return Fault("the quote that begins here is never closed", field.start())
+        return CsvFault("the quote that begins here is never closed", field.start())
     if text[field.end()] == '"':
-        return Fault("a quote in a field that does not begin with one", field.end())
-    return Fault("a carriage return that ends no line", field.end())
+        return CsvFault("a quote in a field that does not begin with one", field.end())
+    return CsvFault("a carriage return that ends no line", field.end())

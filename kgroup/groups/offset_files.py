@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kgroup.groups.csv_text import CsvRow, Fault, line_and_column, read_rows
+from kgroup.groups.csv_text import CsvFault, CsvRow, line_and_column, read_rows
 from kgroup.model.groups import Commit, partitions_document
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
@@ -251,7 +251,7 @@ class _Layout:
         return None if index is None else row.fields[index]
 
 
-def _is_csv(first: CsvRow | Fault | None) -> bool:
+def _is_csv(first: CsvRow | CsvFault | None) -> bool:
     """Whether the first row is a row of offsets or a header of such rows."""
     if not isinstance(first, CsvRow):
         return False
@@ -273,7 +273,7 @@ def _header(row: CsvRow) -> list[str] | None:
 def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
     layout: _Layout | None = None
     for row in read_rows(text):
-        if isinstance(row, Fault):
+        if isinstance(row, CsvFault):
             faults.add(_position(text, row.at), row.message)
             continue
         if layout is None:

@@ -9,7 +9,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One number with its labels: (name, value) pairs in the order in which they are written."""
 
     labels: Labels
@@ -22,11 +22,11 @@ class Metric:
 
     name: str
     help: str
-    samples: tuple[Sample, ...]
+    samples: tuple[MetricSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedMetrics:
     """Metrics and where to write them: to ``path`` (a temporary file, then renamed), or to stdout if None."""
 
     metrics: Callable[[], tuple[Metric, ...]]

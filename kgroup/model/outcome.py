@@ -14,7 +14,7 @@ from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
 
 if TYPE_CHECKING:
-    from kgroup.model.metrics import Exported
+    from kgroup.model.metrics import ExportedMetrics
 
 
 class Document(Protocol):
@@ -46,7 +46,7 @@ class Outcome:
     decided: ExitCode | None = None
     going_on: bool = False
     at: datetime = field(default_factory=utc_now)
-    exported: Exported | None = None
+    exported: ExportedMetrics | None = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -44,7 +44,7 @@ _MORE = "--log-budget DURATION and --log-bytes SIZE read more of it"
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedGroups:
     """Groups from the log, by name; ``missing`` are requested groups without any record in it.
 
     ``errors`` are partitions of the topic, groups and single commits that could not be read or determined.
@@ -72,7 +72,7 @@ def read_logged(
     *,
     at_ms: int | None = None,
     numbers: Collection[int] | None = None,
-) -> Logged:
+) -> LoggedGroups:
     """The groups (None: all, in these partitions of the topic) as they were at ``at_ms`` (None: now).
 
     Raises NotAuthorized if this user may not read the topic, and KgroupError if it cannot be read at all.
@@ -108,7 +108,7 @@ def read_logged(
             missing.append(name)
         else:
             errors.append(_incomplete(name, log.reach.stopped))
-    return Logged(states, tuple(missing) if names is not None else (), tuple(errors))
+    return LoggedGroups(states, tuple(missing) if names is not None else (), tuple(errors))
 
 
 def logged_snapshot(
@@ -142,7 +142,7 @@ def choose_logged(
     numbers: Collection[int] | None = None,
     *,
     foreign: bool = False,
-) -> Logged:
+) -> LoggedGroups:
     """The groups that ``which`` selects, from the log only, in its partitions ``numbers`` (None: in all).
 
     Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``select_groups`` does, and
@@ -186,7 +186,7 @@ def choose_logged(
     return replace(logged, states=states)
 
 
-def without_stale(cluster: Cluster, logged: Logged) -> Logged:
+def without_stale(cluster: Cluster, logged: LoggedGroups) -> LoggedGroups:
     """The same, with commits on recreated topics as errors, as in a plan of ``undo``.
 
     A commit that is written to a file or another group must not be applied to a recreated topic.

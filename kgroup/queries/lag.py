@@ -13,6 +13,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
+    EvidenceSource,
     FirstUnread,
     Isolation,
     LagEvidence,
@@ -20,7 +21,6 @@ from kgroup.groups.lag.evidence import (
     PartitionEvidence,
     Retention,
     Sibling,
-    Source,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.group_log import GenerationWritten, GroupDeleted
@@ -129,29 +129,29 @@ def _unknown(
     options: LagReadOptions,
     firsts: Mapping[TopicPartition, First],
     log_facts: LagLogFacts | None,
-) -> Iterator[tuple[Source, str]]:
+) -> Iterator[tuple[EvidenceSource, str]]:
     """The data that could not be read, each with the reason."""
     if log_facts is None:
         why = options.no_log or facts.logs.unread.get(group.name) or "not read"
-        yield Source.COMMITS, why
+        yield EvidenceSource.COMMITS, why
         if options.state:
-            yield Source.STATE, why
+            yield EvidenceSource.STATE, why
     elif options.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
-        yield Source.STATE, stopped
+        yield EvidenceSource.STATE, stopped
     if options.no_time is not None:
-        yield Source.TIME, options.no_time
+        yield EvidenceSource.TIME, options.no_time
     else:
         failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
         for tp, error in islice(failed, 1):
-            yield Source.TIME, _of_topic(tp, error)
+            yield EvidenceSource.TIME, _of_topic(tp, error)
     if facts.retention is not None:
         closed = (p.topic for p in group.partitions if p.lag and facts.retention.settings.get(p.topic) is None)
         for topic in islice(closed, 1):
-            yield Source.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
+            yield EvidenceSource.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
     if isinstance(facts.others, str):
-        yield Source.SIBLINGS, facts.others
+        yield EvidenceSource.SIBLINGS, facts.others
     elif facts.others is not None and facts.others.unseen:
-        yield Source.SIBLINGS, facts.others.unseen
+        yield EvidenceSource.SIBLINGS, facts.others.unseen
 
 
 def _of_topic(tp: TopicPartition, error: KgroupError) -> str:

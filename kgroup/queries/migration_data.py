@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 from kgroup.groups.migration.rules import (
     BrokerDefect,
     Certainty,
+    ClientDefect,
     ClientRow,
-    Defect,
+    ClientSupport,
     DefectLevel,
+    KnownProduct,
     MigrationRules,
-    Product,
-    Support,
 )
 from kgroup.queries.data_files import read_tables
 
 _ENUMS = {
-    "support": Support,
+    "support": ClientSupport,
     "certainty": Certainty,
     "recommended_certainty": Certainty,
     "level": DefectLevel,
@@ -36,10 +36,10 @@ def load_rules() -> MigrationRules:
 def _rules(clients: Mapping[str, Any], defects: Mapping[str, Any]) -> MigrationRules:
     return MigrationRules(
         clients=_rows(ClientRow, clients["clients"]),
-        monitors=_rows(Product, clients["monitors"]),
+        monitors=_rows(KnownProduct, clients["monitors"]),
         broker_defects=_rows(BrokerDefect, defects["defects"]),
-        services=_rows(Product, defects["services"]),
-        proxies=_rows(Product, defects["proxies"]),
+        services=_rows(KnownProduct, defects["services"]),
+        proxies=_rows(KnownProduct, defects["proxies"]),
     )
 
 
@@ -49,7 +49,7 @@ def _rows(of: type[_Row], items: Iterable[Mapping[str, Any]]) -> tuple[_Row, ...
 
 def _field(name: str, value: Any) -> Any:
     if name == "defects":
-        return _rows(Defect, value)
+        return _rows(ClientDefect, value)
     if isinstance(value, list):
         return tuple(value)
     return _ENUMS[name](value) if name in _ENUMS else value

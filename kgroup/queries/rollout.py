@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
-from kgroup.groups.migration.rollout import Followed, finished_line, line_of, rollout_events, rollout_summary
+from kgroup.groups.migration.rollout import FollowedGroup, finished_line, line_of, rollout_events, rollout_summary
 from kgroup.model.groups import Group, Member
 from kgroup.model.reporter import Reporter
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
@@ -121,7 +121,7 @@ class _Follow(PollLoop[Rollout]):
     ) -> None:
         super().__init__(reporter, cluster, within_s, pause)
         self._settled_s = settled_s
-        self._followed = {name: Followed(name, target) for name in names}
+        self._followed = {name: FollowedGroup(name, target) for name in names}
         self._before = dict(self._followed)
 
     def poll(self) -> KgroupError | None:
@@ -149,7 +149,7 @@ class _Follow(PollLoop[Rollout]):
         settling_s = max(followed.unsettled_s(now_s, self._settled_s) for followed in self._followed.values())
         return PollState(finished and settling_s <= 0, finished, settling_s if finished else math.inf)
 
-    def _is_over(self, followed: Followed, now_s: float) -> bool:
+    def _is_over(self, followed: FollowedGroup, now_s: float) -> bool:
         settled = followed.unsettled_s(now_s, self._settled_s) <= 0
         return followed.finished and (self.left_s(now_s) <= 0 or settled)
 

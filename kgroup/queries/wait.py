@@ -58,7 +58,7 @@ _GENERATION_BUDGET_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class RemainingMember:
     """A member that has not left, although the wait was for that."""
 
     member: Member
@@ -87,7 +87,7 @@ class GroupWaitResult:
     group: Group | None
     results: tuple[ConditionResult, ...]
     waited_s: float
-    remaining: tuple[Remaining, ...]
+    remaining: tuple[RemainingMember, ...]
 
     @property
     def holds(self) -> bool:
@@ -350,12 +350,12 @@ class _Wait(PollLoop[WaitResult]):
         self._read_timeouts(leaving, now_s=now_s, at_once=True)
         groups = []
         for observation in self._observations:
-            remaining: tuple[Remaining, ...] = ()
+            remaining: tuple[RemainingMember, ...] = ()
             if observation in leaving and observation.group:
                 known = self._sessions_of(observation, now_s)
                 unknown = SessionBound(Liveness.UNKNOWN)
                 remaining = tuple(
-                    Remaining(m, known.get(m.member_id, unknown)) for m in observation.group.members or ()
+                    RemainingMember(m, known.get(m.member_id, unknown)) for m in observation.group.members or ()
                 )
             until_s = self.waited_s(now_s, observation.name)
             groups.append(

@@ -19,7 +19,7 @@ import yaml
 
 from kgroup.model.blocks import BlankLine, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
-from kgroup.model.metrics import Exported, Metric, Sample
+from kgroup.model.metrics import ExportedMetrics, Metric, MetricSample
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.present import combined, present, present_error
@@ -67,9 +67,11 @@ def an_outcome(*names: str, errors: tuple[RowError, ...] = (), **other: Any) -> 
     )
 
 
-def exported(*names: str, path: str | None = None) -> Exported:
+def exported(*names: str, path: str | None = None) -> ExportedMetrics:
     """A metric with a sample for each name."""
-    return Exported(lambda: (Metric("seen", "Seen.", tuple(Sample((("group", name),), 1) for name in names)),), path)
+    return ExportedMetrics(
+        lambda: (Metric("seen", "Seen.", tuple(MetricSample((("group", name),), 1) for name in names)),), path
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgroup.groups.migration import rules as rule_types
-from kgroup.groups.migration.rules import Certainty, Support, parse_version
+from kgroup.groups.migration.rules import Certainty, ClientSupport, parse_version
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.migration_data import load_rules
 
@@ -71,9 +71,9 @@ def test_clients_are_consistent() -> None:
     for row in clients:
         versions = [version(text) for text in (row.usable_from, row.recommended) if text is not None]
         assert versions == sorted(versions), row.name
-        assert row.support is Support.FULL or not (versions or row.wait), row.name
+        assert row.support is ClientSupport.FULL or not (versions or row.wait), row.name
         assert not (row.wait and row.recommended), row.name
-        assert row.follows is None or row.support is Support.UNKNOWN, row.name
+        assert row.follows is None or row.support is ClientSupport.UNKNOWN, row.name
         assert row.follows in {None, *(other.name for other in clients)}, row.name
         assert row.recommended is None or row.recommended_certainty is not Certainty.UNKNOWN, row.name
         assert all(version(text) for defect in row.defects for text in defect.fixed_in), row.name

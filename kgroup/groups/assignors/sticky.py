@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Racks, Subscriber, sorted_by_member, subscribed
 from kgroup.groups.assignors.sticky_claims import resolve_claims, subscription_generation, user_data_generation
-from kgroup.groups.assignors.sticky_constrained import Constrained
-from kgroup.groups.assignors.sticky_general import General
+from kgroup.groups.assignors.sticky_constrained import ConstrainedAssignment
+from kgroup.groups.assignors.sticky_general import GeneralAssignment
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -44,9 +44,9 @@ def _assign(
     claims = resolve_claims(members, used, generation_of)
     racks = Racks.of(members, used)
     if _subscribe_alike(members):
-        constrained = Constrained(claims, racks, used)
+        constrained = ConstrainedAssignment(claims, racks, used)
         return constrained.assign(), constrained.in_transit()
-    assigned = General(members, used, claims, racks).assign()
+    assigned = GeneralAssignment(members, used, claims, racks).assign()
     return assigned, _claimed_by_others(members, assigned)
 
 

@@ -13,7 +13,7 @@ NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class OwnershipClaims:
     """The partitions that members own, after conflicting claims are resolved.
 
     ``owned`` keeps the order of the members. ``disputed`` are partitions that two members claim for one generation.
@@ -39,7 +39,7 @@ def subscription_generation(member: Subscriber) -> int:
 
 def resolve_claims(
     members: Sequence[Subscriber], topics: Sequence[AssignorTopic], generation_of: Callable[[Subscriber], int]
-) -> Claims:
+) -> OwnershipClaims:
     """Resolve the claims: the higher generation wins; if two are equal, neither wins and the partition is disputed.
 
     As in Kafka, the two compared generations come from different fields: ``protocol_generation`` of the member that
@@ -69,7 +69,7 @@ def resolve_claims(
                 disputed.add(partition)
             else:
                 owned[member.member_id][partition] = None
-    return Claims(
+    return OwnershipClaims(
         owned={member_id: tuple(partitions) for member_id, partitions in owned.items()},
         disputed=frozenset(disputed),
         earlier=_earlier(members, generation_of),

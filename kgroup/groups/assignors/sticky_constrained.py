@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import utf16
 from kgroup.groups.assignors.model import AssignorTopic, Racks, partitions_of
-from kgroup.groups.assignors.sticky_claims import Claims
+from kgroup.groups.assignors.sticky_claims import OwnershipClaims
 from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)
-class Constrained:
+class ConstrainedAssignment:
     """The state of one assignment while it is computed.
 
     Members end with ``low`` or ``high`` partitions; ``slots`` is how many members may still get ``high``. Members in
     ``short`` have less than ``low``; those in ``even`` have ``low`` and may get one more.
     """
 
-    claims: Claims
+    claims: OwnershipClaims
     racks: Racks
     topics: Sequence[AssignorTopic]
     low: int = field(init=False)

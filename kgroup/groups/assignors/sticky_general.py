@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kgroup.groups.assignors.java_order import in_hash_order, partition_hash, utf16
 from kgroup.groups.assignors.model import AssignorTopic, Racks, Subscriber, partitions_of
-from kgroup.groups.assignors.sticky_claims import Claims
+from kgroup.groups.assignors.sticky_claims import OwnershipClaims
 from kgroup.model.topic_partition import TopicPartition
 
 Pair = tuple[str, str]
@@ -66,14 +66,14 @@ class _Moved:
         return in_hash_order(self.partitions, partition_hash, self.most)[0]
 
 
-class General:
+class GeneralAssignment:
     """The state of one assignment while it is computed.
 
     The next partition goes to the subscriber with the fewest partitions, among equals to the lowest member id.
     """
 
     def __init__(
-        self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], claims: Claims, racks: Racks
+        self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], claims: OwnershipClaims, racks: Racks
     ) -> None:
         self._racks = racks
         self._earlier = claims.earlier

@@ -20,7 +20,7 @@ _SWEEPS = 16
 """Kafka stops after this many rounds over all topics."""
 
 
-class Mixed:
+class UniformMixedAssignment:
     """The state of one assignment while it is computed; a member is its index in the order given."""
 
     def __init__(self, members: Sequence[Subscriber], topics: Sequence[AssignorTopic], ids: Mapping[str, int]) -> None:
@@ -165,7 +165,7 @@ def uniform(members: Sequence[Subscriber], topics: Sequence[AssignorTopic]) -> A
     if all(member.topics == members[0].topics for member in members):
         in_order = in_hash_order(used, lambda topic: uuid_hash(ids[topic.name]), len(members[0].topics) + 1)
         return {member_id: tuple(partitions) for member_id, partitions in _assign_equal(members, in_order).items()}
-    return sorted_by_member(members, Mixed(members, used, ids).assign())
+    return sorted_by_member(members, UniformMixedAssignment(members, used, ids).assign())
 
 
 def _ids(used: Sequence[AssignorTopic], topics: Sequence[AssignorTopic]) -> dict[str, int]:

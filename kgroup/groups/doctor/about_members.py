@@ -10,7 +10,7 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.members import labels
-from kgroup.groups.migration.check import How, ReadinessResult
+from kgroup.groups.migration.check import MigrationPath, ReadinessResult
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of
 
@@ -170,7 +170,11 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
     unread += snapshot.broker.unread.values()
     if unread:  # a check that could not be made does not mean that the group is ready
         return MIGRATE.unknown(f"what may speak against it could not be read: {unread[0]}")
-    how = {How.NOW: "now: it is Empty", How.ROLLING: "member by member", How.STOP: "once it is stopped"}
+    how = {
+        MigrationPath.NOW: "now: it is Empty",
+        MigrationPath.ROLLING: "member by member",
+        MigrationPath.STOP: "once it is stopped",
+    }
     return MIGRATE.finding(
         Severity.INFO,
         f"it can move {how.get(readiness.how, 'now')}; {plural(len(readiness.checks), 'check')}, none against it",

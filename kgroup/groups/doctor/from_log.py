@@ -14,7 +14,7 @@ from kgroup.groups.doctor.snapshot import (
     Rebalance,
     RebalanceHistory,
 )
-from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, Present, SignatureKind, StepKind
+from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory as Timeline
 from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log as evidence_of
@@ -134,7 +134,7 @@ def _causers(step: HistoryStep) -> tuple[str, ...]:
 
 def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRestart]:
     """Members, by name, that left and came back with another member id."""
-    last: dict[str, Present] = {}
+    last: dict[str, PresentMember] = {}
     gone_ms: dict[str, int] = {}
     for step in steps:
         if step.kind is StepKind.DELETED:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
+from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, RebalanceProtocol
 
 _NOBODY: Mapping[str, str | None] = {}
@@ -209,8 +209,8 @@ class GenerationTracker:
             completed=None if kind is not StepKind.REBALANCE else True,
         )
 
-    def _present(self, member: GenerationMember) -> Present:
-        return Present(
+    def _present(self, member: GenerationMember) -> PresentMember:
+        return PresentMember(
             self._context.name(member.member_id),
             member.member_id,
             member.instance_id,

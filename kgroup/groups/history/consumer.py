@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.groups.history.context import Moves, ProtocolSwitch, TimelineContext, identity, reasons
+from kgroup.groups.history.context import PartitionMoves, ProtocolSwitch, TimelineContext, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
+from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
     EpochWritten,
     MemberAssignment,
@@ -321,9 +321,9 @@ class Epochs:
             )
         return tuple(members)
 
-    def _present(self, observed: tuple[ObservedMember, ...]) -> tuple[Present, ...]:
+    def _present(self, observed: tuple[ObservedMember, ...]) -> tuple[PresentMember, ...]:
         members = [
-            Present(
+            PresentMember(
                 self._context.name(member.member_id),
                 member.member_id,
                 member.details.instance_id,
@@ -422,7 +422,7 @@ class OpenEpoch:
     kind: StepKind
     causes: dict[Cause, list[str]]
     inferred: set[Cause]
-    moves: Moves | None = None
+    moves: PartitionMoves | None = None
     target: bool = False
     waiting: set[str] = field(default_factory=set)
     settled_ms: int | None = None

@@ -23,7 +23,7 @@ _MEMBER_ID_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class MemberLabel:
     """The fields of a member from which its name is made."""
 
     instance_id: str | None
@@ -41,11 +41,11 @@ def names_of(events: Iterable[Event]) -> Mapping[str, str]:
     for event in events:
         match event:
             case GenerationWritten(members=members):
-                present.only({m.member_id: Label(m.instance_id, m.client_id, m.host) for m in members})
+                present.only({m.member_id: MemberLabel(m.instance_id, m.client_id, m.host) for m in members})
             case MemberWritten(member_id=member_id, details=None):
                 present.leave(member_id)
             case MemberWritten(member_id=member_id, details=MemberDetails() as said):
-                present.enter(member_id, Label(said.instance_id, said.client_id, said.host))
+                present.enter(member_id, MemberLabel(said.instance_id, said.client_id, said.host))
             case GroupDeleted():
                 present.only({})
             case _:
@@ -58,19 +58,19 @@ class _PresentMembers:
     """The members present at one time; ``crowded`` are client ids, or client id and host, that two of them shared."""
 
     def __init__(self) -> None:
-        self.labels: dict[str, Label] = {}
+        self.labels: dict[str, MemberLabel] = {}
         self.crowded: set[object] = set()
-        self._present: dict[str, Label] = {}
+        self._present: dict[str, MemberLabel] = {}
         self._uses: dict[object, int] = {}
 
-    def only(self, members: Mapping[str, Label]) -> None:
+    def only(self, members: Mapping[str, MemberLabel]) -> None:
         for member_id in self._present.keys() - members.keys():
             self.leave(member_id)
         for member_id, label in members.items():
             if label != self._present.get(member_id):
                 self.enter(member_id, label)
 
-    def enter(self, member_id: str, label: Label) -> None:
+    def enter(self, member_id: str, label: MemberLabel) -> None:
         """Add a member, or replace its label."""
         self.leave(member_id)
         self._present[member_id] = self.labels[member_id] = label
@@ -85,13 +85,13 @@ class _PresentMembers:
                 self._uses[key] -= 1
 
 
-def _keys(label: Label) -> tuple[object, ...]:
+def _keys(label: MemberLabel) -> tuple[object, ...]:
     if label.instance_id is not None:
         return ()
     return label.client_id, (label.client_id, label.host)
 
 
-def _name(member_id: str, label: Label, crowded: set[object]) -> str:
+def _name(member_id: str, label: MemberLabel, crowded: set[object]) -> str:
     if label.instance_id is not None:
         return label.instance_id
     if label.client_id and label.client_id not in crowded:
@@ -107,7 +107,7 @@ def short_id(member_id: str, client_id: str) -> str:
     return f"{client_id}-{rest[:_MEMBER_ID_SHOWN]}" if client_id else rest[:_MEMBER_ID_SHOWN]
 
 
-def _distinct(names: dict[str, str], labels: Mapping[str, Label]) -> dict[str, str]:
+def _distinct(names: dict[str, str], labels: Mapping[str, MemberLabel]) -> dict[str, str]:
     """Use the full member id if a name belongs to different members, or equals the instance id of another one."""
     owners: dict[str, set[object]] = {}
     for member_id, name in names.items():
@@ -133,7 +133,7 @@ def identity(member_id: str, instance_id: str | None) -> Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class PartitionMoves:
     """How many partitions changed their owner, and how many of these although the old owner stayed in the group."""
 
     moved: int
@@ -151,7 +151,7 @@ class Ownership:
         self._last: dict[TopicPartition, Identity] = {}
         self._known = False
 
-    def assign(self, assigned: Mapping[Identity, Partitions | None]) -> Moves | None:
+    def assign(self, assigned: Mapping[Identity, Partitions | None]) -> PartitionMoves | None:
         """Record a new assignment of all members; return its moves, None if it or the one before it is not known.
 
         A partition without an earlier owner (new, or first read) does not count as moved. One that was unassigned in
@@ -167,7 +167,7 @@ class Ownership:
                     needless += before in assigned
                 self._last[tp] = owner
         self._known = True
-        return Moves(moved, needless) if known else None
+        return PartitionMoves(moved, needless) if known else None
 
     def all_left(self) -> None:
         """Forget dynamic members: the group is empty, and only static members can come back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgroup.groups.history.model import HistoryStep, HistoryTotals, Present, Signature
+from kgroup.groups.history.model import HistoryStep, HistoryTotals, PresentMember, Signature
 from kgroup.groups.history.offset_jumps import SLICES, CommitReport, CommitTrend, OffsetJump
 from kgroup.model.group_log import Partitions, ScannedRange
 from kgroup.support.instants import rfc3339
@@ -38,7 +38,7 @@ def step_document(step: HistoryStep) -> dict[str, Any]:
     }
 
 
-def _present(present: Present) -> dict[str, Any]:
+def _present(present: PresentMember) -> dict[str, Any]:
     return {
         "name": present.name,
         "member_id": present.member_id,

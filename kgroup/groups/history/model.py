@@ -57,7 +57,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class PresentMember:
     """A member during a step; ``name`` stays the same if the member restarts.
 
     ``partitions`` (in a consumer group the target) is None if unknown. ``other`` is whether they differ from the
@@ -103,7 +103,7 @@ class HistoryStep:
     reasons: tuple[Reason, ...]
     leader: str | None
     assignor: str | None
-    members: tuple[Present, ...]
+    members: tuple[PresentMember, ...]
     moved: int | None
     moved_needlessly: int | None
     never_completed: int | None = 0
@@ -153,7 +153,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Blamed:
+class MemberCounts:
     """How often a member (by name) joined or went, and how many rebalances it caused."""
 
     name: str
@@ -185,4 +185,4 @@ class HistoryTotals:
     median_gap_ms: int | None
     last_ms: int | None
     by_cause: tuple[tuple[Cause, int], ...]
-    by_member: tuple[Blamed, ...]
+    by_member: tuple[MemberCounts, ...]

@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.model import DEPARTURES, Blamed, Cause, HistoryStep, HistoryTotals, Signature, StepKind
+from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, HistoryTotals, MemberCounts, Signature, StepKind
 from kgroup.groups.history.offset_jumps import CommitReport, commits_of
 from kgroup.groups.history.signatures import find_signatures
-from kgroup.groups.history.track import Track, track_group
+from kgroup.groups.history.track import TrackedGroup, track_group
 from kgroup.model.group_log import Event, ScannedRange, Unreadable
 from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
@@ -128,7 +128,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
     )
 
 
-def _commits(tracked: Track, query: HistoryQuery) -> CommitReport:
+def _commits(tracked: TrackedGroup, query: HistoryQuery) -> CommitReport:
     commits = [one for one in tracked.commits if query.includes(one.commit.topic, one.commit.partition)]
     return commits_of(commits, tracked.steps, query.since_ms, query.until_ms, query.mark)
 
@@ -172,7 +172,7 @@ def _by_cause(steps: Sequence[HistoryStep]) -> tuple[tuple[Cause, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], order.index(item[0]))))
 
 
-def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
+def _by_member(steps: Sequence[HistoryStep]) -> tuple[MemberCounts, ...]:
     joined, went, caused = Counter[str](), Counter[str](), Counter[str]()
     for step in steps:
         affected = set[str]()
@@ -187,7 +187,7 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[Blamed, ...]:
         if step.kind is StepKind.REBALANCE:
             caused.update(affected)
     names = sorted(joined.keys() | went.keys() | caused.keys(), key=lambda name: (-caused[name], name))
-    return tuple(Blamed(name, joined[name], went[name], caused[name]) for name in names)
+    return tuple(MemberCounts(name, joined[name], went[name], caused[name]) for name in names)
 
 
 def is_over(totals: HistoryTotals, now_ms: int) -> bool | None:

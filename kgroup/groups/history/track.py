@@ -9,7 +9,7 @@ from kgroup.groups.history.classic import GenerationTracker
 from kgroup.groups.history.consumer import BATCH_MS, Epochs
 from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, names_of
 from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import HistoryStep, Present, StepKind
+from kgroup.groups.history.model import HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -38,7 +38,7 @@ class OwnedCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class TrackedGroup:
     """The result of one pass over the events: all steps, oldest first, all commits, and the evidence from commits."""
 
     steps: tuple[HistoryStep, ...]
@@ -46,7 +46,7 @@ class Track:
     evidence: CommitEvidence
 
 
-def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> Track:
+def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> TrackedGroup:
     """Steps and commits of one group; it never raises, whatever the order and the values of the events.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.
@@ -56,7 +56,7 @@ def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | 
     for event in events:
         follower.follow(event)
     follower.end()
-    return Track(_finished(follower.steps), tuple(follower.commits), evidence)
+    return TrackedGroup(_finished(follower.steps), tuple(follower.commits), evidence)
 
 
 class _Follower:
@@ -211,7 +211,7 @@ def _finished(steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
     return tuple(finished)
 
 
-def _compared(present: Present, last_partitions: dict[str, Partitions]) -> Present:
+def _compared(present: PresentMember, last_partitions: dict[str, Partitions]) -> PresentMember:
     if present.partitions is None:
         return present
     before = last_partitions.get(present.name)

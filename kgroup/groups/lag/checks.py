@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, Sum
+from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
@@ -90,12 +90,12 @@ def _lag(row: LagRow, bound: int) -> list[Violation]:
 
 def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
     bound = format_duration(bound_s)
-    oldest = row.oldest if isinstance(row, Sum) else row if isinstance(row, PartitionLag) else None
-    if oldest is not None and oldest.behind_ms is not None and oldest.behind_ms > bound_s * 1000:
-        age = format_duration(oldest.behind_ms / 1000)
-        where = f" on {oldest.where}" if isinstance(row, Sum) else ""
+    oldest = row.oldest if isinstance(row, LagSum) else row if isinstance(row, PartitionLag) else None
+    if oldest is not None and oldest.time_lag_ms is not None and oldest.time_lag_ms > bound_s * 1000:
+        age = format_duration(oldest.time_lag_ms / 1000)
+        where = f" on {oldest.where}" if isinstance(row, LagSum) else ""
         return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
-    if row.behind_ms is None:
+    if row.time_lag_ms is None:
         why = row.missing or "the first unread record was not read"
         return [_violation(row, f"age of the oldest unread record unknown ({why}), {bound} is asked for", known=False)]
     return []
@@ -105,14 +105,14 @@ def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
     status = row.status_result.status
     if status is None or status.severity < mildest.severity:
         # Even if one partition is known to be only slightly bad, an unknown one may be worse.
-        unknown = [p.status_result for p in row.partitions if p.status is None] if isinstance(row, Sum) else []
-        hidden = row.hidden if isinstance(row, Sum) else None
+        unknown = [p.status_result for p in row.partitions if p.status is None] if isinstance(row, LagSum) else []
+        hidden = row.hidden if isinstance(row, LagSum) else None
         if status is not None and not unknown and not hidden:
             return []
         why = next((judged.why for judged in (row.status_result, *unknown) if judged.why), hidden or "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
     where = ""
-    if isinstance(row, Sum):
+    if isinstance(row, LagSum):
         bad = [p for p in row.partitions if p.status is status]
         where = f" on {bad[0].where}" + (f" and {len(bad) - 1} more" if len(bad) > 1 else "")
     return [_violation(row, f"{status_words(row.status_result, now_ms)}{where}")]
@@ -123,6 +123,6 @@ def _violation(row: LagRow, text: str, *, known: bool = True) -> Violation:
 
 
 def _most(row: LagRow) -> str:
-    if not isinstance(row, Sum) or row.largest is None or len(row.partitions) == 1:
+    if not isinstance(row, LagSum) or row.largest is None or len(row.partitions) == 1:
         return ""
     return f", {percent(row.largest.lag or 0, row.lag or 0)} of it on {row.largest.where}"

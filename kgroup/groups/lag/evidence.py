@@ -22,7 +22,7 @@ class Isolation(StrEnum):
     READ_COMMITTED = "read_committed"
 
 
-class Source(StrEnum):
+class EvidenceSource(StrEnum):
     """A kind of evidence. If it is missing, ``LagEvidence.unknown`` has the reason."""
 
     COMMITS = "commits"
@@ -113,7 +113,7 @@ class MemberFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Churn:
+class GroupChurn:
     """The number of generations or epochs since the group's last commit, and how long the longest lasted."""
 
     generations: int
@@ -146,10 +146,10 @@ class LagEvidence:
     state_since_ms: int | None = None
     siblings: tuple[Sibling, ...] | None = None
     members: Mapping[str, MemberFacts] = field(default_factory=dict)
-    churn: Churn | None = None
-    unknown: Mapping[Source, str] = field(default_factory=dict)
+    churn: GroupChurn | None = None
+    unknown: Mapping[EvidenceSource, str] = field(default_factory=dict)
 
-    def why_unknown(self, source: Source) -> str:
+    def why_unknown(self, source: EvidenceSource) -> str:
         """The reason why the source is missing: that of the reader, or ``not read``."""
         return self.unknown.get(source, "not read")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kgroup.groups.lag.evidence import Churn, MemberFacts
+from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -37,7 +37,7 @@ class LagLogFacts:
     read_since_ms: int | None
     state_since_ms: int | None
     members: Mapping[str, MemberFacts]
-    churn: Churn | None
+    churn: GroupChurn | None
 
 
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int) -> LagLogFacts:
@@ -112,7 +112,7 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
     return None
 
 
-def _churn(events: Sequence[Event], now_ms: int) -> Churn | None:
+def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     """The generations with members, or the group epochs, since the last commit; None if no commit was read."""
     last = max((e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending in _COUNTED), default=None)
     if last is None:
@@ -124,4 +124,4 @@ def _churn(events: Sequence[Event], now_ms: int) -> Churn | None:
         and (isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members))
     ]
     lasted = [later - earlier for earlier, later in pairwise([*starts, now_ms])]
-    return Churn(len(starts), max(0, *lasted) if lasted else 0)
+    return GroupChurn(len(starts), max(0, *lasted) if lasted else 0)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from kgroup.groups.lag.evidence import FirstUnread, Isolation, LagEvidence, LogEnds, LogPoint, PartitionEvidence, Source
+from kgroup.groups.lag.evidence import (
+    EvidenceSource,
+    FirstUnread,
+    Isolation,
+    LagEvidence,
+    LogEnds,
+    LogPoint,
+    PartitionEvidence,
+)
 from kgroup.groups.lag.rates import (
     UNKNOWN_OUTLOOK,
     Rates,
     RetentionLeft,
-    Unread,
+    UnreadPart,
     incoming_rate,
     keeps_up,
     outlook,
@@ -89,7 +97,7 @@ def _partition(
         phantom=0 if span is None else span.phantom,
         held_back=held_back,
         open_transaction=known.open_transaction if held_back else None,
-        behind_ms=0 if lag == 0 else None if first_ms is None else max(0, all_.now_ms - first_ms),
+        time_lag_ms=0 if lag == 0 else None if first_ms is None else max(0, all_.now_ms - first_ms),
         last_commit_ms=known.commits[-1].timestamp_ms if known.commits else None,
         status_result=measured.status_result,
         rates=measured.rates,
@@ -154,10 +162,10 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     ends = LogEnds.of(points, LogPoint(all_.now_ms, log.end))
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
-    if not commits and Source.COMMITS in all_.unknown:
+    if not commits and EvidenceSource.COMMITS in all_.unknown:
         judged = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if judged.status is None:
-            judged = StatusResult(None, why=all_.unknown[Source.COMMITS])
+            judged = StatusResult(None, why=all_.unknown[EvidenceSource.COMMITS])
     else:
         reading = CommitReading(
             lag=span.lag,
@@ -185,5 +193,5 @@ def _retention_left(
 ) -> RetentionLeft | None:
     if known.retention is None or span is None or log is None or span.lag == 0:
         return None
-    unread = Unread(log.end - span.first, log.end - log.start, measured.first_ms, measured.rates.incoming)
+    unread = UnreadPart(log.end - span.first, log.end - log.start, measured.first_ms, measured.rates.incoming)
     return retention_left(known.retention, unread, now_ms)

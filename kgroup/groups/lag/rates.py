@@ -151,7 +151,7 @@ def slowest(outlooks: Sequence[Outlook]) -> Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadPart:
     """The unread part of a log.
 
     ``offsets`` is the number of unread offsets, ``log_offsets`` that of the whole log. ``first_ms`` is the timestamp
@@ -179,7 +179,7 @@ class RetentionLeft:
     compacted: bool = False
 
 
-def retention_left(retention: Retention, unread: Unread, now_ms: int) -> RetentionLeft:
+def retention_left(retention: Retention, unread: UnreadPart, now_ms: int) -> RetentionLeft:
     """The retention left of a partition with unread records.
 
     Example: ``retention.ms`` 12 h and a first unread record 38 m old leave 11 h 22 m. By size it is the estimated time
@@ -203,7 +203,7 @@ def retention_left(retention: Retention, unread: Unread, now_ms: int) -> Retenti
     return RetentionLeft(left_ms, by, compacted=retention.compacted)
 
 
-def _until_full_ms(retention: Retention, unread: Unread) -> int | None:
+def _until_full_ms(retention: Retention, unread: UnreadPart) -> int | None:
     if retention.size_bytes is None or retention.limit_bytes is None or unread.log_offsets <= 0:
         return None
     each = retention.size_bytes / unread.log_offsets

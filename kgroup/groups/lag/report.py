@@ -31,7 +31,7 @@ class LagRow(Protocol):
         """The number of unread records; None if unknown."""
 
     @property
-    def behind_ms(self) -> int | None:
+    def time_lag_ms(self) -> int | None:
         """The age of the oldest unread record in ms, 0 if nothing is unread; None if unknown."""
 
     @property
@@ -66,7 +66,7 @@ class PartitionLag:
     phantom: int
     held_back: int | None
     open_transaction: BlockingTransaction | None
-    behind_ms: int | None
+    time_lag_ms: int | None
     last_commit_ms: int | None
     status_result: StatusResult
     rates: Rates
@@ -119,7 +119,7 @@ class PartitionLag:
             "phantom": self.phantom,
             "held_back": self.held_back,
             "open_transaction": None if transaction is None else _transaction_document(transaction),
-            "lag_ms": self.behind_ms,
+            "lag_ms": self.time_lag_ms,
             "last_commit": rfc3339(self.last_commit_ms),
             "last_commit_ms": self.last_commit_ms,
             **_judged_document(self.status_result),
@@ -134,7 +134,7 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class LagSum:
     """The sum over the partitions of a ``topic``, or of the group (None).
 
     ``lag`` is the sum of the known lags, None if none is known. ``unknown`` is the number of partitions with an
@@ -147,7 +147,7 @@ class Sum:
     partitions: tuple[PartitionLag, ...]
     lag: int | None
     unknown: int
-    behind_ms: int | None
+    time_lag_ms: int | None
     largest: PartitionLag | None
     oldest: PartitionLag | None
     status_result: StatusResult
@@ -181,7 +181,7 @@ class Sum:
         return {
             "lag": self.lag,
             "unknown_partitions": self.unknown,
-            "lag_ms": self.behind_ms,
+            "lag_ms": self.time_lag_ms,
             "largest": None if self.largest is None else self.largest.where,
             "oldest": None if self.oldest is None else self.oldest.where,
             **_judged_document(self.status_result),
@@ -189,19 +189,21 @@ class Sum:
         }
 
 
-def sum_partitions(group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None) -> Sum:
+def sum_partitions(
+    group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None
+) -> LagSum:
     """The sum of the partitions. The age is unknown if that of one is unknown or hidden, since it may be the oldest."""
     known = [(p.lag, p) for p in partitions if p.lag is not None]
-    ages = [(p.behind_ms, p) for p in partitions if p.behind_ms is not None]
+    ages = [(p.time_lag_ms, p) for p in partitions if p.time_lag_ms is not None]
     lagging = [(lag, p) for lag, p in known if lag > 0]
     aged = [(age, p) for age, p in ages if p.lag]
-    return Sum(
+    return LagSum(
         group=group,
         topic=topic,
         partitions=tuple(partitions),
         lag=sum(lag for lag, _ in known) if known else None,
         unknown=len(partitions) - len(known),
-        behind_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) and not hidden else None,
+        time_lag_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) and not hidden else None,
         largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
         oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
         status_result=_worst(partitions, hidden),
@@ -223,8 +225,8 @@ class GroupLag:
     isolation: Isolation
     now_ms: int
     partitions: tuple[PartitionLag, ...]
-    topics: tuple[Sum, ...]
-    total: Sum
+    topics: tuple[LagSum, ...]
+    total: LagSum
     hidden_commits: tuple[TopicPartition, ...] | None = ()
 
     @property
@@ -339,7 +341,7 @@ def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None 
     keys: dict[SortBy, Callable[[_Row], tuple[float, ...]]] = {
         SortBy.STATUS: _by_status,
         SortBy.LAG: lambda row: _known(row.lag),
-        SortBy.TIME: lambda row: _known(row.behind_ms),
+        SortBy.TIME: lambda row: _known(row.time_lag_ms),
         SortBy.TREND: lambda row: _known(row.rates.growth),
     }
     if by is SortBy.NAME:

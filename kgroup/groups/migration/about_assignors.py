@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kgroup.groups.migration.check import Check, Subject
-from kgroup.groups.migration.evidence import Case
+from kgroup.groups.migration.check import CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.support.units import plural
 
 _TO_SERVER = {
@@ -43,13 +43,13 @@ def server_name(assignor: str) -> str:
     return _OF_SERVER.get(assignor.removeprefix(_SERVER_PACKAGE), assignor)
 
 
-ASSIGNORS = Subject(
+ASSIGNORS = CheckSubject(
     "assignors",
     "the members' assignor has a counterpart on the other side, and the brokers offer it",
     "KIP-848; KAFKA-18327",
     "custom assignor",
 )
-USER_DATA = Subject(
+USER_DATA = CheckSubject(
     "user-data",
     "member assignments carry no userData, which keeps a live group from converting",
     "KIP-848; GroupMetadataManager, online upgrade",
@@ -62,7 +62,7 @@ _INSTEAD = (
 _DEFAULT_OF_CLIENTS = "range, or what the client is set to"
 
 
-def assignors(case: Case) -> Check | None:
+def assignors(case: MigrationCase) -> MigrationCheck | None:
     """Whether the assignor of the members, or of the last generation, has a counterpart; BLOCKED for a custom one."""
     if not case.to_consumer:
         return _back(case)
@@ -84,7 +84,7 @@ def assignors(case: Case) -> Check | None:
     return _compared(case, described, mapped)
 
 
-def _compared(case: Case, described: str, mapped: str) -> Check:
+def _compared(case: MigrationCase, described: str, mapped: str) -> MigrationCheck:
     if case.broker.assignors is None:
         return ASSIGNORS.unknown(
             f"{described} becomes {mapped}; group.consumer.assignors could not be read" + case.why("assignors"),
@@ -107,7 +107,7 @@ def _compared(case: Case, described: str, mapped: str) -> Check:
     return ASSIGNORS.ok(f"{described} becomes {mapped}, the default")
 
 
-def _back(case: Case) -> Check | None:
+def _back(case: MigrationCase) -> MigrationCheck | None:
     """The check for a migration to the classic protocol, where the clients choose the assignor."""
     now = case.group.assignor
     if not now:
@@ -122,7 +122,7 @@ def _back(case: Case) -> Check | None:
     )
 
 
-def user_data(case: Case) -> Check | None:
+def user_data(case: MigrationCase) -> MigrationCheck | None:
     """Whether assignments carry userData; the broker refuses to convert such a live classic group, to keep the data."""
     if not case.to_consumer or case.empty or case.group.type != "classic":
         return None

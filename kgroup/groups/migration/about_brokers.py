@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.groups.migration.check import Check, Subject
-from kgroup.groups.migration.evidence import FIRST_RELEASE, Case
-from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, Product, parse_version
+from kgroup.groups.migration.check import CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import FIRST_RELEASE, MigrationCase
+from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, KnownProduct, parse_version
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.units import plural, some_of
 
-PROTOCOL = Subject(
+PROTOCOL = CheckSubject(
     "protocol-available",
     "the brokers speak the wanted protocol now",
     "KIP-848; ConsumerGroupDescribe about a group that does not exist",
     "protocol not available",
 )
-POLICY = Subject(
+POLICY = CheckSubject(
     "migration-policy",
     "group.consumer.migration.policy lets a live group move; an Empty one always may",
     "KIP-848; group.consumer.migration.policy",
     "migration policy",
 )
-DEFECTS = Subject(
+DEFECTS = CheckSubject(
     "broker-defects",
     "known defects of the brokers' release; the patch level can't be read",
     "Kafka's issues, by the branches their fixes are in",
     "broker defects",
 )
-ACCESS = Subject(
+ACCESS = CheckSubject(
     "topic-describe",
     "every principal that may read the group may DESCRIBE its topics: one forbidden topic fails the heartbeat",
     "KAFKA-18813",
     "topic DESCRIBE",
 )
-MONITORS = Subject("monitors", "which monitoring tools do not see such groups well", "the tools' issues", "monitors")
+MONITORS = CheckSubject(
+    "monitors", "which monitoring tools do not see such groups well", "the tools' issues", "monitors"
+)
 
 _UPWARDS = ("UPGRADE", "BIDIRECTIONAL")
 _DOWNWARDS = ("DOWNGRADE", "BIDIRECTIONAL")
@@ -43,7 +45,7 @@ _NAMED_PRINCIPALS = 3
 _ALL = "all of "
 
 
-def protocol_available(case: Case) -> Check | None:
+def protocol_available(case: MigrationCase) -> MigrationCheck | None:
     """Whether the brokers serve the target protocol; for consumer a probe decides, feature and setting explain why."""
     if not case.to_consumer:
         return _classic(case)
@@ -67,7 +69,7 @@ def protocol_available(case: Case) -> Check | None:
     return PROTOCOL.ok("available")
 
 
-def _capped(case: Case) -> Check:
+def _capped(case: MigrationCase) -> MigrationCheck:
     """The check for a heartbeat offered only as version 0: by an old broker, or by a proxy before a newer one."""
     known = f" ({some_of([proxy.name for proxy in case.rules.proxies])} does so)" if case.rules.proxies else ""
     where = (
@@ -79,7 +81,7 @@ def _capped(case: Case) -> Check:
     )
 
 
-def _why_unavailable(case: Case) -> tuple[str, str] | None:
+def _why_unavailable(case: MigrationCase) -> tuple[str, str] | None:
     """Why release and settings exclude the consumer protocol, and the remedy; None if they do not exclude it."""
     broker = case.broker
     if case.release and case.release < FIRST_RELEASE:
@@ -106,7 +108,7 @@ def _why_unavailable(case: Case) -> tuple[str, str] | None:
     return "; ".join(evidence for evidence, _ in reasons), "; ".join(remedy for _, remedy in reasons)
 
 
-def _refused(case: Case) -> tuple[str, str]:
+def _refused(case: MigrationCase) -> tuple[str, str]:
     broker = case.broker
     lacking = f"; {_products(case.rules.services)}" if case.rules.services else ""
     if broker.heartbeat_version is not None:
@@ -121,11 +123,11 @@ def _refused(case: Case) -> tuple[str, str]:
     )
 
 
-def _products(products: tuple[Product, ...]) -> str:
+def _products(products: tuple[KnownProduct, ...]) -> str:
     return "; ".join(f"{product.name}: {product.what} ({product.certainty})" for product in products)
 
 
-def _classic(case: Case) -> Check:
+def _classic(case: MigrationCase) -> MigrationCheck:
     protocols = case.broker.rebalance_protocols
     if protocols is not None and "classic" not in protocols:
         return PROTOCOL.blocked(
@@ -136,7 +138,7 @@ def _classic(case: Case) -> Check:
     return PROTOCOL.ok("available" if protocols is not None else "every broker speaks it: it can't be switched off")
 
 
-def migration_policy(case: Case) -> Check | None:
+def migration_policy(case: MigrationCase) -> MigrationCheck | None:
     """Whether a live group may convert online; if not, or if the policy is unknown, it can convert offline."""
     policy = case.broker.policy
     described = f"policy {policy}" if policy else "policy not known" + case.why("policy")
@@ -162,7 +164,7 @@ def migration_policy(case: Case) -> Check | None:
     )
 
 
-def _what_it_does(case: Case, policy: str) -> str:
+def _what_it_does(case: MigrationCase, policy: str) -> str:
     if case.to_consumer:
         return f"policy {policy}: a consumer member is refused (GROUP_ID_NOT_FOUND) while classic ones run"
     if policy == "DISABLED":
@@ -173,7 +175,7 @@ def _what_it_does(case: Case, policy: str) -> str:
     return f"policy {policy}: classic members may join, but the group never turns classic"
 
 
-def broker_defects(case: Case) -> Check | None:
+def broker_defects(case: MigrationCase) -> MigrationCheck | None:
     """Known defects: WARNING if all patch levels have a serious one, UNKNOWN if some do: the level cannot be read."""
     if case.release is None:
         return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
@@ -191,7 +193,7 @@ def broker_defects(case: Case) -> Check | None:
     return DEFECTS.info(evidence, remedy=remedy)
 
 
-def _levels(case: Case, defect: BrokerDefect) -> str | None:
+def _levels(case: MigrationCase, defect: BrokerDefect) -> str | None:
     """The patch levels of the brokers' release with the defect (``4.1.0 and 4.1.1``); None if it does not matter."""
     release, since = case.release, parse_version(defect.since)
     if release is None or since is None or release < since[:2] or not _concerns(case, defect):
@@ -211,7 +213,7 @@ def _before(line: str, first: int, fixed: int) -> str | None:
     return " and ".join(levels) or None
 
 
-def _concerns(case: Case, defect: BrokerDefect) -> bool:
+def _concerns(case: MigrationCase, defect: BrokerDefect) -> bool:
     return (
         case.request.target in defect.targets
         and (case.live or not defect.live)
@@ -228,7 +230,7 @@ def _fixes(defect: BrokerDefect) -> str:
     return f"{defect.id} is fixed in {', '.join(defect.fixed_in)}" if defect.fixed_in else f"{defect.id} is open"
 
 
-def topic_describe(case: Case) -> Check | None:
+def topic_describe(case: MigrationCase) -> MigrationCheck | None:
     """Whether all readers of the group may DESCRIBE its topics: the coordinator checks every topic of a member."""
     if not case.to_consumer:
         return None
@@ -250,14 +252,14 @@ def topic_describe(case: Case) -> Check | None:
     )
 
 
-def monitors(case: Case) -> Check | None:
+def monitors(case: MigrationCase) -> MigrationCheck | None:
     """A remark about monitoring tools; it does not change the readiness."""
     if not case.to_consumer or not case.rules.monitors:
         return None
     return MONITORS.info(_products(case.rules.monitors))
 
 
-def defect_notes(case: Case) -> Iterator[str]:
+def defect_notes(case: MigrationCase) -> Iterator[str]:
     """One line for each known defect of the brokers' release that affects this case."""
     for defect in case.rules.broker_defects:
         if levels := _levels(case, defect):

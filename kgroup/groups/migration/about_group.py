@@ -6,44 +6,46 @@ from collections.abc import Sequence
 
 from kgroup.groups.foreign_owners import Owner, foreign_owner
 from kgroup.groups.members import labels
-from kgroup.groups.migration.check import Check, Subject
-from kgroup.groups.migration.evidence import Case
+from kgroup.groups.migration.check import CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.groups import ListedGroup, is_of_consumers
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
-KIND = Subject(
+KIND = CheckSubject(
     "kind",
     "it exists and is a consumer group, not one of Connect, Streams, a registry or a share group",
     "KIP-848; the broker converts groups of other kinds without objection",
     "other kind of group",
 )
-MEMBERS = Subject("members", "it is Empty, or who is in it", "KIP-848: an Empty group always converts", "members")
-ALREADY = Subject(
+MEMBERS = CheckSubject("members", "it is Empty, or who is in it", "KIP-848: an Empty group always converts", "members")
+ALREADY = CheckSubject(
     "already-there",
     "it is of the wanted type and no member speaks the other protocol",
     "KIP-848",
     "rollout under way",
 )
-SIZE = Subject(
+SIZE = CheckSubject(
     "group-size",
     "its members are no more than group.consumer.max.size, or group.max.size on the way back",
     "KIP-848; KAFKA-20601",
     "group size",
 )
-STATIC = Subject(
+STATIC = CheckSubject(
     "static-members",
     "members with an instance id: a successor that starts first is fenced",
     "KIP-345, KIP-848",
     "static members",
 )
-REGEX = Subject(
+REGEX = CheckSubject(
     "regex",
     "subscriptions by pattern, which the server matches in its own way (RE2J, whole names)",
     "KIP-848; librdkafka's migration guide",
     "regex subscription",
 )
-RACK = Subject("rack", "members with a rack: server-side assignors take no notice", "KAFKA-19387", "rack awareness")
+RACK = CheckSubject(
+    "rack", "members with a rack: server-side assignors take no notice", "KAFKA-19387", "rack awareness"
+)
 
 _OWN_KINDS = ("share", "streams")
 _NO_LIMIT = 2_147_483_647
@@ -61,7 +63,7 @@ _INSTEAD = {
 }
 
 
-def kind(case: Case) -> Check | None:
+def kind(case: MigrationCase) -> MigrationCheck | None:
     """BLOCKED if it is not a consumer group; ``--accept foreign-owner`` overrides this if only its name suggests so."""
     group = case.group
     if group.state == "Dead":
@@ -89,19 +91,19 @@ def kind(case: Case) -> Check | None:
     return KIND.ok("a consumer group")
 
 
-def _owner(case: Case) -> Owner | None:
+def _owner(case: MigrationCase) -> Owner | None:
     group, kind = case.group, case.evidence.kind
     if kind in _OWN_KINDS:
         return foreign_owner(ListedGroup(group.name, kind, group.state, group.protocol_type, group.coordinator))
     return foreign_owner(group)
 
 
-def _is_certain(case: Case) -> bool:
+def _is_certain(case: MigrationCase) -> bool:
     """Whether the owner is known from the broker, not only from the group's name."""
     return case.evidence.kind in _OWN_KINDS or not is_of_consumers(case.group.protocol_type)
 
 
-def members(case: Case) -> Check | None:
+def members(case: MigrationCase) -> MigrationCheck | None:
     """The members that have to stop before kgroup can convert the group."""
     if case.empty:
         return MEMBERS.ok("Empty")
@@ -111,7 +113,7 @@ def members(case: Case) -> Check | None:
     return MEMBERS.info(f"{plural(len(names), 'member')}: {some_of(names)}")
 
 
-def already_there(case: Case) -> Check | None:
+def already_there(case: MigrationCase) -> MigrationCheck | None:
     """OK if the group is on the target protocol; INFO or UNKNOWN if not, or while a rollout is under way."""
     kind, target = case.group.type, case.request.target
     if case.arrived:
@@ -128,7 +130,7 @@ def already_there(case: Case) -> Check | None:
     return ALREADY.info(f"of type {kind}")
 
 
-def group_size(case: Case) -> Check | None:
+def group_size(case: MigrationCase) -> MigrationCheck | None:
     """Whether the group exceeds the limit: brokers refuse it as a whole while it is live, else its last members."""
     setting, limit = (
         ("group.consumer.max.size", case.broker.consumer_max_size)
@@ -154,7 +156,7 @@ def group_size(case: Case) -> Check | None:
     return SIZE.ok(f"{plural(past, 'member')} in its last generation; {setting} is {limit}")
 
 
-def _size_now(case: Case, setting: str, limit: int) -> Check:
+def _size_now(case: MigrationCase, setting: str, limit: int) -> MigrationCheck:
     now = len(case.members)
     evidence = f"{plural(now, 'member')}; {setting} is {limit}"
     if now > limit:
@@ -170,7 +172,7 @@ def _size_now(case: Case, setting: str, limit: int) -> Check:
     return SIZE.ok(evidence)
 
 
-def static_members(case: Case) -> Check | None:
+def static_members(case: MigrationCase) -> MigrationCheck | None:
     """WARNING for static members: the consumer protocol fences the newer of two members with one instance id.
 
     During the migration a consumer member does replace a classic one; later rollouts fail.
@@ -193,7 +195,7 @@ def static_members(case: Case) -> Check | None:
     )
 
 
-def regex(case: Case) -> Check | None:
+def regex(case: MigrationCase) -> MigrationCheck | None:
     """Subscriptions by pattern; classic members send only matched topics, so only consumer members show a pattern."""
     patterns = _patterns(case)
     if case.to_consumer:
@@ -213,11 +215,11 @@ def regex(case: Case) -> Check | None:
     return REGEX.unknown("whether the application subscribes by pattern can't be seen of an Empty group")
 
 
-def _patterns(case: Case) -> Sequence[str]:
+def _patterns(case: MigrationCase) -> Sequence[str]:
     return sorted({m.subscription_regex for m in case.members if m.subscription_regex})
 
 
-def rack(case: Case) -> Check | None:
+def rack(case: MigrationCase) -> MigrationCheck | None:
     """Members with racks: the client's range and sticky assignors prefer replicas in them, server-side ones do not."""
     if not case.to_consumer:
         return None

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from kgroup.groups.migration.check import Check, Subject
-from kgroup.groups.migration.evidence import Case
+from kgroup.groups.migration.check import CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural, some_of
 
-EXPIRY = Subject(
+EXPIRY = CheckSubject(
     "offsets-expiry",
     "when the commits would expire after the conversion, which counts from each commit instead of from Empty",
     "offsets.retention.minutes; seen on a 4.3.1 broker",
     "offsets expiry",
 )
-GONE = Subject(
+GONE = CheckSubject(
     "gone-topics",
     "commits on topics that do not exist any more",
     "OffsetCommit: UNKNOWN_TOPIC_OR_PARTITION",
     "gone topics",
 )
-HIDDEN = Subject(
+HIDDEN = CheckSubject(
     "hidden-commits",
     "commits on topics that this user may not DESCRIBE: the broker leaves them out, and they could not be made again",
     "OffsetFetch without DESCRIBE on a topic; seen on a 4.3.1 broker",
     "hidden commits",
 )
-PENDING = Subject(
+PENDING = CheckSubject(
     "pending-transactions",
     "offsets that an open transaction is about to commit",
     "KIP-447; KAFKA-19163",
@@ -38,7 +38,7 @@ _SOON_MS = 24 * 3_600_000
 _KEPT = "kgroup commits all of them again just before it converts the group"
 
 
-def offsets_expiry(case: Case) -> Check | None:
+def offsets_expiry(case: MigrationCase) -> MigrationCheck | None:
     """When the commits would expire; None for a live group: they do not expire while it subscribes to their topics.
 
     The retention in an Empty classic group counts from when it became Empty, after a conversion from each commit.
@@ -73,7 +73,7 @@ def offsets_expiry(case: Case) -> Check | None:
     )
 
 
-def gone_topics(case: Case) -> Check | None:
+def gone_topics(case: MigrationCase) -> MigrationCheck | None:
     """Commits on deleted topics: kgroup cannot commit them again, so they are left to expire."""
     gone = case.evidence.gone
     if not gone:
@@ -90,7 +90,7 @@ def gone_topics(case: Case) -> Check | None:
     )
 
 
-def hidden_commits(case: Case) -> Check | None:
+def hidden_commits(case: MigrationCase) -> MigrationCheck | None:
     """Commits that the broker hides from this user; only the log shows them, and they would expire after conversion."""
     if case.live:
         return None
@@ -116,7 +116,7 @@ def hidden_commits(case: Case) -> Check | None:
     )
 
 
-def pending_transactions(case: Case) -> Check | None:
+def pending_transactions(case: MigrationCase) -> MigrationCheck | None:
     """Open transactions: their offsets would come after the commits that kgroup makes; a live group is not blocked."""
     pending = case.evidence.pending
     if not pending and not any(p.commit for p in case.group.partitions) and not case.live:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.groups.migration.check import Check, Subject
-from kgroup.groups.migration.evidence import Case
+from kgroup.groups.migration.check import CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.durations import format_duration
 
-SESSION = Subject(
+SESSION = CheckSubject(
     "session",
     "the session timeout so far against what it will be, and what brokers allow",
     "KIP-848; group.consumer.session.timeout.ms",
     "session timeout",
 )
-HEARTBEAT = Subject(
+HEARTBEAT = CheckSubject(
     "heartbeat",
     "the heartbeat interval is within what brokers allow, and no more than a third of the session timeout",
     "KIP-848; group.consumer.heartbeat.interval.ms",
@@ -32,7 +32,7 @@ class _Value:
     origin: str
 
 
-def session(case: Case) -> Check | None:
+def session(case: MigrationCase) -> MigrationCheck | None:
     """WARNING if the session timeout changes unasked: dead members are detected later, or slow ones removed earlier."""
     requested_ms, bounds = case.request.session_timeout_ms, case.broker.session
     if not case.to_consumer:
@@ -56,7 +56,7 @@ def session(case: Case) -> Check | None:
     return _changed(case, was, will_be, bounds)
 
 
-def _changed(case: Case, was: tuple[int, ...], will_be: _Value, bounds: ConfigBounds | None) -> Check:
+def _changed(case: MigrationCase, was: tuple[int, ...], will_be: _Value, bounds: ConfigBounds | None) -> MigrationCheck:
     new = will_be.ms
     old = was[0]
     if bounds and old < bounds.min_ms:
@@ -89,7 +89,7 @@ def _option(ms: int) -> str:
     return f"--session-timeout {_text(ms)} (the group config {SESSION_CONFIG}={ms})"
 
 
-def heartbeat(case: Case) -> Check | None:
+def heartbeat(case: MigrationCase) -> MigrationCheck | None:
     """Whether three intervals fit in the session timeout; brokers refuse group configs unless it is the longer one."""
     if not case.to_consumer:
         return None
@@ -116,7 +116,7 @@ def heartbeat(case: Case) -> Check | None:
     return HEARTBEAT.ok(facts)
 
 
-def _classic_session(case: Case) -> Check:
+def _classic_session(case: MigrationCase) -> MigrationCheck:
     """The check for the classic protocol: each client has its own timeout; BLOCKED if the user sets a group's."""
     if case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None:
         return SESSION.blocked(
@@ -137,15 +137,15 @@ _OWN = "the group's own"
 _DEFAULT = "the brokers' default"
 
 
-def _session_of(case: Case) -> _Value | None:
+def _session_of(case: MigrationCase) -> _Value | None:
     return _value(case, case.request.session_timeout_ms, SESSION_CONFIG, case.broker.session)
 
 
-def _heartbeat_of(case: Case) -> _Value | None:
+def _heartbeat_of(case: MigrationCase) -> _Value | None:
     return _value(case, case.request.heartbeat_interval_ms, HEARTBEAT_CONFIG, case.broker.heartbeat)
 
 
-def _value(case: Case, requested_ms: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
+def _value(case: MigrationCase, requested_ms: int | None, config: str, bounds: ConfigBounds | None) -> _Value | None:
     """The value asked for, else the group's own, else the brokers' default; None if the one that applies is unknown."""
     if requested_ms is not None:
         return _Value(requested_ms, "as asked for")
@@ -158,7 +158,7 @@ def _value(case: Case, requested_ms: int | None, config: str, bounds: ConfigBoun
     return _Value(bounds.default_ms, _DEFAULT) if bounds else None
 
 
-def _old(case: Case) -> tuple[int, ...]:
+def _old(case: MigrationCase) -> tuple[int, ...]:
     """The members' different session timeouts so far, ascending; empty if unknown."""
     return tuple(sorted({member.session_timeout_ms for member in case.past.members})) if case.past else ()
 
@@ -175,7 +175,7 @@ def _within(ms: int, bounds: ConfigBounds) -> bool:
     return bounds.min_ms <= ms <= bounds.max_ms
 
 
-def _out_of_bounds(subject: Subject, option: str, ms: int, bounds: ConfigBounds, setting: str) -> Check:
+def _out_of_bounds(subject: CheckSubject, option: str, ms: int, bounds: ConfigBounds, setting: str) -> MigrationCheck:
     low = ms < bounds.min_ms
     limit = bounds.min_ms if low else bounds.max_ms
     sign, end = ("<", "min") if low else (">", "max")

@@ -27,7 +27,7 @@ class ReadinessResult(StrEnum):
     BLOCKED = "BLOCKED"
 
 
-class How(StrEnum):
+class MigrationPath(StrEnum):
     """How a group migrates: now (it is Empty), rolling (online, instance by instance), stop (offline only)."""
 
     NOW = "now"
@@ -37,7 +37,7 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class MigrationCheck:
     """One check of one group.
 
     ``id`` is stable and kebab-case. ``evidence`` is what was found, ``brief`` the same in a few words for a table of
@@ -70,9 +70,9 @@ class Readiness:
     """The result of a group's checks: the main ``reason`` in a few words, and how many ``more`` block or warn."""
 
     group: str
-    checks: tuple[Check, ...]
+    checks: tuple[MigrationCheck, ...]
     verdict: ReadinessResult
-    how: How
+    how: MigrationPath
     reason: str | None
     more: int = 0
 
@@ -81,14 +81,14 @@ class Readiness:
         return {
             "group": self.group,
             "verdict": self.verdict.value,
-            "how": None if self.how is How.NONE else self.how.value,
+            "how": None if self.how is MigrationPath.NONE else self.how.value,
             "reason": self.reason,
             "checks": [check.document() for check in self.checks],
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CheckSubject:
     """A row of the table of checks.
 
     ``id`` is stable and kebab-case. ``meaning`` is one line about what is checked, ``source`` is where the rule comes
@@ -100,26 +100,26 @@ class Subject:
     source: str
     label: str
 
-    def ok(self, evidence: str, *, remedy: str | None = None) -> Check:
+    def ok(self, evidence: str, *, remedy: str | None = None) -> MigrationCheck:
         """Nothing prevents the migration."""
-        return Check(self.id, CheckStatus.OK, evidence, self.source, remedy=remedy)
+        return MigrationCheck(self.id, CheckStatus.OK, evidence, self.source, remedy=remedy)
 
     def info(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
-    ) -> Check:
+    ) -> MigrationCheck:
         """A remark that does not change the readiness."""
-        return Check(self.id, CheckStatus.INFO, evidence, self.source, brief, remedy, offline_only)
+        return MigrationCheck(self.id, CheckStatus.INFO, evidence, self.source, brief, remedy, offline_only)
 
     def unknown(
         self, evidence: str, *, brief: str | None = None, remedy: str | None = None, offline_only: bool = False
-    ) -> Check:
+    ) -> MigrationCheck:
         """It could not be determined."""
-        return Check(self.id, CheckStatus.UNKNOWN, evidence, self.source, brief, remedy, offline_only)
+        return MigrationCheck(self.id, CheckStatus.UNKNOWN, evidence, self.source, brief, remedy, offline_only)
 
-    def warning(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
+    def warning(self, evidence: str, *, brief: str, remedy: str | None = None) -> MigrationCheck:
         """The group can migrate, but something will change or may fail."""
-        return Check(self.id, CheckStatus.WARNING, evidence, self.source, brief, remedy)
+        return MigrationCheck(self.id, CheckStatus.WARNING, evidence, self.source, brief, remedy)
 
-    def blocked(self, evidence: str, *, brief: str, remedy: str | None = None) -> Check:
+    def blocked(self, evidence: str, *, brief: str, remedy: str | None = None) -> MigrationCheck:
         """The group cannot migrate in its present state."""
-        return Check(self.id, CheckStatus.BLOCKED, evidence, self.source, brief, remedy)
+        return MigrationCheck(self.id, CheckStatus.BLOCKED, evidence, self.source, brief, remedy)

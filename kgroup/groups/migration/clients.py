@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from kgroup.groups.migration.check import Check, CheckStatus, Subject
-from kgroup.groups.migration.evidence import ApplicationClient, Case
+from kgroup.groups.migration.check import CheckStatus, CheckSubject, MigrationCheck
+from kgroup.groups.migration.evidence import ApplicationClient, MigrationCase
 from kgroup.groups.migration.rules import (
     Certainty,
+    ClientDefect,
     ClientRow,
-    Defect,
+    ClientSupport,
     DefectLevel,
     MigrationRules,
-    Support,
     Version,
     has_fix,
     parse_version,
 )
 from kgroup.support.errors import UsageError
 
-CLIENTS = Subject(
+CLIENTS = CheckSubject(
     "clients",
     "the application's client is new enough (--client), by the table of clients",
     "kgroup/data/clients.yaml, each row with its own source",
@@ -76,8 +76,8 @@ def known_client(name: str, rules: MigrationRules) -> ClientRow:
 
 def minimum_versions(rules: MigrationRules) -> str:
     """The minimum versions in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
-    needed = [_needed_version(row) for row in rules.clients if row.support is Support.FULL and row.usable_from]
-    lacking = [row.title for row in rules.clients if row.support is Support.NONE]
+    needed = [_needed_version(row) for row in rules.clients if row.support is ClientSupport.FULL and row.usable_from]
+    lacking = [row.title for row in rules.clients if row.support is ClientSupport.NONE]
     text = f"Needed: {', '.join(needed)}" if needed else "No client is known"
     return f"{text}; not usable: {', '.join(lacking)}" if lacking else text
 
@@ -87,7 +87,7 @@ def _needed_version(row: ClientRow) -> str:
     return f"{row.title} {row.usable_from}{advised}"
 
 
-def check_clients(case: Case) -> Check | None:
+def check_clients(case: MigrationCase) -> MigrationCheck | None:
     """The worst result among the named clients, with the evidence and remedies of all of them."""
     if not case.to_consumer:
         return None
@@ -99,22 +99,22 @@ def check_clients(case: Case) -> Check | None:
     evidence = "; ".join(check.evidence for check in reversed(checks))
     remedies = dict.fromkeys(check.remedy for check in reversed(checks) if check.remedy)
     remedy = "; ".join(remedies) or None
-    return Check(CLIENTS.id, heaviest.status, evidence, CLIENTS.source, heaviest.brief, remedy)
+    return MigrationCheck(CLIENTS.id, heaviest.status, evidence, CLIENTS.source, heaviest.brief, remedy)
 
 
-def _check_client(client: ApplicationClient, rules: MigrationRules) -> Check:
+def _check_client(client: ApplicationClient, rules: MigrationRules) -> MigrationCheck:
     row, version = _row(client.name, rules), parse_version(client.version)
     named = f"{client.name} {client.version}"
     if row is None or version is None:
         return CLIENTS.unknown(f"{named}: not in the table of clients")
     certainty = f"{row.certainty}: {row.source}"
-    if row.support is Support.NONE:
+    if row.support is ClientSupport.NONE:
         return CLIENTS.blocked(
             f"{row.title} does not speak the consumer protocol ({certainty}){_and_notes(row)}",
             brief=f"{row.name} can't",
             remedy=f"leave what uses {row.title} on the classic protocol, or change the client",
         )
-    if row.support is Support.UNKNOWN:
+    if row.support is ClientSupport.UNKNOWN:
         return _unknown(row, named, certainty)
     if row.last_major is not None and version[0] > row.last_major:
         return CLIENTS.warning(
@@ -125,7 +125,7 @@ def _check_client(client: ApplicationClient, rules: MigrationRules) -> Check:
     return _by_version(row, client, version, certainty)
 
 
-def _unknown(row: ClientRow, named: str, certainty: str) -> Check:
+def _unknown(row: ClientRow, named: str, certainty: str) -> MigrationCheck:
     if row.follows is not None:
         return CLIENTS.unknown(
             f"{named}: passes settings through to {row.follows}, whose version counts ({certainty}){_and_notes(row)}",
@@ -138,7 +138,7 @@ def _unknown(row: ClientRow, named: str, certainty: str) -> Check:
     )
 
 
-def _by_version(row: ClientRow, client: ApplicationClient, version: Version, certainty: str) -> Check:
+def _by_version(row: ClientRow, client: ApplicationClient, version: Version, certainty: str) -> MigrationCheck:
     named = f"{client.name} {client.version}"
     usable, advised = _parsed(row.usable_from), _parsed(row.recommended)
     defects = [defect for defect in row.defects if not has_fix(version, defect.fixed_in)]
@@ -178,7 +178,7 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, cer
     )
 
 
-def _defect_text(defect: Defect) -> str:
+def _defect_text(defect: ClientDefect) -> str:
     fixed = f"fixed in {', '.join(defect.fixed_in)}" if defect.fixed_in else "open"
     doubt = "" if defect.certainty is Certainty.CONFIRMED else f", {defect.certainty}"
     return f"{defect.id} {defect.what} ({fixed}{doubt})"

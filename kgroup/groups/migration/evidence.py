@@ -67,7 +67,7 @@ FIRST_RELEASE = (4, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class MigrationCase:
     """The evidence, the user's request and the rules, with values that several checks derive from them."""
 
     evidence: MigrationEvidence

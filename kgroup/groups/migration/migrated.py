@@ -8,14 +8,14 @@ from typing import Any
 
 from kgroup.groups.change_plan import ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
-from kgroup.groups.migration.check import Check, How, Readiness, ReadinessResult
+from kgroup.groups.migration.check import MigrationCheck, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import RowError
 from kgroup.support.instants import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationResult:
     """A group, its readiness and the result of its migration.
 
     ``rows`` are the planned commits, ``configs`` the planned group configs. ``configured`` and ``converted`` are
@@ -43,7 +43,7 @@ class Migrated:
     @property
     def ready_now(self) -> bool:
         """Whether the group can be converted at once, without a warning."""
-        return self.readiness.verdict is ReadinessResult.READY and self.readiness.how is How.NOW
+        return self.readiness.verdict is ReadinessResult.READY and self.readiness.how is MigrationPath.NOW
 
     @property
     def member_count(self) -> int | None:
@@ -76,7 +76,7 @@ class Migrated:
             return None
         return self.evidence.now_ms + retention_ms
 
-    def check(self, check_id: str) -> Check | None:
+    def check(self, check_id: str) -> MigrationCheck | None:
         """The check with this id; None if it does not apply to the group."""
         return next((check for check in self.readiness.checks if check.id == check_id), None)
 
@@ -109,7 +109,7 @@ _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
 
 def migration_result(
     evidence: Sequence[MigrationEvidence], readinesses: Sequence[Readiness], target: str, result: Result
-) -> tuple[Migrated, ...]:
+) -> tuple[MigrationResult, ...]:
     """Each group with its part of the result, in the order of the readinesses."""
     by_name = {item.group.name: item for item in evidence}
     rows = result.plan.by_group()
@@ -122,7 +122,7 @@ def migration_result(
         unset = result.configured.get(name)
         configs = result.plan.configs.get(name, {})
         found.append(
-            Migrated(
+            MigrationResult(
                 by_name[name],
                 readiness,
                 target,

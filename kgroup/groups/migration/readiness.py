@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from kgroup.groups.migration import about_assignors, about_brokers, about_group, about_offsets, about_sessions, clients
 from kgroup.groups.migration.about_brokers import defect_notes
 from kgroup.groups.migration.about_group import ALREADY
-from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult, Subject
-from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.check import (
+    CheckStatus,
+    CheckSubject,
+    MigrationCheck,
+    MigrationPath,
+    Readiness,
+    ReadinessResult,
+)
+from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 
-Function = Callable[[Case], Check | None]
+Function = Callable[[MigrationCase], MigrationCheck | None]
 
-_ALL: tuple[tuple[Subject, Function], ...] = (
+_ALL: tuple[tuple[CheckSubject, Function], ...] = (
     (about_group.KIND, about_group.kind),
     (about_group.ALREADY, about_group.already_there),
     (about_group.MEMBERS, about_group.members),
@@ -38,13 +45,13 @@ _ALL: tuple[tuple[Subject, Function], ...] = (
     (about_brokers.DEFECTS, about_brokers.broker_defects),
     (about_brokers.MONITORS, about_brokers.monitors),
 )
-CHECKS: tuple[Subject, ...] = tuple(subject for subject, _ in _ALL)
+CHECKS: tuple[CheckSubject, ...] = tuple(subject for subject, _ in _ALL)
 """The table of checks: id, meaning, source, and the label under which groups are counted."""
 
 _OF_ONE_THAT_IS_THERE = (about_group.already_there, about_sessions.session, about_sessions.heartbeat)
 
 
-def run_checks(case: Case) -> tuple[Check, ...]:
+def run_checks(case: MigrationCase) -> tuple[MigrationCheck, ...]:
     """Run the checks of a group, in order.
 
     A group of another kind gets only that check. A group already on the target protocol gets only ``already-there``
@@ -61,13 +68,13 @@ def run_checks(case: Case) -> tuple[Check, ...]:
 
 
 _WORST_FIRST = (ReadinessResult.BLOCKED, ReadinessResult.WARNING, ReadinessResult.READY, ReadinessResult.DONE)
-_HARDEST_FIRST = (How.NONE, How.STOP, How.ROLLING, How.NOW)
+_HARDEST_FIRST = (MigrationPath.NONE, MigrationPath.STOP, MigrationPath.ROLLING, MigrationPath.NOW)
 _WEIGHTY = (CheckStatus.BLOCKED, CheckStatus.WARNING)
 
 
 def assess_readiness(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> Readiness:
     """Whether and how a group can migrate, and the main reason; unknown facts never make it less ready."""
-    case = Case(evidence, request, rules)
+    case = MigrationCase(evidence, request, rules)
     checks = run_checks(case)
     verdict = _verdict(case, checks)
     how = _how(case, checks, verdict)
@@ -77,12 +84,12 @@ def assess_readiness(evidence: MigrationEvidence, request: MigrationRequest, rul
     return Readiness(evidence.group.name, checks, verdict, how, reason, more)
 
 
-def main_check(checks: Sequence[Check]) -> Check | None:
+def main_check(checks: Sequence[MigrationCheck]) -> MigrationCheck | None:
     """The main reason: the first check that blocks, else the first that warns; None if there is none."""
     return next((check for status in _WEIGHTY for check in checks if check.status is status), None)
 
 
-def offline_check(checks: Sequence[Check]) -> Check | None:
+def offline_check(checks: Sequence[MigrationCheck]) -> MigrationCheck | None:
     """The first check that prevents a live group from migrating while it runs; None if there is none."""
     return next((check for check in checks if check.offline_only), None)
 
@@ -96,10 +103,10 @@ def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
 
 def cluster_notes(evidence: MigrationEvidence, request: MigrationRequest, rules: MigrationRules) -> tuple[str, ...]:
     """One line for each known defect of the brokers that affects this group."""
-    return tuple(defect_notes(Case(evidence, request, rules)))
+    return tuple(defect_notes(MigrationCase(evidence, request, rules)))
 
 
-def _verdict(case: Case, checks: Sequence[Check]) -> ReadinessResult:
+def _verdict(case: MigrationCase, checks: Sequence[MigrationCheck]) -> ReadinessResult:
     statuses = {check.status for check in checks}
     if CheckStatus.BLOCKED in statuses:
         return ReadinessResult.BLOCKED
@@ -108,19 +115,21 @@ def _verdict(case: Case, checks: Sequence[Check]) -> ReadinessResult:
     return ReadinessResult.WARNING if CheckStatus.WARNING in statuses else ReadinessResult.READY
 
 
-def _how(case: Case, checks: Sequence[Check], verdict: ReadinessResult) -> How:
+def _how(case: MigrationCase, checks: Sequence[MigrationCheck], verdict: ReadinessResult) -> MigrationPath:
     if verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE):
-        return How.NONE
+        return MigrationPath.NONE
     if case.empty:
-        return How.NOW
-    return How.STOP if offline_check(checks) else How.ROLLING
+        return MigrationPath.NOW
+    return MigrationPath.STOP if offline_check(checks) else MigrationPath.ROLLING
 
 
-def _explained(case: Case, checks: Sequence[Check], verdict: ReadinessResult, how: How) -> str | None:
+def _explained(
+    case: MigrationCase, checks: Sequence[MigrationCheck], verdict: ReadinessResult, how: MigrationPath
+) -> str | None:
     """The reason for ``how`` if no check blocks or warns."""
     if verdict is ReadinessResult.DONE:
         return f"on the {case.request.target} protocol already"
-    if how is How.NOW:
+    if how is MigrationPath.NOW:
         return "Empty"
     offline = offline_check(checks)
     if offline is not None:
@@ -131,7 +140,7 @@ def _explained(case: Case, checks: Sequence[Check], verdict: ReadinessResult, ho
 
 
 _VERDICTS = (ReadinessResult.DONE, ReadinessResult.READY, ReadinessResult.WARNING, ReadinessResult.BLOCKED)
-_HOWS = (How.NONE, How.NOW, How.ROLLING, How.STOP)
+_HOWS = (MigrationPath.NONE, MigrationPath.NOW, MigrationPath.ROLLING, MigrationPath.STOP)
 _LABELS = {subject.id: subject.label for subject in CHECKS}
 _SHOWN = 4
 
@@ -141,14 +150,14 @@ class ReadinessSummary:
     """Groups of one readiness that migrate in one way; ``reason`` is their common one, or counts their reasons."""
 
     verdict: ReadinessResult
-    how: How
+    how: MigrationPath
     count: int
     reason: str
 
 
 def readiness_summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummary, ...]:
     """Rows for done, ready, warning and blocked groups, in this order; each split by how the groups migrate."""
-    sorts: dict[tuple[ReadinessResult, How], list[Readiness]] = {}
+    sorts: dict[tuple[ReadinessResult, MigrationPath], list[Readiness]] = {}
     for item in readinesses:
         sorts.setdefault((item.verdict, item.how), []).append(item)
     return tuple(

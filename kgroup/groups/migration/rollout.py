@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.groups.members import labels
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
-from kgroup.groups.migration.check import How
-from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.check import MigrationPath
+from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.wait_conditions import EventLine, Observation, Stable
 from kgroup.model.groups import Group, Member
@@ -21,19 +21,19 @@ from kgroup.support.quoting import quote
 from kgroup.support.units import NAMED, plural, some_of
 
 
-def rolling_steps(evidence: MigrationEvidence, request: MigrationRequest, how: How) -> tuple[str, ...]:
+def rolling_steps(evidence: MigrationEvidence, request: MigrationRequest, how: MigrationPath) -> tuple[str, ...]:
     """The numbered steps, one line each; empty unless ``how`` of its readiness is ROLLING.
 
     Members that join with the other protocol trigger the conversion; the broker does the rest.
     """
-    if how is not How.ROLLING:
+    if how is not MigrationPath.ROLLING:
         return ()
-    case = Case(evidence, request, MigrationRules())
+    case = MigrationCase(evidence, request, MigrationRules())
     steps = _to_consumer(case) if case.to_consumer else _to_classic(case)
     return tuple(f"{number}. {step}" for number, step in enumerate(steps, 1))
 
 
-def _to_consumer(case: Case) -> tuple[str, ...]:
+def _to_consumer(case: MigrationCase) -> tuple[str, ...]:
     assignor = server_assignor(case.assignor or "") if case.group.type == "classic" else None
     setting = f" and group.remote.assignor={assignor}" if assignor else ""
     set_up = (
@@ -52,7 +52,7 @@ def _to_consumer(case: Case) -> tuple[str, ...]:
     )
 
 
-def _to_classic(case: Case) -> tuple[str, ...]:
+def _to_classic(case: MigrationCase) -> tuple[str, ...]:
     names = client_assignors(case.group.assignor or "")
     setting = f" and partition.assignment.strategy={names[0]}" if names else ""
     return (
@@ -64,12 +64,12 @@ def _to_classic(case: Case) -> tuple[str, ...]:
     )
 
 
-def _order(case: Case) -> str:
+def _order(case: MigrationCase) -> str:
     """How to restart: a consumer member does not give up its instance id to a newcomer (KIP-848)."""
     return "each stopped before its successor starts" if case.instances else "waiting until each has its partitions"
 
 
-def _way_back(case: Case) -> str:
+def _way_back(case: MigrationCase) -> str:
     match case.broker.policy:
         case "BIDIRECTIONAL" | "DOWNGRADE":
             how = (
@@ -82,7 +82,7 @@ def _way_back(case: Case) -> str:
     return f"The way back: {how}."
 
 
-def _name(case: Case) -> str:
+def _name(case: MigrationCase) -> str:
     return quote(case.group.name)
 
 
@@ -95,7 +95,7 @@ def other_than(protocol: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedGroup:
     """One group over all refreshes so far.
 
     ``group`` is from the last refresh, None if it did not exist. ``type`` is the last known type, kept when the group
@@ -116,7 +116,7 @@ class Followed:
     was_read: bool = False
     changed_s: float | None = None
 
-    def step(self, group: Group | None, now_s: float) -> Followed:
+    def step(self, group: Group | None, now_s: float) -> FollowedGroup:
         """The state after another refresh, which was answered at ``now_s``."""
         owners = dict(self.owners)
         moved = 0
@@ -194,7 +194,7 @@ def _event_key(group: Group | None) -> Hashable:
 # Texts
 
 
-def back_text(before: Followed, after: Followed) -> str | None:
+def back_text(before: FollowedGroup, after: FollowedGroup) -> str | None:
     """``pay-svc is classic again: a classic member (pay-0 10.0.7.2) joined first``; None if it did not turn back."""
     group = after.group
     if group is None or after.turned_back == before.turned_back:
@@ -211,7 +211,7 @@ def back_text(before: Followed, after: Followed) -> str | None:
     return f"{again}: {_some_members(group.type, came)} joined{'' if stayed else ' first'}"
 
 
-def joined_text(before: Followed, after: Followed) -> str | None:
+def joined_text(before: FollowedGroup, after: FollowedGroup) -> str | None:
     """``pay-svc a classic member joined: pay-0 10.0.7.2``, during a rollout to the other protocol; else None."""
     other = other_than(after.target)
     if after.group is None or not before.was_read or not (after.type == after.target or after.members[after.target]):
@@ -225,7 +225,7 @@ def joined_text(before: Followed, after: Followed) -> str | None:
     return f"{after.name} {count} joined: {some_of([names[member_id] for member_id in came])}"
 
 
-def line_of(followed: Followed) -> EventLine:
+def line_of(followed: FollowedGroup) -> EventLine:
     """The state of a group's rollout; lines with the same key differ only in the number of partitions moved."""
     name, group, target = followed.name, followed.group, followed.target
     if group is None and followed.type is None:
@@ -258,12 +258,12 @@ def line_of(followed: Followed) -> EventLine:
     return EventLine(key, "; ".join(parts))
 
 
-def finished_line(followed: Followed) -> EventLine:
+def finished_line(followed: FollowedGroup) -> EventLine:
     """``pay-svc finished: 6 members, all consumer``."""
     return EventLine("finished", f"{followed.name} finished: {_all_of(followed.member_count, followed.target)}")
 
 
-def rollout_summary(groups: Sequence[Followed], finished: Sequence[str]) -> EventLine:
+def rollout_summary(groups: Sequence[FollowedGroup], finished: Sequence[str]) -> EventLine:
     """One line for many groups; ``finished`` are the names of those that are finished."""
     target = groups[0].target
     total = sum(followed.member_count for followed in groups)
@@ -276,7 +276,7 @@ def rollout_summary(groups: Sequence[Followed], finished: Sequence[str]) -> Even
     return EventLine(("many", *missing), f"{done}: {speaking}, {moved}; not yet: {some_of(missing)}")
 
 
-def rollout_events(before: Followed, after: Followed) -> Iterator[tuple[str, str]]:
+def rollout_events(before: FollowedGroup, after: FollowedGroup) -> Iterator[tuple[str, str]]:
     """Events between two refreshes that ``line_of`` does not show, as (fixed word, text)."""
     if back := back_text(before, after):
         yield "BACK", back

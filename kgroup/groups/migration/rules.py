@@ -16,7 +16,7 @@ class Certainty(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Support(StrEnum):
+class ClientSupport(StrEnum):
     """Whether a client supports the consumer protocol (KIP-848) from some version on."""
 
     FULL = "full"
@@ -32,7 +32,7 @@ class DefectLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class ClientDefect:
     """A known defect of a client; ``fixed_in`` are the releases with the fix, empty if it is open."""
 
     id: str
@@ -54,7 +54,7 @@ class ClientRow:
     name: str
     title: str
     also: tuple[str, ...] = ()
-    support: Support
+    support: ClientSupport
     usable_from: str | None = None
     recommended: str | None = None
     wait: bool = False
@@ -64,7 +64,7 @@ class ClientRow:
     recommended_certainty: Certainty
     source: str
     notes: tuple[str, ...] = ()
-    defects: tuple[Defect, ...] = ()
+    defects: tuple[ClientDefect, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class BrokerDefect:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class KnownProduct:
     """A product that is not part of Apache Kafka, and how it handles KIP-848: a service, a proxy, a monitor."""
 
     name: str
@@ -107,10 +107,10 @@ class MigrationRules:
     """All tables; ``services`` are brokers that are not Apache Kafka, ``proxies`` run between clients and brokers."""
 
     clients: tuple[ClientRow, ...] = ()
-    monitors: tuple[Product, ...] = ()
+    monitors: tuple[KnownProduct, ...] = ()
     broker_defects: tuple[BrokerDefect, ...] = ()
-    services: tuple[Product, ...] = ()
-    proxies: tuple[Product, ...] = ()
+    services: tuple[KnownProduct, ...] = ()
+    proxies: tuple[KnownProduct, ...] = ()
 
 
 # A pattern as text: re compiles it at its first use and caches it.

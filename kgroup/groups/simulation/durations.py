@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from kgroup.groups.history.model import HistoryStep, StepKind
-from kgroup.groups.simulation.model import Timing
-from kgroup.groups.simulation.report import Sources
+from kgroup.groups.simulation.model import SimulationTiming
+from kgroup.groups.simulation.report import DurationSources
 
 _FEWEST = 3
 """The least number of rebalances whose median is used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Durations:
+class KnownDurations:
     """Known durations in seconds, None if unknown; ``rebalance_s`` is the median of ``rebalances_seen``."""
 
     restart_s: float | None = None
@@ -25,11 +25,11 @@ class Durations:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class ChosenDurations:
     """The durations that a simulation uses, and their sources."""
 
-    timing: Timing
-    sources: Sources
+    timing: SimulationTiming
+    sources: DurationSources
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,24 @@ class MeasuredRebalances:
     count: int
 
 
-def choose_durations(protocol: str, options: Durations, known: Durations) -> Timed:
+def choose_durations(protocol: str, options: KnownDurations, known: KnownDurations) -> ChosenDurations:
     """``options`` on the command line, else ``known`` from the cluster, else the default.
 
     A given or known ``rebalance_s`` applies to the group's own protocol; the other protocol gets the default.
     """
-    usual = Timing()
+    usual = SimulationTiming()
     took_s = options.rebalance_s if options.rebalance_s is not None else known.rebalance_s
     source = "option" if options.rebalance_s is not None else "log" if known.rebalance_s is not None else "default"
     classic = protocol == "classic"
     session_s = options.session_s if options.session_s is not None else known.session_s
-    return Timed(
-        Timing(
+    return ChosenDurations(
+        SimulationTiming(
             restart_s=usual.restart_s if options.restart_s is None else options.restart_s,
             session_timeout_s=usual.session_timeout_s if session_s is None else session_s,
             rebalance_s=took_s if took_s is not None and classic else usual.rebalance_s,
             handover_s=took_s if took_s is not None and not classic else usual.handover_s,
         ),
-        Sources(
+        DurationSources(
             restart="default" if options.restart_s is None else "option",
             session="option" if options.session_s is not None else "default" if session_s is None else "group",
             rebalance=source if classic else "default",

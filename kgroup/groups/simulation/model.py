@@ -20,7 +20,7 @@ def known_assignors(protocol: str) -> Mapping[str, Assignor]:
     return SERVER_SIDE if protocol == "consumer" else CLIENT_SIDE
 
 
-class Style(Enum):
+class RebalanceStyle(Enum):
     """How a group rebalances: which members stop, and how often."""
 
     EAGER = "eager"
@@ -58,11 +58,11 @@ class SimulatedGroup:
         return known_assignors(self.protocol)[self.assignor]
 
     @property
-    def style(self) -> Style:
+    def style(self) -> RebalanceStyle:
         """The style of the group's rebalances."""
         if self.protocol == "consumer":
-            return Style.CONSUMER
-        return Style.COOPERATIVE if self.assignor == "cooperative-sticky" else Style.EAGER
+            return RebalanceStyle.CONSUMER
+        return RebalanceStyle.COOPERATIVE if self.assignor == "cooperative-sticky" else RebalanceStyle.EAGER
 
 
 class RestartStrategy(Enum):
@@ -98,7 +98,7 @@ class GroupChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class SimulationTiming:
     """Durations in seconds that do not follow from the assignor; the result is only as good as these values.
 
     ``restart_s``: from closing a member until it joins again. ``session_timeout_s``: after this time an absent static

@@ -15,7 +15,7 @@ from kgroup.groups.assignors.java_order import (
 )
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.assignors.sticky import sticky
-from kgroup.groups.simulation.model import SimulatedGroup, Style
+from kgroup.groups.simulation.model import RebalanceStyle, SimulatedGroup
 from kgroup.model.topic_partition import TopicPartition
 
 _MOST_ROUNDS = 20
@@ -54,7 +54,7 @@ def rebalance(group: SimulatedGroup, generation: int) -> RebalanceOutcome:
             )
             for member in members
         )
-        if group.style is not Style.COOPERATIVE or not revoked:
+        if group.style is not RebalanceStyle.COOPERATIVE or not revoked:
             return RebalanceOutcome(members, rounds, settled=True)
     return RebalanceOutcome(members, _MOST_ROUNDS, settled=False)
 
@@ -76,7 +76,7 @@ def _as_subscribed(group: SimulatedGroup, members: Sequence[Subscriber]) -> Sequ
 
     The order matters only for topics whose ids share a bucket; for two topics the chance is 1 in 16.
     """
-    if group.style is not Style.CONSUMER:
+    if group.style is not RebalanceStyle.CONSUMER:
         return group.topics
     by_name = sorted(group.topics, key=lambda topic: topic.name)
     return in_hash_order(by_name, lambda topic: string_hash(topic.name), len(members[0].topics) + 1)
@@ -86,7 +86,7 @@ def _as_claimed(
     group: SimulatedGroup, members: Sequence[Subscriber], topics: Sequence[AssignorTopic]
 ) -> Sequence[Subscriber]:
     """The members as the assignor receives them: the coordinator also keeps assignments in hash tables."""
-    if group.style is not Style.CONSUMER:
+    if group.style is not RebalanceStyle.CONSUMER:
         return members
     ids = _ids(topics)
     return [replace(member, owned=_in_table_order(member.owned, ids)) for member in members_as_coordinated(members)]

@@ -8,14 +8,14 @@ from typing import Any
 
 from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.members import member_names
-from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, Timing
-from kgroup.groups.simulation.scenarios import Played, select_scenario
+from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, SimulationTiming
+from kgroup.groups.simulation.scenarios import SimulatedScenario, select_scenario
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class DurationSources:
     """The source of each duration: ``option``, ``default``, ``log``, ``group`` (its session timeout).
 
     ``rebalances_seen`` is the number of rebalances whose median is used, None if it is not from the log.
@@ -29,7 +29,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     """A group, the change, and the cost of each scenario.
 
     ``assignor`` is the requested one or None. ``exact_ids``: the topics' ids are known; they decide ties in uniform.
@@ -38,13 +38,13 @@ class Report:
     group: Group
     change: GroupChange
     assignor: str | None
-    timing: Timing
-    sources: Sources
+    timing: SimulationTiming
+    sources: DurationSources
     exact_ids: bool
-    played: tuple[Played, ...]
+    played: tuple[SimulatedScenario, ...]
 
     @property
-    def shown_scenario(self) -> Played:
+    def shown_scenario(self) -> SimulatedScenario:
         """The scenario whose assignment is shown."""
         return select_scenario(self.played, self.assignor)
 
@@ -82,7 +82,7 @@ class Report:
             "scenarios": [self._scenario(one, shown=one is self.shown_scenario) for one in self.played],
         }
 
-    def _scenario(self, played: Played, *, shown: bool) -> dict[str, Any]:
+    def _scenario(self, played: SimulatedScenario, *, shown: bool) -> dict[str, Any]:
         scenario, first = played.scenario, played.first
         return {
             "scenario": scenario.title,
@@ -150,7 +150,7 @@ class MemberChange:
         return len(set(self.before or ()).difference(self.after or ()))
 
 
-def member_changes(group: Group, played: Played) -> tuple[MemberChange, ...]:
+def member_changes(group: Group, played: SimulatedScenario) -> tuple[MemberChange, ...]:
     """Every member in the first run: present members in the order of the description, then added ones."""
     before, after = played.first.before, played.first.after
     names, instances = member_names(group), {m.member_id: m.instance_id for m in group.members or ()}

@@ -17,13 +17,13 @@ from kgroup.groups.simulation.member_ids import (
 )
 from kgroup.groups.simulation.model import (
     GroupChange,
+    RebalanceStyle,
     RestartStrategy,
     SimulatedGroup,
     Simulation,
     SimulationStep,
+    SimulationTiming,
     Standstill,
-    Style,
-    Timing,
 )
 from kgroup.groups.simulation.rebalancing import moves_for_balance, rebalance
 from kgroup.model.topic_partition import TopicPartition
@@ -35,7 +35,7 @@ class SimulationRun:
     """A group that changes; ``names`` maps present member ids to those that the members had at the start."""
 
     group: SimulatedGroup
-    timing: Timing
+    timing: SimulationTiming
     seed: int
     names: dict[str, str] = field(init=False)
     steps: list[SimulationStep] = field(default_factory=list)
@@ -120,7 +120,7 @@ class SimulationRun:
         new = [back[member.member_id] for member in dead]
         staying = tuple(member for member in self.group.members if member.member_id not in ids)
         session_s = self.timing.session_timeout_s
-        if self.group.style is not Style.CONSUMER:
+        if self.group.style is not RebalanceStyle.CONSUMER:
             self._rebalance("kill", dead, (*staying, *new), self.group.topics, lasting_s=session_s)
             return
         self._add_standstill("kill", dead, session_s, "dead")
@@ -197,7 +197,9 @@ class SimulationRun:
         staying = {member.member_id for member in members}
         taken = sum(before[partition] in staying for partition in moved)
         needless = max(0, taken - moves_for_balance(before_rebalance)) if taken else 0
-        stopped = list(before) if self.group.style is Style.EAGER else [p for p in moved if before[p] not in dead]
+        stopped = (
+            list(before) if self.group.style is RebalanceStyle.EAGER else [p for p in moved if before[p] not in dead]
+        )
         standstills = self._standstills(before, stopped, lasting_s)
         self.steps.append(
             SimulationStep(event, self._names(changed), outcome.rounds, len(moved), taken, needless, standstills)
@@ -211,7 +213,7 @@ class SimulationRun:
             return ()
         # A Counter keeps the members in the order of their partitions, independent of hashes.
         members = tuple(Counter(self.names[before[partition]] for partition in stopped))
-        consumer = self.group.style is Style.CONSUMER
+        consumer = self.group.style is RebalanceStyle.CONSUMER
         seconds = self.timing.handover_s if consumer else self.timing.rebalance_s
         seconds = max(seconds, lasting_s or 0)
         return (Standstill(members, len(stopped), seconds, "handover" if consumer else "rebalance"),)
@@ -269,7 +271,7 @@ def _longer(topic: AssignorTopic, by: int) -> AssignorTopic:
     return replace(topic, partitions=topic.partitions + by, replica_racks=racks)
 
 
-def simulate(group: SimulatedGroup, change: GroupChange, timing: Timing, seed: int = 0) -> Simulation:
+def simulate(group: SimulatedGroup, change: GroupChange, timing: SimulationTiming, seed: int = 0) -> Simulation:
     """Simulate the change.
 
     ``seed`` selects the invented ids of new and restarted members, on which range, round robin and ties depend.
@@ -300,7 +302,7 @@ def simulate(group: SimulatedGroup, change: GroupChange, timing: Timing, seed: i
 def running_with(group: SimulatedGroup, protocol: str, assignor: str) -> SimulatedGroup:
     """The group as if it had always used this protocol and assignor, to compare it before any change."""
     other = replace(group, protocol=protocol, assignor=assignor)
-    run = SimulationRun(other, Timing(), 0)
+    run = SimulationRun(other, SimulationTiming(), 0)
     run.settle()
     return run.group
 

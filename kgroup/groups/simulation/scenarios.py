@@ -9,12 +9,12 @@ from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
 from kgroup.groups.simulation.model import (
     SERVER_DEFAULT,
     GroupChange,
+    RebalanceStyle,
     RestartStrategy,
     SimulatedGroup,
     Simulation,
     SimulationStep,
-    Style,
-    Timing,
+    SimulationTiming,
     known_assignors,
 )
 from kgroup.groups.simulation.run import running_with, simulate
@@ -75,7 +75,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class SimulatedScenario:
     """A scenario with the result of each run; ``runs`` differ in member ids that cannot be known beforehand."""
 
     scenario: SimulationScenario
@@ -139,25 +139,27 @@ def scenarios(
     return (*compared, *(SimulationScenario(running_with(group, *other), plain, as_it_is=False) for other in others))
 
 
-def select_scenario(played: Sequence[Played], assignor: str | None) -> Played:
+def select_scenario(played: Sequence[SimulatedScenario], assignor: str | None) -> SimulatedScenario:
     """The scenario whose assignment is shown: the last of ``assignor``, if given, else of the group's own assignor."""
     as_it_is = [one for one in played if one.scenario.as_it_is]
     return played[-1] if assignor is not None else (as_it_is or played[:1])[-1]
 
 
-def simulate_scenario(scenario: SimulationScenario, timing: Timing) -> Played:
+def simulate_scenario(scenario: SimulationScenario, timing: SimulationTiming) -> SimulatedScenario:
     """Simulate a scenario: once, or 20 times if ids are invented, fewer times if that would take long."""
     if scenario.switched_from is not None:
-        return Played(scenario, (_switch(scenario.switched_from, scenario.group),))
+        return SimulatedScenario(scenario, (_switch(scenario.switched_from, scenario.group),))
     runs = max(1, min(RUNS, _MOST_WORK // work_of_scenario(scenario))) if scenario.change.makes_up_ids else 1
-    return Played(scenario, tuple(simulate(scenario.group, scenario.change, timing, seed) for seed in range(runs)))
+    return SimulatedScenario(
+        scenario, tuple(simulate(scenario.group, scenario.change, timing, seed) for seed in range(runs))
+    )
 
 
 def work_of_scenario(scenario: SimulationScenario) -> int:
     """The size of one run: members and partitions, times the number of rebalances."""
     group, change = scenario.group, scenario.change
     each = max(1, len(group.members) + change.add) + sum(topic.partitions for topic in group.topics)
-    rounds = 2 if group.style is Style.COOPERATIVE else 1
+    rounds = 2 if group.style is RebalanceStyle.COOPERATIVE else 1
     return each * rounds * (1 + (2 * len(group.members) if change.restart in (RestartStrategy.AS_THEY_ARE,) else 0))
 
 

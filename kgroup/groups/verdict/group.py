@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.groups.lag.evidence import LagEvidence, Source
+from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.lines import (
-    Safety,
+    RetentionVerdict,
     VerdictLine,
     back_line,
     held_back,
@@ -19,7 +19,7 @@ from kgroup.groups.verdict.lines import (
     is_draining,
     measured_line,
     rate_line,
-    retention_safety,
+    retention_verdict,
     stuck_line,
     stuck_of,
     transaction_line,
@@ -27,8 +27,8 @@ from kgroup.groups.verdict.lines import (
 from kgroup.groups.verdict.plain import assignment_sentence, members_sentence, range_line
 from kgroup.groups.verdict.shape import (
     LagShape,
+    OtherGroupsLag,
     Shape,
-    Siblings,
     member_words,
     shape_of,
     shape_words,
@@ -51,15 +51,15 @@ class GroupVerdict:
     lines: tuple[VerdictLine, ...]
     next: str | None
     shape: Shape
-    safe: Safety | None
-    siblings: Siblings | None
+    safe: RetentionVerdict | None
+    siblings: OtherGroupsLag | None
 
     @property
     def state(self) -> str:
         """``Stable for 41m``, or ``Stable, since when is unknown`` if that could not be read."""
         state, since_ms = self.group.state, self.evidence.state_since_ms
         if since_ms is None:
-            return f"{state}, since when is unknown" if Source.STATE in self.evidence.unknown else state
+            return f"{state}, since when is unknown" if EvidenceSource.STATE in self.evidence.unknown else state
         return f"{state} for {format_duration(max(0, self.evidence.now_ms - since_ms) // 1000)}"
 
     def document(self) -> dict[str, Any]:
@@ -94,11 +94,11 @@ class GroupVerdict:
 def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
     report = report or measure_lag(group, evidence)
-    shape, safe = shape_of(report), retention_safety(report, evidence)
+    shape, safe = shape_of(report), retention_verdict(report, evidence)
     siblings = (
         None
         if evidence.siblings is None
-        else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(Source.SIBLINGS))
+        else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS))
     )
     return GroupVerdict(
         group=group,
@@ -113,7 +113,12 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
 
 
 def _lines(
-    group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
+    group: Group,
+    report: GroupLag,
+    evidence: LagEvidence,
+    shape: Shape,
+    safe: RetentionVerdict | None,
+    siblings: OtherGroupsLag | None,
 ) -> list[VerdictLine]:
     lines = [VerdictLine("LAG", measured_line(group, report, evidence))]
     if (text := stuck_line(report, evidence)) is not None:
@@ -133,9 +138,9 @@ def _lines(
     return lines
 
 
-def _others(evidence: LagEvidence, siblings: Siblings | None) -> str:
+def _others(evidence: LagEvidence, siblings: OtherGroupsLag | None) -> str:
     if siblings is None:
-        return f"other groups unknown: {evidence.why_unknown(Source.SIBLINGS)}"
+        return f"other groups unknown: {evidence.why_unknown(EvidenceSource.SIBLINGS)}"
     return siblings_words(siblings)
 
 
@@ -143,7 +148,12 @@ _HOT = 3
 
 
 def next_fact(
-    group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, safe: Safety | None, siblings: Siblings | None
+    group: Group,
+    report: GroupLag,
+    evidence: LagEvidence,
+    shape: Shape,
+    safe: RetentionVerdict | None,
+    siblings: OtherGroupsLag | None,
 ) -> str | None:
     """The most urgent fact about a group; None if there is none.
 
@@ -206,7 +216,7 @@ def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:
     return f" and still heartbeats, or did less than {format_duration(session_ms / 1000)} ago"
 
 
-def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: Siblings | None) -> str | None:
+def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: OtherGroupsLag | None) -> str | None:
     if is_draining(report):
         return "draining, leave it alone"
     if siblings is not None and siblings.all_lag:

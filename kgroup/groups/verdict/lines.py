@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kgroup.groups.lag.evidence import BlockingTransaction, Churn, Isolation, LagEvidence, Retention, Source
+from kgroup.groups.lag.evidence import (
+    BlockingTransaction,
+    EvidenceSource,
+    GroupChurn,
+    Isolation,
+    LagEvidence,
+    Retention,
+)
 from kgroup.groups.lag.rates import LagTrend, rate_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -40,11 +47,11 @@ def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
 
 def _age(report: GroupLag, evidence: LagEvidence) -> str:
     oldest = report.total.oldest
-    if oldest is None or oldest.behind_ms is None:
-        return f"age unknown: {evidence.why_unknown(Source.TIME)}"
+    if oldest is None or oldest.time_lag_ms is None:
+        return f"age unknown: {evidence.why_unknown(EvidenceSource.TIME)}"
     where = "" if oldest is report.total.largest else f" on {oldest.where}"
-    least = "at least " if report.total.behind_ms is None else ""
-    return f"oldest unread record {least}{format_duration(oldest.behind_ms // 1000)}{where}"
+    least = "at least " if report.total.time_lag_ms is None else ""
+    return f"oldest unread record {least}{format_duration(oldest.time_lag_ms // 1000)}{where}"
 
 
 def _phantom(report: GroupLag) -> str:
@@ -70,7 +77,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     if not stuck:
         if not unknown:
             return None
-        why = unknown[0].status_result.why or evidence.why_unknown(Source.COMMITS)
+        why = unknown[0].status_result.why or evidence.why_unknown(EvidenceSource.COMMITS)
         of = "" if len(unknown) == len(lagging) else f" on {len(unknown)} of {len(lagging)} lagging partitions"
         return f"unknown{of}: {why}"
     beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
@@ -83,7 +90,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
-def is_crash_loop(report: GroupLag, churn: Churn | None) -> bool:
+def is_crash_loop(report: GroupLag, churn: GroupChurn | None) -> bool:
     """Whether members keep joining without a commit: at least five generations since the last commit."""
     if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
         return False
@@ -102,7 +109,7 @@ def _how_stuck(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
     return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
 
 
-def _churned(churn: Churn | None) -> str:
+def _churned(churn: GroupChurn | None) -> str:
     if churn is None or not churn.generations:
         return ""
     longest = format_duration(churn.longest_ms / 1000)
@@ -175,7 +182,7 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
     if arriving is None and read is None:
         if report.total.missing is not None and all(p.lag is None for p in report.partitions):
             return f"unknown: {report.partitions[0].why}"
-        return f"unknown: {evidence.unknown.get(Source.COMMITS) or evidence.why_unknown(Source.TIME)}"
+        return f"unknown: {evidence.unknown.get(EvidenceSource.COMMITS) or evidence.why_unknown(EvidenceSource.TIME)}"
     parts = [f"in {arriving or 'unknown'}", f"out {read or 'unknown'}"]
     if read is None:
         parts[1] += f" ({_why(report, evidence)})"
@@ -197,8 +204,8 @@ def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> st
 
 
 def _why(report: GroupLag, evidence: LagEvidence) -> str:
-    if Source.COMMITS in evidence.unknown:
-        return evidence.unknown[Source.COMMITS]
+    if EvidenceSource.COMMITS in evidence.unknown:
+        return evidence.unknown[EvidenceSource.COMMITS]
     return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
 
 
@@ -226,7 +233,7 @@ _CLOSE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Safety:
+class RetentionVerdict:
     """The retention left of the partition whose unread records are deleted first.
 
     ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
@@ -239,7 +246,7 @@ class Safety:
     too_late: bool = False
 
 
-def retention_safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
+def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdict | None:
     """The retention left of the unread records; None if nothing is unread."""
     lagging = [p for p in report.partitions if p.lag]
     if not lagging:
@@ -261,7 +268,7 @@ def retention_safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
     where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
     what = _what(retention, first)
     if left_ms == 0:
-        return Safety(f"{what} may take {where} at any moment{beside}", "bad", 0, too_late=True)
+        return RetentionVerdict(f"{what} may take {where} at any moment{beside}", "bad", 0, too_late=True)
     about = "about " if first.retention_left is not None and first.retention_left.by == "size" else ""
     text = f"{what} takes {where} in {about}{format_duration(left_ms / 1000)}"
     late = _too_late(dated)
@@ -272,7 +279,7 @@ def retention_safety(report: GroupLag, evidence: LagEvidence) -> Safety | None:
         place = "" if row is first else f"; {row.where} has {format_duration(left_of_late_ms / 1000)} left"
         text += f"{place}, {when} at this rate"
     style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
-    return Safety(text + beside, style, left_ms, too_late=late is not None)
+    return RetentionVerdict(text + beside, style, left_ms, too_late=late is not None)
 
 
 def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
@@ -282,17 +289,21 @@ def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag]
     return min(late, key=lambda pair: pair[0]) if late else None
 
 
-def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> Safety:
+def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> RetentionVerdict:
     known = [p for p in lagging if p.retention_left is not None]
     if not known:
-        return Safety(f"unknown: {evidence.why_unknown(Source.RETENTION)}", None, None)
+        return RetentionVerdict(f"unknown: {evidence.why_unknown(EvidenceSource.RETENTION)}", None, None)
     compacted = [p for p in known if p.retention_left is not None and p.retention_left.compacted]
     if compacted:
         topic = compacted[0].partition.topic
-        return Safety(f"{topic} is compacted: an unread record goes where its key has a newer one", None, None)
+        return RetentionVerdict(
+            f"{topic} is compacted: an unread record goes where its key has a newer one", None, None
+        )
     if all(p.retention_left is not None and p.retention_left.endless for p in known):
-        return Safety("nothing takes unread records: retention is without limit", None, None)
-    return Safety(f"unknown: age of the first unread record: {evidence.why_unknown(Source.TIME)}", None, None)
+        return RetentionVerdict("nothing takes unread records: retention is without limit", None, None)
+    return RetentionVerdict(
+        f"unknown: age of the first unread record: {evidence.why_unknown(EvidenceSource.TIME)}", None, None
+    )
 
 
 def _what(retention: Retention, first: PartitionLag) -> str:

@@ -130,7 +130,7 @@ def member_words(group: Group, member_id: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Siblings:
+class OtherGroupsLag:
     """The other groups of the lagging topics: those that keep up, those that lag too, and those with an unknown lag.
 
     ``quiet`` groups have not committed for an hour, so their lag shows nothing about the topic. ``unseen`` is a phrase
@@ -150,7 +150,9 @@ class Siblings:
         return bool(self.lagging) and not self.keeping_up and not self.unknown and not self.unseen
 
 
-def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, unseen: str | None = None) -> Siblings:
+def siblings_of(
+    siblings: Iterable[Sibling], shape: Shape, report: GroupLag, unseen: str | None = None
+) -> OtherGroupsLag:
     """Whether the other groups keep up: their lag is at most what arrives in a minute, or 1,000 records."""
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
@@ -174,16 +176,16 @@ def siblings_of(siblings: Iterable[Sibling], shape: Shape, report: GroupLag, uns
         for group, verdicts in sorted(found.items())
     }
     names = {v: tuple(g for g, w in worst.items() if w == v) for v in ("keeping_up", "lagging", "unknown", "quiet")}
-    return Siblings(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
+    return OtherGroupsLag(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
 
 
-def siblings_words(siblings: Siblings) -> str:
+def siblings_words(siblings: OtherGroupsLag) -> str:
     """The other groups in words: ``2 of 2 other groups of orders keep up``."""
     text = _seen_words(siblings)
     return text if siblings.unseen is None else f"{text}; {siblings.unseen}"
 
 
-def _seen_words(siblings: Siblings) -> str:
+def _seen_words(siblings: OtherGroupsLag) -> str:
     of = siblings.topics[0] if len(siblings.topics) == 1 else plural(len(siblings.topics), "topic")
     counted = len(siblings.keeping_up) + len(siblings.lagging) + len(siblings.unknown)
     if not counted:

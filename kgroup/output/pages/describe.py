@@ -325,7 +325,7 @@ def _measurements(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell,
     from kgroup.output.pages.fragments import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
-    time_lag = None if row.behind_ms is None else format_duration(row.behind_ms // 1000)
+    time_lag = None if row.time_lag_ms is None else format_duration(row.time_lag_ms // 1000)
     return time_lag, commit_age(row, now_ms), status_cell(row.status_result, now_ms)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.model import Cause, HistoryStep, Present, StepKind
+from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.fragments import wrapped
@@ -181,7 +181,7 @@ def _cell(name: str, step: HistoryStep) -> Cell:
     return Styled(f"{_partition_count(present)}*", "warn") if present.other else _partition_count(present)
 
 
-def _partition_count(present: Present) -> str:
+def _partition_count(present: PresentMember) -> str:
     return "?" if present.partitions is None else str(len(present.partitions))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import LagTrend, outlook_words, trend_words
-from kgroup.groups.lag.report import GroupLag, LagRow, PartitionLag, RowLevel, SortBy, Sum, rows_of, sort_rows
+from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.members import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
@@ -237,19 +237,19 @@ def _table(rows: Sequence[LagRow], lag_rows: LagRows, view: LagView) -> Table:
             for p in partitions
         ]
         return Table(_PARTITION_COLUMNS, cells, _SPARSE)
-    sums = [row for row in rows if isinstance(row, Sum)]
+    sums = [row for row in rows if isinstance(row, LagSum)]
     report_of = {report.group: report for report in lag_rows.reports}
     return Table(_SUM_COLUMNS, [_sum_cells(each, report_of[each.group], lag_rows, view) for each in sums], _SPARSE)
 
 
-def _sum_cells(row: Sum, report: GroupLag, lag_rows: LagRows, view: LagView) -> tuple[Cell, ...]:
+def _sum_cells(row: LagSum, report: GroupLag, lag_rows: LagRows, view: LagView) -> tuple[Cell, ...]:
     worst = row.largest
     return (
         report.group,
         row.topic,
         report.state if view.level is RowLevel.GROUP else None,
         f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
-        age_words(row.behind_ms),
+        age_words(row.time_lag_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         trend_words(row.rates),
         outlook_words(row.outlook),
@@ -274,7 +274,7 @@ def _partition_cells(
         p.commit.offset if p.commit else None,
         row.end if row.end is not None else p.log.end if p.log else None,
         row.lag,
-        age_words(row.behind_ms),
+        age_words(row.time_lag_ms),
         commit_age(row, report.now_ms),
         trend_words(row.rates),
         outlook_words(row.outlook),
@@ -327,7 +327,7 @@ def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int |
         offsets = (p.commit.offset if p.commit else None, row.end)
         commit_ms, outlook = row.last_commit_ms, row.outlook
     else:
-        assert isinstance(row, Sum)
+        assert isinstance(row, LagSum)
         subject = (row.group, row.topic, None, report_of[row.group].state)
         offsets, commit_ms, outlook = (None, None), None, row.outlook
     seconds = outlook.seconds if outlook.pace is not LagTrend.NEVER else None
@@ -335,7 +335,7 @@ def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int |
         *subject,
         *offsets,
         row.lag,
-        row.behind_ms,
+        row.time_lag_ms,
         commit_ms,
         _rate(row.rates.incoming),
         _rate(row.rates.outgoing),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.model.metrics import Labels, Metric, Sample
+from kgroup.model.metrics import Labels, Metric, MetricSample
 
 _STATES = (
     "Unknown",
@@ -50,7 +50,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         _of_groups(
             "max_lag_seconds",
             "Maximum age in seconds of an unread record across all partitions of a consumer group",
-            [(at, r, None if t.behind_ms is None else t.behind_ms / 1000) for r, t in totals],
+            [(at, r, None if t.time_lag_ms is None else t.time_lag_ms / 1000) for r, t in totals],
         ),
         _of_groups(
             "sum_lag",
@@ -61,7 +61,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
             "kafka_consumergroup_group_topic_sum_lag",
             "Sum of offset lag of a consumer group on a topic",
             tuple(
-                Sample((*at, ("group", report.group), ("topic", each.topic or "")), each.lag)
+                MetricSample((*at, ("group", report.group), ("topic", each.topic or "")), each.lag)
                 for report in reports
                 for each in report.topics
                 if each.lag is not None and not each.unknown
@@ -75,12 +75,14 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         Metric(
             "kgroup_consumergroup_status",
             f"Status of a consumer group after Burrow's rules: {_STATUSES}",
-            tuple(Sample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None),
+            tuple(
+                MetricSample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None
+            ),
         ),
         Metric(
             _LAST_SUCCESS,
             "When kgroup last read all of this, in seconds since 1970",
-            () if succeeded_at_ms is None else (Sample(at, succeeded_at_ms / 1000),),
+            () if succeeded_at_ms is None else (MetricSample(at, succeeded_at_ms / 1000),),
         ),
     )
 
@@ -97,7 +99,7 @@ def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
     def gauge(name: str, text: str, values: Iterable[tuple[PartitionLag, float | None]]) -> Metric:
         flagged = name == "lag_seconds"
         samples = tuple(
-            Sample((*_labels(at, row), *(_flags(row) if flagged else ())), value)
+            MetricSample((*_labels(at, row), *(_flags(row) if flagged else ())), value)
             for row, value in values
             if value is not None
         )
@@ -109,7 +111,7 @@ def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
         gauge(
             "lag_seconds",
             "Age in seconds of the first unread record of a partition, 0 where all is read",
-            ((r, None if r.behind_ms is None else r.behind_ms / 1000) for r in rows),
+            ((r, None if r.time_lag_ms is None else r.time_lag_ms / 1000) for r in rows),
         ),
         gauge("messages_lost", "Offsets that retention took before they were read", ((r, _lost(r)) for r in rows)),
         gauge(
@@ -126,17 +128,19 @@ def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
 
 
 def _of_groups(name: str, text: str, values: Iterable[tuple[Labels, GroupLag, float | None]]) -> Metric:
-    samples = tuple(Sample((*at, ("group", report.group)), value) for at, report, value in values if value is not None)
+    samples = tuple(
+        MetricSample((*at, ("group", report.group)), value) for at, report, value in values if value is not None
+    )
     return Metric(f"kafka_consumergroup_group_{name}", text, samples)
 
 
 def _log_ends(at: Labels, rows: Iterable[PartitionLag]) -> Metric:
-    samples = tuple(Sample(_log(at, r), r.partition.log.end) for r in rows if r.partition.log)
+    samples = tuple(MetricSample(_log(at, r), r.partition.log.end) for r in rows if r.partition.log)
     return Metric("kafka_partition_latest_offset", "Log end offset (high watermark) of a partition", samples)
 
 
 def _log_starts(at: Labels, rows: Iterable[PartitionLag]) -> Metric:
-    samples = tuple(Sample(_log(at, r), r.partition.log.start) for r in rows if r.partition.log)
+    samples = tuple(MetricSample(_log(at, r), r.partition.log.start) for r in rows if r.partition.log)
     return Metric("kafka_partition_earliest_offset", "Log start offset of a partition", samples)
 
 

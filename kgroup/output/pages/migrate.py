@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
-from kgroup.groups.migration.check import Check, CheckStatus, How, Readiness, ReadinessResult
-from kgroup.groups.migration.migrated import Migrated
+from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.blocks import LabelledLine as Line
@@ -89,7 +89,7 @@ def about(judged: Sequence[Readiness], types: Sequence[str], target: str) -> str
     return f"{plural(len(judged), 'group')} to the {target} protocol"
 
 
-def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block]:
+def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> list[Block]:
     """The blocks between the title and the refusals."""
     if len(rows) == 1:
         blocks = list(_after(rows[0], page) if rows[0].converted else _one(rows[0], page, executed=executed))
@@ -98,7 +98,7 @@ def table(rows: Sequence[Migrated], page: Page, *, executed: bool) -> list[Block
     return [*blocks, *page.config]
 
 
-def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
+def nothing_to_do(rows: Sequence[MigrationResult], subject: str, page: Page) -> Screen:
     """The page if no group is left to convert."""
     there = all(row.readiness.verdict is ReadinessResult.DONE for row in rows)
     title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
@@ -106,12 +106,12 @@ def nothing_to_do(rows: Sequence[Migrated], subject: str, page: Page) -> Screen:
     return Screen((title, *table(rows, page, executed=False), BlankLine(), Text((end,))))
 
 
-def ready_now(rows: Sequence[Migrated]) -> int:
+def ready_now(rows: Sequence[MigrationResult]) -> int:
     """How many groups can be converted at once, without a warning."""
     return sum(row.ready_now for row in rows)
 
 
-def record(row: Migrated) -> tuple[str | int | None, ...]:
+def record(row: MigrationResult) -> tuple[str | int | None, ...]:
     """A group as a row for CSV."""
     document = row.document()
     converted = None if row.converted is None else str(row.converted).lower()
@@ -119,7 +119,7 @@ def record(row: Migrated) -> tuple[str | int | None, ...]:
     return tuple(named[name] for name in HEADER)
 
 
-def _one(row: Migrated, page: Page, *, executed: bool) -> Iterator[Block]:
+def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
     readiness = row.readiness
     if readiness.verdict is ReadinessResult.DONE:
         yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
@@ -138,7 +138,7 @@ def _one(row: Migrated, page: Page, *, executed: bool) -> Iterator[Block]:
     yield from _facts(page)
 
 
-def _settings(row: Migrated, *, executed: bool) -> Iterator[Block]:
+def _settings(row: MigrationResult, *, executed: bool) -> Iterator[Block]:
     if row.configs:
         said = "set" if row.configured else "NOT SET" if executed else "to be set"
         yield Line("SETTINGS", f"{settings_text(row.configs)}: {said}")
@@ -150,20 +150,20 @@ def _facts(page: Page) -> Iterator[Block]:
         yield Text(tuple(line for fact in page.facts for line in wrapped(fact)))
 
 
-def _in_words(row: Migrated) -> str:
+def _in_words(row: MigrationResult) -> str:
     commits = plural(len(committed(row.evidence.group)), "commit")
     match row.readiness.verdict, row.readiness.how:
         case ReadinessResult.BLOCKED, _:
             return row.readiness.reason or "it can't be migrated"
-        case _, How.NOW:
+        case _, MigrationPath.NOW:
             return f"now: it is Empty; {commits} on {plural(row.topics, 'topic')} are made again, then it is converted"
-        case _, How.ROLLING:
+        case _, MigrationPath.ROLLING:
             return "rolling: it can move while it runs, member by member; or stop it, and convert it then"
         case _:
             return "stop: it can only be converted while it is Empty"
 
 
-def _checks(checks: Sequence[Check], *, verbose: bool) -> Iterator[Block]:
+def _checks(checks: Sequence[MigrationCheck], *, verbose: bool) -> Iterator[Block]:
     """The checks with a finding (``verbose``: all checks), then what to do about them."""
     shown = [check for check in checks if verbose or check.status not in _SILENT]
     if shown:
@@ -176,7 +176,7 @@ def _checks(checks: Sequence[Check], *, verbose: bool) -> Iterator[Block]:
         yield Text(tuple(line for check in todo for line in _remedy(check, verbose=verbose)))
 
 
-def _remedy(check: Check, *, verbose: bool) -> Iterator[str]:
+def _remedy(check: MigrationCheck, *, verbose: bool) -> Iterator[str]:
     source = f" ({check.source})" if verbose else ""
     yield from wrapped(f"{check.id}: {check.remedy or 'nothing to do'}{source}", "  ")
 
@@ -187,7 +187,7 @@ def _styled(word: CheckStatus | ReadinessResult) -> Cell:
     return Styled(text, style) if style else text
 
 
-def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[Block]:
+def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Iterator[Block]:
     if not executed:
         yield Table(
             _SUMMARY, [(_styled(row.verdict), row.how.value, row.count, row.reason or None) for row in page.summary]
@@ -210,7 +210,7 @@ def _many(rows: Sequence[Migrated], page: Page, *, executed: bool) -> Iterator[B
     yield from _facts(page)
 
 
-def _group(row: Migrated, *, executed: bool) -> tuple[Cell, ...]:
+def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
     readiness = row.readiness
     reason = readiness.reason if readiness.verdict is not ReadinessResult.DONE else None
     more = f"  +{readiness.more}" if readiness.more and reason else ""
@@ -230,7 +230,7 @@ def _group(row: Migrated, *, executed: bool) -> tuple[Cell, ...]:
     )
 
 
-def _after(row: Migrated, page: Page) -> Iterator[Block]:
+def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     """The blocks for one group that was converted."""
     yield Line("OFFSETS", _offsets((row,)))
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
@@ -251,7 +251,7 @@ def _after(row: Migrated, page: Page) -> Iterator[Block]:
     yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
 
 
-def _all_after(rows: Sequence[Migrated], page: Page) -> Iterator[Block]:
+def _all_after(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
     done = [row for row in rows if row.converted]
     if not done:
         return
@@ -263,7 +263,7 @@ def _all_after(rows: Sequence[Migrated], page: Page) -> Iterator[Block]:
     yield Text((*_ACCORDING_TO_KIP_848[done[0].target], f"  {page.watch}"))
 
 
-def _offsets(rows: Sequence[Migrated]) -> str:
+def _offsets(rows: Sequence[MigrationResult]) -> str:
     same, of = sum(row.identical for row in rows), sum(len(row.rows) for row in rows)
     if not of:
         return "there was no commit to keep: the broker removes an empty group without any in some minutes"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.simulation.member_ids import numbers_apart
-from kgroup.groups.simulation.model import Balance, RestartStrategy, Style
-from kgroup.groups.simulation.report import MemberChange, Report, member_changes
-from kgroup.groups.simulation.scenarios import RUNS, Played, Stop
+from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy
+from kgroup.groups.simulation.report import MemberChange, SimulationReport, member_changes
+from kgroup.groups.simulation.scenarios import RUNS, SimulatedScenario, Stop
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -60,7 +60,7 @@ _HEADER = (
 )
 
 
-def outcome(reports: Sequence[Report], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
+def outcome(reports: Sequence[SimulationReport], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
     """Simulated groups as the command's outcome; ``cluster`` is None if no cluster was asked."""
     return Outcome(
         data=tuple(reports),
@@ -71,7 +71,7 @@ def outcome(reports: Sequence[Report], errors: tuple[RowError, ...], cluster: Cl
     )
 
 
-def screen(reports: Sequence[Report]) -> Screen:
+def screen(reports: Sequence[SimulationReport]) -> Screen:
     """The groups, one page each."""
     blocks: list[Block] = []
     for report in reports:
@@ -80,7 +80,7 @@ def screen(reports: Sequence[Report]) -> Screen:
     return Screen(tuple(blocks))
 
 
-def _page(report: Report) -> Iterator[Block]:
+def _page(report: SimulationReport) -> Iterator[Block]:
     yield Title(f"{report.group.name}  {_size(report)}, {change_text(report)}")
     yield Table(_WAYS, [_way(one) for one in report.played])
     found = member_changes(report.group, report.shown_scenario)
@@ -92,13 +92,13 @@ def _page(report: Report) -> Iterator[Block]:
     yield Text(tuple(line for note in _notes(report) for line in wrapped(note, "  ")))
 
 
-def _size(report: Report) -> str:
+def _size(report: SimulationReport) -> str:
     before = report.shown_scenario.first.before
     topics = report.played[0].scenario.group.topics
     return f"{plural(len(before), 'member')}, {plural(sum(topic.partitions for topic in topics), 'partition')}"
 
 
-def change_text(report: Report) -> str:
+def change_text(report: SimulationReport) -> str:
     """``rolling restart``, ``1 member added``, ``6 partitions added to each topic``."""
     change, parts = report.change, []
     if change.more_partitions:
@@ -115,7 +115,7 @@ def change_text(report: Report) -> str:
     return ", then ".join(parts) or f"to {report.shown_scenario.scenario.title}"
 
 
-def _way(played: Played) -> tuple[Cell, ...]:
+def _way(played: SimulatedScenario) -> tuple[Cell, ...]:
     needless = played.span(lambda run: run.needless)
     rebalances = played.rebalances
     seconds = sorted(run.partition_seconds for run in played.runs)
@@ -139,7 +139,7 @@ def balance_text(balance: Balance) -> str:
     return (f"{balance.most} each" if balance.fewest == balance.most else f"{balance.fewest} to {balance.most}") + idle
 
 
-def standstill_text(played: Played) -> str | None:
+def standstill_text(played: SimulatedScenario) -> str | None:
     """``all 48 for 8s, 24 times`` (several joined by ``;``), ``nothing``, or None for a switch of assignor: unknown."""
     if played.scenario.switched_from:
         return None
@@ -155,7 +155,7 @@ def _stop(stop: Stop, every: int) -> str:
     return f"{number} for {at_most}{format_duration(stop.seconds)}{often}"
 
 
-def _members(report: Report, found: Sequence[MemberChange]) -> Iterator[Block]:
+def _members(report: SimulationReport, found: Sequence[MemberChange]) -> Iterator[Block]:
     ranked = sorted(found, key=lambda line: (line.before is None, numbers_apart(line.name)))
     if len(ranked) > _MEMBERS_ON_A_PAGE:
         ranked.sort(key=lambda line: -(line.gets + line.gives))
@@ -197,7 +197,7 @@ def _spans(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _notes(report: SimulationReport) -> Iterator[str]:
     played = report.shown_scenario
     if not played.first.after:
         yield "nobody is left: no partition is read"
@@ -208,7 +208,7 @@ def _notes(report: Report) -> Iterator[str]:
         yield "; ".join(facts)
 
 
-def _facts(report: Report) -> Iterator[str]:
+def _facts(report: SimulationReport) -> Iterator[str]:
     """How to interpret the numbers."""
     played = report.shown_scenario
     if any(line.gets or line.gives for line in member_changes(report.group, played)) and len(report.played) > 1:
@@ -228,7 +228,7 @@ def _facts(report: Report) -> Iterator[str]:
         yield "uniform goes by topic ids, which are not in the file: it may choose other partitions"
 
 
-def _assumed(report: Report) -> Iterator[str]:
+def _assumed(report: SimulationReport) -> Iterator[str]:
     timing, sources = report.timing, report.sources
     styles = {one.scenario.group.style for one in report.played}
     restarts = [one.scenario.change.restart for one in report.played]
@@ -238,10 +238,10 @@ def _assumed(report: Report) -> Iterator[str]:
     if RestartStrategy.STATIC in restarts or statics or report.change.kill:
         whose = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
         yield f"session timeout {format_duration(timing.session_timeout_s)}{whose}"
-    if styles - {Style.CONSUMER}:
+    if styles - {RebalanceStyle.CONSUMER}:
         text = f"a rebalance takes {format_duration(timing.rebalance_s)}"
         yield text + _from(sources.rebalance, sources.rebalances_seen)
-    if Style.CONSUMER in styles:
+    if RebalanceStyle.CONSUMER in styles:
         text = f"a partition is handed over in {format_duration(timing.handover_s)}"
         yield text + _from(sources.handover, sources.rebalances_seen)
 
@@ -254,7 +254,7 @@ def _default(source: str) -> str:
     return " (default)" if source == "default" else ""
 
 
-def _records(report: Report) -> Iterator[tuple[str | int | None, ...]]:
+def _records(report: SimulationReport) -> Iterator[tuple[str | int | None, ...]]:
     for played in report.played:
         moved, needless = played.span(lambda run: run.moved), played.span(lambda run: run.needless)
         seconds = [run.partition_seconds for run in played.runs]

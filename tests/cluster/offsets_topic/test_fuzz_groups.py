@@ -23,7 +23,7 @@ from kgroup.groups.doctor.from_log import from_log as doctors_view
 from kgroup.groups.doctor.snapshot import TopicDetails
 from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log
-from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
 from kgroup.groups.simulation.run import simulate
 from kgroup.groups.simulation.subject import subject_of
 from kgroup.groups.verdict.group import group_verdict
@@ -262,7 +262,7 @@ def test_any_simulation(examples: int) -> None:
         # A group that rebalances, claims twice, another framework's assignor: refused, with a reason.
         with suppress(Refused, UsageError):
             at_rest: SimulatedGroup = subject_of(described, topics, None)
-            found = simulate(at_rest, change, Timing())
+            found = simulate(at_rest, change, SimulationTiming())
             done.append(change)
             assert found.balance_after.members == max(0, len(who) - change.remove) + change.add
 

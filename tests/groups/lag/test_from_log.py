@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kgroup.groups.lag.evidence import Churn, MemberFacts
+from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.lag.from_log import from_log
 from kgroup.model.group_log import (
     CommitWritten,
@@ -124,7 +124,7 @@ def test_members_are_those_of_the_last_generation() -> None:
     ("events", "churn"),
     [
         ([generation(9, "a")], None),
-        ([generation(9, "a"), commit(8, 1)], Churn(0, 0)),
+        ([generation(9, "a"), commit(8, 1)], GroupChurn(0, 0)),
         (
             [
                 generation(9, "a"),
@@ -134,10 +134,10 @@ def test_members_are_those_of_the_last_generation() -> None:
                 generation(4, "a"),
                 generation(3, "a"),
             ],
-            Churn(3, 3 * MINUTE),
+            GroupChurn(3, 3 * MINUTE),
         ),
-        ([commit(8, 1), epoch(5), epoch(1)], Churn(2, 4 * MINUTE)),
+        ([commit(8, 1), epoch(5), epoch(1)], GroupChurn(2, 4 * MINUTE)),
     ],
 )
-def test_churn(events: Sequence[Event], churn: Churn | None) -> None:
+def test_churn(events: Sequence[Event], churn: GroupChurn | None) -> None:
     assert from_log(events, WHOLE, group([]), NOW).churn == churn

@@ -23,7 +23,7 @@ from kgroup.groups.lag.rates import (
     LagTrend,
     Rates,
     RetentionLeft,
-    Unread,
+    UnreadPart,
     outlook_words,
     rate_words,
     retention_left,
@@ -86,7 +86,7 @@ def test_only_records_that_are_there_are_lag(row: PartitionLag, lag: int | None,
     assert (row.lag, row.phantom) == (lag, phantom)
     assert (row.why is None) == (lag is not None)
     if lag == 0:
-        assert row.behind_ms == 0
+        assert row.time_lag_ms == 0
         assert row.status is LagStatus.OK
         assert row.outlook.pace is LagTrend.KEEPS_UP
 
@@ -112,7 +112,7 @@ def test_a_transaction_is_named_where_it_holds_records_back() -> None:
     ],
 )
 def test_lag_in_time_is_the_age_of_the_first_unread_record(found: FirstUnread | None, behind_ms: int | None) -> None:
-    assert one(70, (0, 120), first_unread=found).behind_ms == behind_ms
+    assert one(70, (0, 120), first_unread=found).time_lag_ms == behind_ms
 
 
 KB = 1024
@@ -123,23 +123,27 @@ KB = 1024
     [
         (
             Retention(12 * HOUR),
-            Unread(50, 100, NOW - 38 * MINUTE, 10.0),
+            UnreadPart(50, 100, NOW - 38 * MINUTE, 10.0),
             RetentionLeft(11 * HOUR + 22 * MINUTE, "time"),
         ),
-        (Retention(HOUR), Unread(50, 100, NOW - 2 * HOUR, 10.0), RetentionLeft(0, "time")),
-        (Retention(HOUR), Unread(50, 100, None, 10.0), RetentionLeft(None)),
-        (Retention(None), Unread(50, 100, NOW - HOUR, 10.0), RetentionLeft(None, endless=True)),
-        (Retention(HOUR, compacted=True, deletes=False), Unread(5, 9, NOW, 1.0), RetentionLeft(None, None, True, True)),
+        (Retention(HOUR), UnreadPart(50, 100, NOW - 2 * HOUR, 10.0), RetentionLeft(0, "time")),
+        (Retention(HOUR), UnreadPart(50, 100, None, 10.0), RetentionLeft(None)),
+        (Retention(None), UnreadPart(50, 100, NOW - HOUR, 10.0), RetentionLeft(None, endless=True)),
+        (
+            Retention(HOUR, compacted=True, deletes=False),
+            UnreadPart(5, 9, NOW, 1.0),
+            RetentionLeft(None, None, True, True),
+        ),
         # 100 offsets are 100 kB, 50 of them unread; 10 a second fill the other 50 kB in 5 s.
-        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(5000, "size")),
-        (Retention(HOUR, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), RetentionLeft(5000, "size")),
-        (Retention(3000, 100 * KB, 100 * KB), Unread(50, 100, NOW - 1000, 10.0), RetentionLeft(2000, "time")),
-        (Retention(None, 40 * KB, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(0, "size")),
-        (Retention(None, 100 * KB, 100 * KB), Unread(50, 100, None, None), RetentionLeft(None)),
-        (Retention(None, 100 * KB), Unread(50, 100, None, 10.0), RetentionLeft(None)),
+        (Retention(None, 100 * KB, 100 * KB), UnreadPart(50, 100, None, 10.0), RetentionLeft(5000, "size")),
+        (Retention(HOUR, 100 * KB, 100 * KB), UnreadPart(50, 100, NOW - 1000, 10.0), RetentionLeft(5000, "size")),
+        (Retention(3000, 100 * KB, 100 * KB), UnreadPart(50, 100, NOW - 1000, 10.0), RetentionLeft(2000, "time")),
+        (Retention(None, 40 * KB, 100 * KB), UnreadPart(50, 100, None, 10.0), RetentionLeft(0, "size")),
+        (Retention(None, 100 * KB, 100 * KB), UnreadPart(50, 100, None, None), RetentionLeft(None)),
+        (Retention(None, 100 * KB), UnreadPart(50, 100, None, 10.0), RetentionLeft(None)),
     ],
 )
-def test_headroom(retention: Retention, left: Unread, expected: RetentionLeft) -> None:
+def test_headroom(retention: Retention, left: UnreadPart, expected: RetentionLeft) -> None:
     assert retention_left(retention, left, NOW) == expected
 
 
@@ -159,7 +163,7 @@ def test_sums() -> None:
     assert total.largest is not None
     assert total.largest.where == "orders:7"
     assert total.oldest is total.largest
-    assert total.behind_ms == 38 * MINUTE
+    assert total.time_lag_ms == 38 * MINUTE
     assert total.status is LagStatus.STOP
     assert total.rates.incoming == pytest.approx(1700 + 300 + 5)
     assert total.rates.outgoing == pytest.approx(305)
@@ -169,7 +173,7 @@ def test_sums() -> None:
 def test_what_is_unknown_of_one_partition_is_not_known_of_all() -> None:
     total = measured(*FINE, UNREAD).total
 
-    assert (total.lag, total.unknown, total.behind_ms, total.status) == (903, 1, None, None)
+    assert (total.lag, total.unknown, total.time_lag_ms, total.status) == (903, 1, None, None)
     assert total.rates == Rates(None, None)
     assert total.outlook.pace is LagTrend.UNKNOWN
     assert total.missing == "orders:4: its log could not be read"
@@ -182,7 +186,7 @@ def test_a_bad_status_shows_through_what_is_unknown() -> None:
 def test_a_group_without_partitions_knows_nothing() -> None:
     total = measured().total
 
-    assert (total.lag, total.status, total.largest, total.behind_ms) == (None, None, None, None)
+    assert (total.lag, total.status, total.largest, total.time_lag_ms) == (None, None, None, None)
     assert total.missing is not None
 
 
@@ -309,7 +313,7 @@ def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part]
     assert sum(p["lag"] or 0 for p in document["partitions"]) == (document["lag"] or 0)
     for row in report.partitions:
         assert row.lag is None or row.lag >= 0
-        assert row.behind_ms is None or row.behind_ms >= 0
+        assert row.time_lag_ms is None or row.time_lag_ms >= 0
 
 
 def test_the_document_of_a_stuck_partition() -> None:
@@ -356,4 +360,4 @@ def test_without_any_evidence_there_is_the_lag_in_records() -> None:
 
     assert report.total.lag == about.totals.lag
     assert report.total.status is None
-    assert report.total.behind_ms is None
+    assert report.total.time_lag_ms is None

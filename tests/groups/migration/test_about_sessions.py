@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.groups.migration import about_sessions
-from kgroup.groups.migration.check import Check, CheckStatus
+from kgroup.groups.migration.check import CheckStatus, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.model.migration_facts import ConfigBounds, GroupPast
 from tests.support.cases.migration import (
@@ -30,7 +30,7 @@ def was(*session_ms: int, configs: Mapping[str, str] | None = None) -> Migration
     return replace(EMPTY, past=past(*(past_member(session_ms=ms) for ms in session_ms)), configs=configs or {})
 
 
-def session(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> Check:
+def session(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -> MigrationCheck:
     check = about_sessions.session(case(evidence, wanted))
     assert check is not None
     return check

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.migration.check import Check, CheckStatus
+from kgroup.groups.migration.check import CheckStatus, MigrationCheck
 from kgroup.groups.migration.clients import check_clients, known_client, minimum_versions, parse_clients
 from kgroup.groups.migration.evidence import ApplicationClient
 from kgroup.groups.migration.rules import MigrationRules, has_fix, parse_version
@@ -87,7 +87,7 @@ def test_an_unknown_client(name: str, near: str | None) -> None:
     assert any(near in line for line in caught.value.details) if near else caught.value.details == ()
 
 
-def judged(*named: str) -> Check:
+def judged(*named: str) -> MigrationCheck:
     given = tuple(client for _, client in parse_clients(named))
     check = check_clients(case(replace(EMPTY, clients=given)))
     assert check is not None

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from kgroup.groups.migration.check import CheckStatus, How, Readiness, ReadinessResult
+from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import (
     CHECKS,
@@ -55,16 +55,16 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
 @pytest.mark.parametrize(
     ("evidence", "wanted", "verdict", "how", "reason", "more"),
     [
-        (EMPTY, TO_CONSUMER, ReadinessResult.READY, How.NOW, "Empty", 0),
-        (EMPTY_CONSUMER, TO_CLASSIC, ReadinessResult.READY, How.NOW, "Empty", 0),
-        (EMPTY_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, How.NONE, "on the consumer protocol already", 0),
-        (LIVE_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, How.NONE, "on the consumer protocol already", 0),
-        (EMPTY, TO_CLASSIC, ReadinessResult.DONE, How.NONE, "on the classic protocol already", 0),
+        (EMPTY, TO_CONSUMER, ReadinessResult.READY, MigrationPath.NOW, "Empty", 0),
+        (EMPTY_CONSUMER, TO_CLASSIC, ReadinessResult.READY, MigrationPath.NOW, "Empty", 0),
+        (EMPTY_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, MigrationPath.NONE, "on the consumer protocol already", 0),
+        (LIVE_CONSUMER, TO_CONSUMER, ReadinessResult.DONE, MigrationPath.NONE, "on the consumer protocol already", 0),
+        (EMPTY, TO_CLASSIC, ReadinessResult.DONE, MigrationPath.NONE, "on the classic protocol already", 0),
         (
             LIVE,
             TO_CONSUMER,
             ReadinessResult.READY,
-            How.ROLLING,
+            MigrationPath.ROLLING,
             "live; online upgrade possible (policy BIDIRECTIONAL)",
             0,
         ),
@@ -72,36 +72,43 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             LIVE_CONSUMER,
             TO_CLASSIC,
             ReadinessResult.READY,
-            How.ROLLING,
+            MigrationPath.ROLLING,
             "live; online downgrade possible (policy BIDIRECTIONAL)",
             0,
         ),
-        (MIXED, TO_CONSUMER, ReadinessResult.READY, How.ROLLING, "2 of 3 members still classic", 0),
-        (USER_DATA, TO_CONSUMER, ReadinessResult.READY, How.STOP, "live; members carry userData: offline only", 0),
+        (MIXED, TO_CONSUMER, ReadinessResult.READY, MigrationPath.ROLLING, "2 of 3 members still classic", 0),
+        (
+            USER_DATA,
+            TO_CONSUMER,
+            ReadinessResult.READY,
+            MigrationPath.STOP,
+            "live; members carry userData: offline only",
+            0,
+        ),
         (
             broker(LIVE, policy="DISABLED"),
             TO_CONSUMER,
             ReadinessResult.READY,
-            How.STOP,
+            MigrationPath.STOP,
             "live; policy DISABLED: offline only",
             0,
         ),
-        (broker(EMPTY, policy="DISABLED"), TO_CONSUMER, ReadinessResult.READY, How.NOW, "Empty", 0),
+        (broker(EMPTY, policy="DISABLED"), TO_CONSUMER, ReadinessResult.READY, MigrationPath.NOW, "Empty", 0),
         (
             broker(LIVE, policy=None),
             TO_CONSUMER,
             ReadinessResult.READY,
-            How.STOP,
+            MigrationPath.STOP,
             "live; policy not known: stopping it is safe",
             0,
         ),
-        (STATIC, TO_CONSUMER, ReadinessResult.WARNING, How.ROLLING, "static members", 0),
-        (SHORT, TO_CONSUMER, ReadinessResult.WARNING, How.NOW, "session timeout 10s < 45s", 0),
+        (STATIC, TO_CONSUMER, ReadinessResult.WARNING, MigrationPath.ROLLING, "static members", 0),
+        (SHORT, TO_CONSUMER, ReadinessResult.WARNING, MigrationPath.NOW, "session timeout 10s < 45s", 0),
         (
             replace(STATIC, past=SHORT.past, access=BLIND),
             TO_CONSUMER,
             ReadinessResult.WARNING,
-            How.ROLLING,
+            MigrationPath.ROLLING,
             "session timeout 10s < 45s",
             2,
         ),
@@ -109,7 +116,7 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             broker(replace(STATIC, access=BLIND), serves_consumer=False, group_version=0),
             TO_CONSUMER,
             ReadinessResult.BLOCKED,
-            How.NONE,
+            MigrationPath.NONE,
             "no consumer protocol",
             2,
         ),
@@ -117,7 +124,7 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             replace(LIVE, group=group(member("a"), assignor="com.acme.Geo")),
             TO_CONSUMER,
             ReadinessResult.BLOCKED,
-            How.NONE,
+            MigrationPath.NONE,
             "assignor com.acme.Geo",
             0,
         ),
@@ -125,7 +132,7 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             replace(EMPTY, pending=(TopicPartition("orders", 0),)),
             TO_CONSUMER,
             ReadinessResult.BLOCKED,
-            How.NONE,
+            MigrationPath.NONE,
             "pending transaction",
             0,
         ),
@@ -133,7 +140,7 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             replace(EMPTY, clients=(ApplicationClient("sarama", "1.45"),)),
             TO_CONSUMER,
             ReadinessResult.BLOCKED,
-            How.NONE,
+            MigrationPath.NONE,
             "sarama can't",
             0,
         ),
@@ -143,7 +150,7 @@ def test_verdict(
     evidence: MigrationEvidence,
     wanted: MigrationRequest,
     verdict: ReadinessResult,
-    how: How,
+    how: MigrationPath,
     reason: str | None,
     more: int,
 ) -> None:
@@ -274,7 +281,7 @@ def test_nothing_at_all_is_known(evidence: MigrationEvidence, wanted: MigrationR
     found = assess_readiness(bare, wanted, MigrationRules())
 
     assert found.verdict is ReadinessResult.READY
-    assert found.how in (How.NOW, How.STOP)
+    assert found.how in (MigrationPath.NOW, MigrationPath.STOP)
     assert found.reason
     assert rolling_steps(bare, wanted, found.how) == ()
 
@@ -305,7 +312,7 @@ def test_any_mixture_of_what_is_known_and_not_gives_a_sound_verdict() -> None:
         rules = chance.choice([RULES, MigrationRules()])
         found = assess_readiness(evidence, wanted, rules)
         check_sound(evidence, found)
-        assert bool(rolling_steps(evidence, wanted, found.how)) is (found.how is How.ROLLING)
+        assert bool(rolling_steps(evidence, wanted, found.how)) is (found.how is MigrationPath.ROLLING)
 
 
 def check_sound(evidence: MigrationEvidence, found: Readiness) -> None:
@@ -314,7 +321,7 @@ def check_sound(evidence: MigrationEvidence, found: Readiness) -> None:
     assert found.checks
     assert found.reason
     assert (found.verdict is ReadinessResult.BLOCKED) is (CheckStatus.BLOCKED in statuses)
-    assert (found.how is How.NONE) is (found.verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE))
+    assert (found.how is MigrationPath.NONE) is (found.verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE))
     assert found.more == max(0, len(heavy) - 1)
     for check in found.checks:
         assert check.evidence
@@ -323,10 +330,10 @@ def check_sound(evidence: MigrationEvidence, found: Readiness) -> None:
             assert check.brief, check
             assert check.remedy, check
             assert len(check.brief) <= 40, check.brief
-    if found.how is How.ROLLING:
+    if found.how is MigrationPath.ROLLING:
         assert evidence.group.state not in ("Empty", "Dead") or evidence.group.members
         assert not any(check.offline_only for check in found.checks)
-    if found.how is How.NOW:
+    if found.how is MigrationPath.NOW:
         assert not evidence.group.members
 
 
@@ -369,18 +376,20 @@ def fleet() -> list[Readiness]:
 
 def test_the_summary_of_a_fleet() -> None:
     assert readiness_summary(fleet()) == (
-        ReadinessSummary(ReadinessResult.DONE, How.NONE, 1, "on the consumer protocol already"),
-        ReadinessSummary(ReadinessResult.READY, How.NOW, 2, "Empty"),
+        ReadinessSummary(ReadinessResult.DONE, MigrationPath.NONE, 1, "on the consumer protocol already"),
+        ReadinessSummary(ReadinessResult.READY, MigrationPath.NOW, 2, "Empty"),
         ReadinessSummary(
             ReadinessResult.READY,
-            How.ROLLING,
+            MigrationPath.ROLLING,
             4,
             "rollout under way (2), live; online upgrade possible (policy BIDIRECTIONAL) (1), "
             "live; online upgrade possible (policy UPGRADE) (1)",
         ),
-        ReadinessSummary(ReadinessResult.WARNING, How.ROLLING, 3, "static members (2), topic DESCRIBE (1)"),
-        ReadinessSummary(ReadinessResult.WARNING, How.STOP, 1, "static members"),
-        ReadinessSummary(ReadinessResult.BLOCKED, How.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"),
+        ReadinessSummary(ReadinessResult.WARNING, MigrationPath.ROLLING, 3, "static members (2), topic DESCRIBE (1)"),
+        ReadinessSummary(ReadinessResult.WARNING, MigrationPath.STOP, 1, "static members"),
+        ReadinessSummary(
+            ReadinessResult.BLOCKED, MigrationPath.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"
+        ),
     )
     assert readiness_summary([]) == ()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kgroup.groups.migration.rollout import (
-    Followed,
+    FollowedGroup,
     back_text,
     finished_line,
     joined_text,
@@ -46,9 +46,9 @@ def group(kind: str, *members: Member, state: str = "", epoch: int | None = None
     return Group(name, kind, state, "consumer", None, None, None, None, epoch, epoch, members, ())
 
 
-def looks(*groups: Group | None, target: str = "consumer", name: str = "pay-svc") -> Followed:
+def looks(*groups: Group | None, target: str = "consumer", name: str = "pay-svc") -> FollowedGroup:
     """After one look a second."""
-    followed = Followed(name, target)
+    followed = FollowedGroup(name, target)
     for second, found in enumerate(groups):
         followed = followed.step(found, float(second))
     return followed

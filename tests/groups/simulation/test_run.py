@@ -19,9 +19,9 @@ from kgroup.groups.simulation.model import (
     RestartStrategy,
     SimulatedGroup,
     Simulation,
+    SimulationTiming,
     Standstill,
     Stops,
-    Timing,
 )
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with, simulate
@@ -30,7 +30,7 @@ from kgroup.support.errors import NotFound, UsageError
 from tests.support.for_each import for_each
 from tests.support.places import DATA
 
-TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
+TIMING = SimulationTiming(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 STYLES = {
     "range": "eager",
     "roundrobin": "eager",
@@ -345,10 +345,12 @@ def test_a_newcomer_with_the_next_client_id_is_among_what_is_said() -> None:
         more_partitions=st.integers(0, 4),
         restart=st.none() | st.sampled_from(RestartStrategy),
     ),
-    timing=st.builds(Timing, restart_s=st.sampled_from([5, 90]), session_timeout_s=st.just(45)),
+    timing=st.builds(SimulationTiming, restart_s=st.sampled_from([5, 90]), session_timeout_s=st.just(45)),
     static=st.booleans(),
 )
-def test_any_change(assignor: str, sizes: tuple[int, int], change: GroupChange, timing: Timing, static: bool) -> None:
+def test_any_change(
+    assignor: str, sizes: tuple[int, int], change: GroupChange, timing: SimulationTiming, static: bool
+) -> None:
     members, partitions = sizes
     simulation = simulate(group(assignor, members, partitions, static=static), change, timing)
     left = max(0, members - change.remove) + change.add

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kgroup.groups.assignors.java_order import members_as_coordinated, members_in_hash_order, string_hash
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
-from kgroup.groups.history.model import HistoryStep, Present, StepKind
-from kgroup.groups.simulation.durations import Durations, MeasuredRebalances, choose_durations, measured_rebalances
-from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, Timing
+from kgroup.groups.history.model import HistoryStep, PresentMember, StepKind
+from kgroup.groups.simulation.durations import KnownDurations, MeasuredRebalances, choose_durations, measured_rebalances
+from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with
 from kgroup.groups.simulation.scenarios import (
@@ -33,7 +33,7 @@ from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
-TIMING = Timing(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
+TIMING = SimulationTiming(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 
 
 def group(assignor: str = "range", members: int = 4, partitions: int = 12, protocol: str = "classic") -> SimulatedGroup:
@@ -152,7 +152,7 @@ def fibonacci_slot(text: str, slots: int) -> int:
 def step(
     took_ms: int | None, quiet_ms: int | None = None, kind: StepKind = StepKind.REBALANCE, poll_ms: int = 300_000
 ) -> HistoryStep:
-    member = Present("app", "app-1", None, "app", "h", frozenset(), None, poll_ms=poll_ms)
+    member = PresentMember("app", "app-1", None, "app", "h", frozenset(), None, poll_ms=poll_ms)
     return HistoryStep(
         protocol=RebalanceProtocol.CONSUMER, number=1, kind=kind, log_offset=0, at_ms=0, reasons=(), leader=None,
         assignor=None, members=(member,), moved=None, moved_needlessly=None, took_ms=took_ms, quiet_ms=quiet_ms,
@@ -178,17 +178,18 @@ def test_what_rebalances_took(protocol: str, steps: list[HistoryStep], past: Mea
 @pytest.mark.parametrize(
     ("protocol", "given", "known", "timing", "sources"),
     [
-        ("classic", Durations(), Durations(), Timing(30, 45, 3, 5), ("default", "default", "default", "default")),
-        ("classic", Durations(), Durations(None, 10, 8, 41), Timing(30, 10, 8, 5),
+        ("classic", KnownDurations(), KnownDurations(), SimulationTiming(30, 45, 3, 5),
+         ("default", "default", "default", "default")),
+        ("classic", KnownDurations(), KnownDurations(None, 10, 8, 41), SimulationTiming(30, 10, 8, 5),
          ("default", "group", "log", "default")),
-        ("consumer", Durations(), Durations(None, 10, 8, 41), Timing(30, 10, 3, 8),
+        ("consumer", KnownDurations(), KnownDurations(None, 10, 8, 41), SimulationTiming(30, 10, 3, 8),
          ("default", "group", "default", "log")),
-        ("classic", Durations(1, 2, 4), Durations(None, 10, 8, 41), Timing(1, 2, 4, 5),
+        ("classic", KnownDurations(1, 2, 4), KnownDurations(None, 10, 8, 41), SimulationTiming(1, 2, 4, 5),
          ("option", "option", "option", "default")),
     ],
 )  # fmt: skip
 def test_where_durations_come_from(
-    protocol: str, given: Durations, known: Durations, timing: Timing, sources: tuple[str, ...]
+    protocol: str, given: KnownDurations, known: KnownDurations, timing: SimulationTiming, sources: tuple[str, ...]
 ) -> None:
     found = choose_durations(protocol, given, known)
     assert found.timing == timing

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
-    Churn,
+    EvidenceSource,
     FirstUnread,
+    GroupChurn,
     Isolation,
     MemberFacts,
     PartitionEvidence,
     Retention,
     Sibling,
-    Source,
 )
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
@@ -72,7 +72,7 @@ KEEP_UP = (sibling("orders-billing", 30), sibling("orders-search", 40))
 LAG_TOO = (sibling("orders-billing", 900_000), sibling("orders-search", 800_000))
 
 NO_RIGHT = "4 groups could not be read (no DESCRIBE on them)"
-UNSEEN = {Source.SIBLINGS: NO_RIGHT}
+UNSEEN = {EvidenceSource.SIBLINGS: NO_RIGHT}
 
 ONE_STUCK = judged(
     [*FINE, STUCK],
@@ -84,7 +84,7 @@ CRASH_LOOP = judged(
     [Part(n, 800_000, 250, last_ago=51 * MINUTE, age=51 * MINUTE, topic="clicks") for n in range(12)],
     "CompletingRebalance",
     state_since_ms=NOW - 3 * SECOND,
-    churn=Churn(58, 71_000),
+    churn=GroupChurn(58, 71_000),
     siblings=(),
 )
 SAME_OFFSET = tuple(at(n * 6 * SECOND, 8_812_337, 3, "payments") for n in reversed(range(214)))
@@ -186,7 +186,7 @@ POISON = judged(
         ),
         # 5: a rebalance that does not end.
         (
-            judged(FINE, "PreparingRebalance", churn=Churn(2, 71_000)),
+            judged(FINE, "PreparingRebalance", churn=GroupChurn(2, 71_000)),
             {"->": "a rebalance is under way (PreparingRebalance); look again in a moment"},
         ),
         # 6: a poison pill. How long the log does not say: as far back as commits were read.
@@ -322,8 +322,9 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
     ("found", "lines"),
     [
         (
-            judged(BLIND, unknown={Source.COMMITS: NO_READ, Source.TIME: "--no-time",
-                                   Source.RETENTION: "no DESCRIBE_CONFIGS on orders", Source.SIBLINGS: "not listed"}),
+            judged(BLIND, unknown={EvidenceSource.COMMITS: NO_READ, EvidenceSource.TIME: "--no-time",
+                                   EvidenceSource.RETENTION: "no DESCRIBE_CONFIGS on orders",
+                                   EvidenceSource.SIBLINGS: "not listed"}),
             {
                 "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; age unknown: --no-time",
                 "STUCK": f"unknown: {NO_READ}",
@@ -333,7 +334,7 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             },
         ),
         (
-            group_verdict(group(BLIND), replace(evidence([]), unknown={Source.COMMITS: NO_READ})),
+            group_verdict(group(BLIND), replace(evidence([]), unknown={EvidenceSource.COMMITS: NO_READ})),
             {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "SAFE": "unknown: not read"},
         ),
         (
@@ -357,7 +358,7 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
         (group_verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
         (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
         (
-            judged([Part(0, 9, timed=False)], unknown={Source.TIME: "timed out"}),
+            judged([Part(0, 9, timed=False)], unknown={EvidenceSource.TIME: "timed out"}),
             {"SAFE": "unknown: age of the first unread record: timed out"},
         ),
         (
@@ -425,11 +426,11 @@ def test_siblings(siblings: tuple[Sibling, ...], text: str) -> None:
     [
         (41 * MINUTE, {}, "Stable for 41m"),
         (None, {}, "Stable"),
-        (None, {Source.STATE: NO_READ}, "Stable, since when is unknown"),
+        (None, {EvidenceSource.STATE: NO_READ}, "Stable, since when is unknown"),
         (-5 * SECOND, {}, "Stable for 0s"),
     ],
 )
-def test_state_and_since_when(since_ago: int | None, unknown: dict[Source, str], text: str) -> None:
+def test_state_and_since_when(since_ago: int | None, unknown: dict[EvidenceSource, str], text: str) -> None:
     since_ms = None if since_ago is None else NOW - since_ago
 
     assert judged(FINE, state_since_ms=since_ms, unknown=unknown).state == text
@@ -488,11 +489,11 @@ PARTS = st.builds(
     st.lists(PARTS, max_size=6, unique_by=lambda p: p.number),
     st.sampled_from(["Stable", "Empty", "PreparingRebalance", "Dead"]),
     st.sampled_from([None, (), KEEP_UP, LAG_TOO]),
-    st.sampled_from([None, Churn(0, 0), Churn(58, 71_000)]),
+    st.sampled_from([None, GroupChurn(0, 0), GroupChurn(58, 71_000)]),
     st.sampled_from(Isolation),
 )
 def test_anything_gets_a_verdict(
-    parts: list[Part], state: str, siblings: tuple[Sibling, ...] | None, churn: Churn | None, isolation: Isolation
+    parts: list[Part], state: str, siblings: tuple[Sibling, ...] | None, churn: GroupChurn | None, isolation: Isolation
 ) -> None:
     found = judged(parts, state, siblings=siblings, churn=churn, isolation=isolation)
 

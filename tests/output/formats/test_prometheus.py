@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.model.metrics import Metric, Sample
+from kgroup.model.metrics import Metric, MetricSample
 from kgroup.output.formats.prometheus import exposition
 
 
 def one(value: float, **labels: str) -> str:
-    return exposition([Metric("m", "Help.", (Sample(tuple(labels.items()), value),))]).splitlines()[-1]
+    return exposition([Metric("m", "Help.", (MetricSample(tuple(labels.items()), value),))]).splitlines()[-1]
 
 
 def test_a_metric_with_two_series() -> None:
-    metric = Metric("kgroup_lag", "Lag, in\\records\nof all.", (Sample((("a", "x"), ("b", "")), 3), Sample((), 0.5)))
+    metric = Metric(
+        "kgroup_lag", "Lag, in\\records\nof all.", (MetricSample((("a", "x"), ("b", "")), 3), MetricSample((), 0.5))
+    )
 
     assert exposition([metric, Metric("none", "Not written.", ())]) == (
         "# HELP kgroup_lag Lag, in\\\\records\\nof all.\n"
@@ -45,7 +47,7 @@ def test_nothing_to_say_is_an_empty_text() -> None:
     ],
 )
 def test_label_values_are_escaped(label: str, written: str) -> None:
-    text = exposition([Metric("m", "", (Sample((("group", label),), 1),))])
+    text = exposition([Metric("m", "", (MetricSample((("group", label),), 1),))])
 
     assert text.split("\n")[2] == f'm{{group="{written}"}} 1'
 
@@ -76,11 +78,11 @@ def test_numbers(value: float, written: str) -> None:
         [Metric("1a", "", ())],
         [Metric("", "", ())],
         [Metric("a", "", ()), Metric("a", "", ())],
-        [Metric("a", "", (Sample((("x-y", ""),), 1),))],
-        [Metric("a", "", (Sample((("__x", ""),), 1),))],
-        [Metric("a", "", (Sample((("x", "1"), ("x", "2")), 1),))],
-        [Metric("a", "", (Sample((("x", "1"),), 1), Sample((("x", "1"),), 2)))],
-        [Metric("a", "", (Sample((("x", "1"), ("y", "2")), 1), Sample((("y", "2"), ("x", "1")), 2)))],
+        [Metric("a", "", (MetricSample((("x-y", ""),), 1),))],
+        [Metric("a", "", (MetricSample((("__x", ""),), 1),))],
+        [Metric("a", "", (MetricSample((("x", "1"), ("x", "2")), 1),))],
+        [Metric("a", "", (MetricSample((("x", "1"),), 1), MetricSample((("x", "1"),), 2)))],
+        [Metric("a", "", (MetricSample((("x", "1"), ("y", "2")), 1), MetricSample((("y", "2"), ("x", "1")), 2)))],
     ],
 )
 def test_what_the_collector_would_refuse_is_an_error_here(metrics: list[Metric]) -> None:
@@ -98,7 +100,7 @@ def parsed(text: str) -> str:
 
 @given(st.text(), st.text(), st.floats())
 def test_any_label_comes_back_as_it_was(a: str, b: str, value: float) -> None:
-    lines = exposition([Metric("m", "", (Sample((("a", a), ("b", b)), value),))]).split("\n")
+    lines = exposition([Metric("m", "", (MetricSample((("a", a), ("b", b)), value),))]).split("\n")
 
     assert len(lines) == 4
     found = _LINE.fullmatch(lines[2])

@@ -19,7 +19,7 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
     TopicDetails,
 )
-from kgroup.groups.migration.check import How, Readiness, ReadinessResult
+from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 from kgroup.model.topic_partition import TopicPartition
@@ -125,7 +125,7 @@ HEALTHY = GroupSnapshot(
     configs={},
     transactions=(),
     transaction_max_ms=15 * M,
-    readiness=Readiness("orders-enrich", (), ReadinessResult.WARNING, How.ROLLING, "static members"),
+    readiness=Readiness("orders-enrich", (), ReadinessResult.WARNING, MigrationPath.ROLLING, "static members"),
     bootstrap="b1:9092",
 )
 EMPTY = replace(HEALTHY, group=group((), PARTITIONS), emptied_at_ms=NOW - D, settings={}, commits={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings, Rebalance, RebalanceHistory, TopicDetails
-from kgroup.groups.migration.check import How, Readiness, ReadinessResult
+from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from tests.support.cases.doctor import (
     CRITICAL,
     EMPTY,
@@ -60,7 +60,7 @@ def session(ms: int | None, poll_ms: int | None = 300_000) -> dict[str, MemberSe
     return {m.member_id: MemberSettings(ms, poll_ms) for m in (A, B)}
 
 
-READY = Readiness("orders-enrich", (), ReadinessResult.READY, How.ROLLING, None)
+READY = Readiness("orders-enrich", (), ReadinessResult.READY, MigrationPath.ROLLING, None)
 
 CASES = (
     # idle-members

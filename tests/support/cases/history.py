@@ -7,7 +7,7 @@ from typing import Any
 
 from kgroup.groups.history.model import HistoryStep, Reason
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
-from kgroup.groups.history.track import Track, track_group
+from kgroup.groups.history.track import TrackedGroup, track_group
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -156,7 +156,7 @@ class Log:
         }
         return ScannedRange(**(given | other))
 
-    def track(self, session_ms: int | None = None, **reach: Any) -> Track:
+    def track(self, session_ms: int | None = None, **reach: Any) -> TrackedGroup:
         return track_group(self.events, self.reach(**reach), session_ms)
 
     def steps(self, session_ms: int | None = None, **reach: Any) -> tuple[HistoryStep, ...]:

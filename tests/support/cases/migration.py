@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kgroup.groups.migration.evidence import Case, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
@@ -133,5 +133,5 @@ def broker(evidence: MigrationEvidence, **facts: Any) -> MigrationEvidence:
 
 def case(
     evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER, rules: MigrationRules | None = None
-) -> Case:
-    return Case(evidence, wanted, load_rules() if rules is None else rules)
+) -> MigrationCase:
+    return MigrationCase(evidence, wanted, load_rules() if rules is None else rules)
