@@ -312,7 +312,7 @@ def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]
         return to_spark.written(tasks, condition, found.progress, utc_ms)
     if LATEST in delivery.options:
         return newest_per_key(found, delivery, tasks, condition)
-    return None if condition is None else sql_job.sifted(tasks, condition, found.progress)
+    return None if condition is None else sql_job.filtered(tasks, condition, found.progress)
 
 
 def _text(totals: ProgressTotals) -> str:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 from kgroup.catchup.sinks import command, files, handlers, python, topic
-from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_run import TaskReader, TaskRun
@@ -19,14 +18,11 @@ from kgroup.cluster.reader.batches import BatchReader
 from kgroup.support.errors import UsageError
 
 
-class Sifter(TaskReader, Protocol):
-    """A reader with a filter on top. ``follow`` gives it the run, so that it forgets what is committed."""
+class FollowingReader(TaskReader, Protocol):
+    """A reader that keeps what is not committed."""
 
     def follow(self, run: TaskRun) -> None:
         """Read the committed positions from this run."""
-
-    def sift(self, count: ChunkCount) -> ChunkCount:
-        """A copy of a count that includes what was filtered out up to its position."""
 
     def __enter__(self) -> Self: ...
 
@@ -34,13 +30,16 @@ class Sifter(TaskReader, Protocol):
 
 
 def run_task(
-    spec: TaskSpec, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], sifter: Sifter | None = None
+    spec: TaskSpec,
+    tell: Callable[[TaskProgress], None],
+    stop: Callable[[], bool],
+    filtered: FollowingReader | None = None,
 ) -> TaskResult:
     """Deliver a task's chunks and commit their progress, until all are delivered.
 
     It first takes the task's transactional id, which ends an earlier attempt, and checks that its runner is still the
     plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True, records under
-    way are committed and the result is ``interrupted``. ``sifter`` replaces the reader if not all records are wanted.
+    way are committed and the result is ``interrupted``. ``filtered`` replaces the reader if not all records are wanted.
     Offsets below the log start are counted as lost, and reading continues after them. A record that was refused for
     good stops its partition. Raises Refused with code ``superseded``, and errors of reading (``BatchReader.batches``),
     of the ledger (``TaskLedger``), of a handler that cannot run at all (``handler-missing``, ``handler-timeout``) and
@@ -49,13 +48,11 @@ def run_task(
     deliver = _WAYS.get(spec.sink)
     if deliver is None:
         raise UsageError(f"a worker knows no sink {spec.sink!r}")
-    reading: AbstractContextManager[TaskReader] = sifter or BatchReader(spec.config, timeout_s=spec.timeout_s)
+    reading: AbstractContextManager[TaskReader] = filtered or BatchReader(spec.config, timeout_s=spec.timeout_s)
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
-        if sifter is None:
-            run = TaskRun(spec, ledger, reader, tell, stop)
-        else:
-            run = TaskRun(spec, ledger, reader, tell, stop, sifter.sift)
-            sifter.follow(run)
+        run = TaskRun(spec, ledger, reader, tell, stop)
+        if filtered is not None:
+            filtered.follow(run)
         deliver(run)
         return run.result()
 

@@ -114,6 +114,7 @@ class _Copy:
             for topic in {chunk.topic for chunk in run.spec.chunks}
         }
         self._began_at: float | None = None
+        """When the first piece since the last commit came: it may have no records, if all are filtered out."""
         self._records = 0
         self._size = 0
         self._told_at = 0.0
@@ -130,6 +131,7 @@ class _Copy:
         run = self._run
         for chunk in run.chunks():
             for piece in run.batches(chunk, self._room):
+                self._began_at = self._began_at or time.monotonic()
                 if len(piece):
                     self._deliver(chunk, piece)
                 else:
@@ -187,9 +189,8 @@ class _Copy:
         )
 
     def _deliver(self, chunk: Chunk, batch: Batch) -> None:
-        if self._began_at is None:
+        if not self._records:
             self._run.ledger.begin()
-            self._began_at = time.monotonic()
         self._records += len(batch)
         for part, is_kept in self._by_kept(chunk, batch):
             if is_kept:

@@ -1,10 +1,10 @@
 """``--latest-per-key``: Spark finds the newest record of each key, and the tasks deliver these as with ``--where``.
 
 The newest record of a key is known only when the whole gap is read. So every run reads all of it, also what is
-delivered already: no older record of a key may follow a newer one. Spark drops the older records, moves the newest ones
-to their tasks, and sorts them by offset. Within a partition, newest means the highest offset; if a key is in several
-partitions of a topic, the newest of each are compared by timestamp. pyspark and pyarrow are imported only inside
-functions.
+delivered already: no older record of a key may follow a newer one. Spark finds the newest records, moves all to their
+tasks, the older ones without their contents, and sorts them by offset. Within a partition, newest means the highest
+offset; if a key is in several partitions of a topic, the newest of each are compared by timestamp. pyspark and pyarrow
+are imported only inside functions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, Delivery, PlanSnapshot
+from kgroup.catchup.spark.filtered_reader import runs
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.sifted import runs
-from kgroup.catchup.spark.source import MARK, SourcePlan, SourceRange, ddl, error_row, frame, reader_error
+from kgroup.catchup.spark.source import MARK, WANTED, SourcePlan, SourceRange, ddl, error_row, frame, reader_error
 from kgroup.catchup.spark.sql_job import deliver_rows, pack_tasks
-from kgroup.catchup.spark.where import condition
+from kgroup.catchup.spark.where import with_wanted, without_contents
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.support.errors import KgroupError
@@ -55,10 +55,9 @@ def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[Task
 
     def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
         books = frame(session.sql(), reading, ear=ear)
-        if where is not None:
-            books = books.where(condition(where))
-        rows = select_newest(books.mapInArrow(_addresser(reading, tasks), f"{ddl(books=True)}, {TASK} int"))
-        parcel = pack_tasks(tasks, found.progress, ear)
+        addressed = books.mapInArrow(_addresser(reading, tasks), f"{ddl(books=True)}, {TASK} int")
+        rows = select_newest(with_wanted(addressed, where))
+        parcel = pack_tasks(tasks, ear)
         answers = _by_task(rows, len(tasks)).mapInArrow(_deliverer(parcel, config), "answers binary").collect()
         return _each_failure_once(answer for row in answers for answer in pickle.loads(row[0]))
 
@@ -82,18 +81,19 @@ def parts_of(
 
 
 def select_newest(books: DataFrame) -> DataFrame:
-    """The rows of ``books`` with the newest record of each key, every record without a key, and every mark."""
+    """The books with only these still ``WANTED``: of each key the newest wanted record, and those without a key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 
-    kept = sql.col(MARK) | sql.col("key").isNull()
-    # Rows that are kept anyway would all be in one group: the offset spreads them.
-    books = books.withColumn("_spread", sql.when(kept, sql.col("offset"))).repartition("topic", "key", "_spread")
-    of_partition = Window.partitionBy("topic", "key", "_spread", "partition").orderBy(sql.desc("offset"))
-    of_topic = Window.partitionBy("topic", "key", "_spread").orderBy(sql.desc("timestamp"), sql.desc("partition"))
-    for window in (of_partition, of_topic):
-        books = books.withColumn("_rank", sql.row_number().over(window)).where(kept | (sql.col("_rank") == 1))
-    return books.drop("_rank", "_spread")
+    # What is not compared would all be in one group: the offset spreads it.
+    apart = sql.when(~sql.col(WANTED) | sql.col("key").isNull(), sql.col("offset"))
+    books = books.withColumn("_apart", apart).repartition("topic", "key", "_apart")
+    of_partition = Window.partitionBy("topic", "key", "_apart", "partition").orderBy(sql.desc("offset"))
+    books = books.withColumn("_rank", sql.row_number().over(of_partition))
+    newest_first = (sql.asc("_rank"), sql.desc("timestamp"), sql.desc("partition"))
+    of_topic = Window.partitionBy("topic", "key", "_apart").orderBy(*newest_first)
+    is_newest = sql.col("key").isNull() | (sql.row_number().over(of_topic) == 1)
+    return without_contents(books.withColumn(WANTED, sql.col(WANTED) & is_newest).drop("_rank", "_apart"))
 
 
 def _by_task(rows: DataFrame, tasks: int) -> DataFrame:

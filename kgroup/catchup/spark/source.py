@@ -25,16 +25,19 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-BOOKS_DDL = "_chunk int, _seen long, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
+BOOKS_DDL = "_chunk int, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
 """The bookkeeping columns ("books"). A row with ``_end`` is no record: it has topic, partition and offset only.
 
-It reports that all of its part below ``offset`` was read, with ``_seen`` visible records, and which offsets were
-``_lost`` (of this row alone). A part may have several; the last has the part's end as its offset. ``_error`` is set in
-the very last row if reading failed (``reader_error``).
+It reports that all of its part below ``offset`` was read, and which offsets were ``_lost`` (of this row alone). A part
+may have several; the last has the part's end as its offset. ``_error`` is set in the very last row if reading failed
+(``reader_error``).
 """
 
 MARK = "_end"
-"""The column that marks a row without a record; such rows must pass every filter."""
+"""The column that marks a row without a record."""
+
+WANTED = "_wanted"
+"""The column that a filter adds to the books: whether a record passed it (``where.with_wanted``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +113,12 @@ def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = 
 def _of_part(
     reading: SourcePlan, reader: BatchReader, part: SourceRange, books: _Books | None, mouth: ProgressSender | None
 ) -> Iterator[pyarrow.RecordBatch]:
-    seen = 0
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
         if mouth is not None and mouth.must_stop():
             return
         if isinstance(item, LostBatchRange):
             if books is not None:
-                yield books.mark(part, item.end, seen, LostOffsets(item.start, item.end, item.why))
+                yield books.mark(part, item.end, LostOffsets(item.start, item.end, item.why))
             elif not reading.loses:
                 raise Refused(
                     f"{part.tp} [{item.start}, {item.end}) can't be read any more: {item.why}",
@@ -126,13 +128,12 @@ def _of_part(
         elif len(item):
             found = arrow.record_batch(item, headers=reading.headers)
             if books is not None:
-                found = books.of(found, part, seen)
+                found = books.of(found, part)
             elif not reading.headers:
                 found = found.select(found.schema.names[:-1])
             yield found
-            seen += len(item)
     if books is not None:
-        yield books.mark(part, part.end, seen)
+        yield books.mark(part, part.end)
 
 
 class _Books:
@@ -145,21 +146,19 @@ class _Books:
         self._lost_type = pa.list_(lost)
         fields = [
             pa.field("_chunk", pa.int32()),
-            pa.field("_seen", pa.int64()),
             pa.field(MARK, pa.bool_()),
             pa.field("_lost", self._lost_type),
             pa.field("_error", pa.binary()),
         ]
         self._schema = pa.schema([*arrow.schema(), *fields])
 
-    def of(self, found: pyarrow.RecordBatch, part: SourceRange, seen: int) -> pyarrow.RecordBatch:
-        """The batch with the columns added; ``seen`` records of the part came before it."""
+    def of(self, found: pyarrow.RecordBatch, part: SourceRange) -> pyarrow.RecordBatch:
+        """The batch with the columns added."""
         import pyarrow as pa
 
         number = found.num_rows
         more = [
             pa.repeat(pa.scalar(part.chunk, pa.int32()), number),
-            pa.array(range(seen + 1, seen + number + 1), pa.int64()),
             pa.repeat(pa.scalar(False), number),
             pa.nulls(number, self._lost_type),
             pa.nulls(number, pa.binary()),
@@ -167,21 +166,21 @@ class _Books:
         return pa.RecordBatch.from_arrays([*found.columns, *more], schema=self._schema)
 
     def mark(
-        self, part: SourceRange, position: int, seen: int, lost: LostOffsets | None = None, error: bytes | None = None
+        self, part: SourceRange, position: int, lost: LostOffsets | None = None, error: bytes | None = None
     ) -> pyarrow.RecordBatch:
         """A row without a record."""
         import pyarrow as pa
 
         row = dict.fromkeys(self._schema.names)
         row |= {"topic": part.topic, "partition": part.partition, "offset": position}
-        row |= {"_chunk": part.chunk, "_seen": seen, MARK: True, "_error": error}
+        row |= {"_chunk": part.chunk, MARK: True, "_error": error}
         row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
 
 def error_row(part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
     """The last row of a batch with books: the error that ended reading."""
-    return _Books().mark(part, part.start, 0, error=pickle.dumps(failure))
+    return _Books().mark(part, part.start, error=pickle.dumps(failure))
 
 
 def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:
@@ -194,13 +193,3 @@ def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:
         return None
     found: Failure = pickle.loads(next(item for item in column.to_pylist() if item is not None))
     return found
-
-
-def read_lost_offsets(batch: pyarrow.RecordBatch) -> list[tuple[int, LostOffsets]]:
-    """The (chunk, lost offsets) pairs of a batch with ``BOOKS_DDL``."""
-    marks = batch.filter(batch.column(MARK)).select(["_chunk", "_lost"]).to_pylist()
-    return [
-        (row["_chunk"], LostOffsets(one["start"], one["end"], one["why"]))
-        for row in marks
-        for one in row["_lost"] or ()
-    ]

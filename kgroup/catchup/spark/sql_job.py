@@ -1,7 +1,7 @@
 """Tasks whose records pass through Spark SQL before the sink: ``--where``.
 
-Spark reads the rest of a task's chunks in order and filters it without a shuffle. The same code delivers it that
-delivers records without Spark SQL. pyspark is imported only inside functions.
+Spark reads the rest of a task's chunks in order and marks the wanted records, without a shuffle. The same code delivers
+these that delivers records without Spark SQL. pyspark is imported only inside functions.
 """
 
 from __future__ import annotations
@@ -9,51 +9,25 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.delivered import delivered_to
 from kgroup.catchup.model import ChunkProgress
-from kgroup.catchup.spark.in_worker import Stop, TaskAnswer, TaskParcel, Tell, work_partition
+from kgroup.catchup.spark.in_worker import Stop, TaskAnswer, TaskParcel, Tell, replay, work_partition
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
-from kgroup.catchup.spark.where import condition
-from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.catchup.spark.where import with_wanted
+from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 
 if TYPE_CHECKING:
     import pyarrow
 
     from kgroup.catchup.spark.job import Through
     from kgroup.catchup.spark.session import DriverSession
-    from kgroup.catchup.spark.sifting import Feed
 
 _AGAIN = ("topic",)
 """Sinks that go back to the committed position and read the records after it again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A task as it is sent: without the connection settings, which are the same for all."""
-
-    spec: TaskSpec
-    begun: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Delivering:
-    """The ``Work`` of a task whose records come from ``feed``; ``config`` is put back into its spec."""
-
-    feed: Feed
-    config: Mapping[str, Any] = field(repr=False)
-
-    def __call__(self, sent: Sent, tell: Tell, stop: Stop) -> Any:
-        from kgroup.catchup.sinks.run_task import run_task
-        from kgroup.catchup.spark.sifting import Sifted
-
-        spec = replace(sent.spec, config=self.config)
-        again = spec.sink in _AGAIN
-        reader = Sifted(self.feed, spec.chunks, sent.begun, self.config, timeout_s=spec.timeout_s, again=again)
-        return run_task(spec, tell, stop, reader)
 
 
 def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress]) -> SourcePlan:
@@ -69,30 +43,21 @@ def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress])
     return SourcePlan(parts, tasks[0].config, tasks[0].timeout_s, books=True)
 
 
-def sifted(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> Through:
+def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> Through:
     """A job that delivers the records matching ``where``; ``progress`` is the ledger's at its start."""
 
-    def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
-        wanted = frame(session.sql(), reading_of(tasks, progress), ear=ear).where(condition(where))
-        parcel = pack_tasks(tasks, progress, ear)
-        answers = wanted.mapInArrow(_deliverer(parcel, tasks[0].config), "answers binary")
-        return [answer for row in answers.collect() for answer in pickle.loads(row[0])]
+    def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
+        books = with_wanted(frame(session.sql(), reading_of(tasks, progress), ear=ear), where)
+        answers = books.mapInArrow(_deliverer(pack_tasks(tasks, ear), tasks[0].config), "answers binary").collect()
+        return [answer for row in answers for answer in pickle.loads(row[0])]
 
-    return run
-
-
-def pack_tasks(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress], ear: ProgressEndpoint) -> TaskParcel:
-    """The tasks as they are sent to workers; ``progress`` is the ledger's when Spark begins to read."""
-
-    def packed(task: TaskSpec) -> bytes:
-        begun = {chunk.number: progress[chunk.number].records for chunk in task.chunks if chunk.number in progress}
-        return zlib.compress(pickle.dumps(Sent(replace(task, config={}), begun)), level=1)
-
-    return TaskParcel(_nowhere, tuple(map(packed, tasks)), tuple(task.number for task in tasks), ear)
+    return collect
 
 
-def _nowhere(spec: Any, tell: Tell, stop: Stop) -> Any:
-    raise AssertionError("a task without a feed")
+def pack_tasks(tasks: Sequence[TaskSpec], ear: ProgressEndpoint) -> TaskParcel:
+    """The tasks for ``deliver_rows``: without the connection settings, which are the same for all."""
+    packed = (zlib.compress(pickle.dumps(replace(task, config={})), level=1) for task in tasks)
+    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks), ear)
 
 
 def _deliverer(
@@ -116,14 +81,15 @@ def deliver_rows(
     """Deliver the rows of the parcel's task number ``index``, in a worker."""
     from pyspark import TaskContext
 
-    from kgroup.catchup.spark.sifting import delivered
-
     context = TaskContext.get()
     assert context is not None
-    attempt = context.taskAttemptId()
 
-    def work(feed: Feed) -> list[TaskAnswer]:
-        return work_partition(replace(parcel, work=Delivering(feed, config)), index, attempt)
+    def work(spec: TaskSpec, tell: Tell, stop: Stop) -> TaskResult:
+        from kgroup.catchup.sinks.run_task import run_task
+        from kgroup.catchup.spark.filtered_reader import FilteredReader
 
-    answers: list[TaskAnswer] = delivered(batches, work)
-    return answers
+        again = spec.sink in _AGAIN
+        reader = FilteredReader(batches, spec.chunks, config, timeout_s=spec.timeout_s, again=again)
+        return run_task(replace(spec, config=config), tell, stop, reader)
+
+    return work_partition(replace(parcel, work=work), index, context.taskAttemptId())

@@ -17,9 +17,9 @@ from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
 from kgroup.catchup.spark.failures import explain, java_message, task_error
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import MARK, SourcePlan, ddl, frame, reader_error
+from kgroup.catchup.spark.source import MARK, WANTED, SourcePlan, ddl, frame, reader_error
 from kgroup.catchup.spark.sql_job import reading_of
-from kgroup.catchup.spark.where import condition, message_lines
+from kgroup.catchup.spark.where import message_lines, with_wanted
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_progress import TaskProgress
@@ -90,9 +90,7 @@ def written(
                 return value1 | value2
 
         reading, options = reading_of(tasks, progress), tasks[0].options
-        books = frame(session.sql(), reading)
-        if where is not None:
-            books = books.where(condition(where))
+        books = with_wanted(frame(session.sql(), reading), where)
         tallies = session.context().accumulator({}, ByChunk())
         plain = books.mapInArrow(_stripper(reading, tasks, ear, tallies), ddl())
         with _refusing(options, tuple(task.number for task in tasks)):
@@ -171,7 +169,6 @@ def _stripper(
     ends = tuple(parts[-1] for parts in reading.parts)
 
     def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow.compute as compute
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -182,7 +179,7 @@ def _stripper(
                 failure = reader_error(batch)
                 if failure is not None:
                     raise task_error(failure, "reading")
-                rows = batch.filter(compute.invert(batch.column(MARK)))
+                rows = batch.filter(batch.column(WANTED))
                 size = counting.add(batch, rows)
                 mouth.send(counting.progress())
                 if rows.num_rows:
@@ -208,22 +205,23 @@ class _Counting:
         self._newest = 0
 
     def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
-        """Count a batch, of which ``rows`` are records; returns their size in bytes."""
+        """Count a batch, of which ``rows`` are the wanted records; returns their size in bytes."""
         import pyarrow.compute as compute
 
-        for row in batch.filter(batch.column(MARK)).select(["_chunk", "offset", "_seen", "_lost"]).to_pylist():
+        marks = batch.column(MARK)
+        for row in batch.filter(marks).select(["_chunk", "offset", "_lost"]).to_pylist():
             tally = self._of(row["_chunk"])
-            tally.position, tally.visible = row["offset"], row["_seen"]
+            tally.position = row["offset"]
             tally.lost.extend(LostOffsets(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+        for one in compute.value_counts(batch.filter(compute.invert(marks)).column("_chunk")).to_pylist():
+            self._of(one["values"]).visible += one["counts"]
         whole = 0
         for number in compute.unique(rows.column("_chunk")).to_pylist():
             own = rows.filter(compute.equal(rows.column("_chunk"), number))
             tally = self._of(number)
             size = sum(compute.sum(compute.binary_length(own.column(name))).as_py() or 0 for name in ("key", "value"))
-            last = own.num_rows - 1
             tally.passed, tally.size, whole = tally.passed + own.num_rows, tally.size + size, whole + size
-            tally.position = max(tally.position, own.column("offset")[last].as_py() + 1)
-            tally.visible = max(tally.visible, own.column("_seen")[last].as_py())
+            tally.position = max(tally.position, own.column("offset")[-1].as_py() + 1)
         return whole
 
     def _of(self, number: int) -> ChunkTally:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.source import MARK, ddl
+from kgroup.catchup.spark.source import MARK, WANTED, ddl
 from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = "key, value, topic, partition, offset, timestamp, timestampType, headers"
+_CONTENTS = ("key", "value", "headers")
 _MOST_LINES = 6
 _OF_TODAY = re.compile(r"""\b(?:date|timestamp\w*)\s*['"]\s*(?:now|today|yesterday|tomorrow)\b""", re.IGNORECASE)
 """Literals that Spark replaces by the current time when it parses them, so that the plan does not show it."""
@@ -52,11 +53,26 @@ def check(spark: SparkSession, sql: str) -> None:
         )
 
 
-def condition(sql: str) -> Column:
-    """The filter for a frame with books: rows without a record always pass."""
+def with_wanted(books: DataFrame, sql: str | None) -> DataFrame:
+    """The books with the column ``WANTED``: whether it is a record that meets the condition (None: every record).
+
+    No row is dropped, since the tasks count what is filtered out; but such a row has no contents.
+    """
     from pyspark.sql import functions
 
-    return functions.when(functions.col(MARK), functions.lit(True)).otherwise(functions.expr(sql))
+    if sql is None:
+        return books.withColumn(WANTED, ~functions.col(MARK))
+    met = functions.coalesce(functions.expr(sql), functions.lit(False))
+    found = functions.when(functions.col(MARK), functions.lit(False)).otherwise(met)
+    return without_contents(books.withColumn(WANTED, found))
+
+
+def without_contents(books: DataFrame) -> DataFrame:
+    """The books without the contents of records that are not wanted."""
+    from pyspark.sql import functions
+
+    wanted = functions.col(WANTED)
+    return books.withColumns({name: functions.when(wanted, functions.col(name)) for name in _CONTENTS})
 
 
 @contextmanager

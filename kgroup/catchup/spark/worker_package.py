@@ -12,10 +12,10 @@ import kgroup
 ROOT = Path(kgroup.__file__).parent
 
 WORKERS_IMPORT = (
+    "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
     "kgroup.catchup.spark.newest_per_key",
     "kgroup.catchup.spark.notebook",
-    "kgroup.catchup.spark.sifting",
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",
@@ -49,13 +49,12 @@ SHIPPED = (
     "kgroup.catchup.sinks.topic",
     "kgroup.catchup.spark",
     "kgroup.catchup.spark.failures",
+    "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
     "kgroup.catchup.spark.newest_per_key",
     "kgroup.catchup.spark.notebook",
     "kgroup.catchup.spark.progress",
     "kgroup.catchup.spark.progress_listener",
-    "kgroup.catchup.spark.sifted",
-    "kgroup.catchup.spark.sifting",
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",

@@ -15,9 +15,9 @@ from kgroup.catchup.verification import ChunkResult
 class ChunkCount:
     """The counts of a chunk up to ``position``, as they will be once the open transaction is committed.
 
-    ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The reader
-    counts ``visible``; the sink counts ``delivered``. ``repeated`` is how many records a handler may have received
-    twice so far. ``delivered_again`` is ``ChunkProgress.again``; ``kept`` is ``ChunkProgress.kept``.
+    ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The first
+    two are counted where records are read; the sink counts ``delivered``. ``repeated`` is how many records a handler
+    may have received twice so far. ``delivered_again`` is ``ChunkProgress.again``; ``kept`` is ``ChunkProgress.kept``.
     """
 
     chunk: Chunk
@@ -82,17 +82,15 @@ class ChunkCount:
             dead_now=self.dead_now + dead,
         )
 
-    def read(self, visible: int) -> ChunkCount:
-        """A copy with ``visible`` records read in this run up to the position, as the reader counted them."""
-        return replace(self, records=self.records + visible - self.visible, visible=visible)
-
-    def sifted(self, records: int, visible: int, passed: int) -> ChunkCount:
-        """A copy that also counts what a filter kept from the sink; ``passed`` records of this run passed it.
-
-        ``records`` are the visible ones in all, ``visible`` those of this run.
-        """
-        wanted = self.records - self.filtered
-        return replace(self, records=records, filtered=records - wanted, visible=visible, filtered_now=visible - passed)
+    def read(self, visible: int, filtered: int) -> ChunkCount:
+        """A copy with what was read and filtered out in this run up to the position, as counted where it was read."""
+        return replace(
+            self,
+            records=self.records + visible - self.visible,
+            visible=visible,
+            filtered=self.filtered + filtered - self.filtered_now,
+            filtered_now=filtered,
+        )
 
     def with_repeated(self, records: int) -> ChunkCount:
         """A copy that counts ``records`` more as possibly received twice."""
@@ -139,7 +137,8 @@ class ChunkCount:
 class VisibleRecords(Protocol):
     """Records from a reader in offset order; all offsets are below ``position``."""
 
-    position: int
+    @property
+    def position(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -162,7 +161,8 @@ class RecordTally:
         self.at(done)
         if self._items:
             # Keep only the offsets of batches that wait for longer, not their records.
-            self._items.append(_Offsets(self._items.pop()))
+            newest = self._items.pop()
+            self._items.append(OffsetBatch(newest.offsets(), newest.position))
         self._items.append(item)
 
     def at(self, position: int) -> int:
@@ -172,13 +172,20 @@ class RecordTally:
         return self._below + sum(bisect_left(one.offsets(), position) for one in self._items)
 
 
-class _Offsets:
-    def __init__(self, item: VisibleRecords) -> None:
-        self.position = item.position
-        self._offsets = item.offsets()
+class OffsetBatch:
+    """A batch of which only the offsets are left."""
+
+    def __init__(self, offsets: list[int], position: int) -> None:
+        self.position = position
+        self._offsets = offsets
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def offsets(self) -> list[int]:
+        """The offsets, in ascending order."""
         return self._offsets
+
+
+class FilteredOut(OffsetBatch):
+    """Records that were read and are not wanted."""

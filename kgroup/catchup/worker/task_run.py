@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from kgroup.catchup.model import Chunk, LostOffsets
-from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
+from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut, RecordTally
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
@@ -19,21 +19,22 @@ _TICK_S = 0.1  # the longest delay of a stop
 
 
 class TaskReader(Protocol):
-    """The reader of a task: ``BatchReader``, or a filter on top of it."""
+    """The reader of a task: ``BatchReader``, or one with a filter."""
 
     def partitions(self, topic: str) -> frozenset[int]:
         """The partitions of a topic."""
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
-        """Yield all records of [start, end), in order."""
+    def batches(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[Batch | FilteredOut | LostBatchRange]:
+        """Yield all records of [start, end), in order; what is filtered out comes before the records around it."""
 
 
 class TaskRun:
     """One run of a task. ``counts`` are its chunks' counts by number, ``committed`` those that the ledger has.
 
     The sink updates ``counts``, and calls ``commit`` when they may be written to the ledger. This class counts what was
-    read, and the sink counts what was delivered: the verification compares the two. ``sift`` adds to a count the
-    records that a filter kept from the sink up to its position.
+    read and filtered out, and the sink counts what was delivered: the verification compares them.
     """
 
     def __init__(
@@ -43,7 +44,6 @@ class TaskRun:
         reader: TaskReader,
         tell: Callable[[TaskProgress], None],
         stop: Callable[[], bool],
-        sift: Callable[[ChunkCount], ChunkCount] | None = None,
     ) -> None:
         self.spec = spec
         self.ledger = ledger
@@ -53,8 +53,8 @@ class TaskRun:
         self.counts: dict[int, ChunkCount] = {}
         self.committed: dict[int, ChunkCount] = {}
         self._tell = tell
-        self._sift = sift
         self._read: dict[int, RecordTally] = {}
+        self._filtered: dict[int, RecordTally] = {}
         self._throttle = Throttle(spec.rate)
         self.committed = {
             chunk.number: ChunkCount.of(chunk, ledger.progress.get(chunk.number)) for chunk in spec.chunks
@@ -81,11 +81,15 @@ class TaskRun:
         """
         number = chunk.number
         self._read[number] = read = RecordTally(self.counts[number].visible)
+        self._filtered[number] = filtered = RecordTally(self.counts[number].filtered_now)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, LostBatchRange):
                 for start, end in self._not_kept(number, item):
                     self.counts[number] = self.counts[number].with_lost(LostOffsets(start, end, item.why))
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
+            elif isinstance(item, FilteredOut):
+                read.add(item, self.counts[number].position)
+                filtered.add(item, self.counts[number].position)
             elif len(item):
                 read.add(item, self.counts[number].position)
                 yield from self._pieces(item, most)
@@ -121,15 +125,10 @@ class TaskRun:
                 self._throttle.took(len(piece), piece.size(), time.monotonic())
 
     def counted(self, number: int) -> ChunkCount:
-        """Update a chunk's count with what was read or filtered out up to its position, and return it.
-
-        A filter counts its input itself.
-        """
+        """Update a chunk's count with what was read and filtered out up to its position, and return it."""
         found, read = self.counts[number], self._read.get(number)
-        if self._sift is not None:
-            found = self._sift(found)
-        elif read is not None:
-            found = found.read(read.at(found.position))
+        if read is not None:
+            found = found.read(read.at(found.position), self._filtered[number].at(found.position))
         self.counts[number] = found
         return found
 

@@ -19,13 +19,13 @@ from kgroup.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.catchup.sinks import files
 from kgroup.catchup.sinks.files import MANIFEST, ChunkFile, write_manifest
 from kgroup.catchup.sinks.run_task import run_task
-from kgroup.catchup.spark.sifting import Feed, Sifted
+from kgroup.catchup.spark.filtered_reader import FilteredReader
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
-from tests.catchup.spark.test_sifted import batch, mark
+from tests.catchup.spark.test_filtered_reader import batch, mark, rows
 from tests.support.catchup.plans import ME, NOW_MS, make_plan
 from tests.support.catchup.replays import Replay, producer
 from tests.support.json_bytes import as_bytes
@@ -436,11 +436,9 @@ def test_a_file_in_which_nothing_was_wanted_sets_the_condition(
     world.produce(source, 10)
     plan = make((source, 0, 0, 10))
     (chunk,) = plan.chunks
-    feed = Feed()
-    ended = {**mark(4, 10, 10), "topic": source, "_chunk": chunk.number}
-    feed.fill((batch(ended),), lambda: True)
+    found = [{**one, "topic": source, "_chunk": chunk.number} for one in (*rows(4, 0, 10), mark(4, 10))]
     spec = plan.spec("files", options(tmp_path))
-    reader = Sifted(feed, (chunk,), {}, spec.config, timeout_s=5, again=False)
+    reader = FilteredReader((batch(*found),), (chunk,), spec.config, timeout_s=5, again=False)
 
     def dies(*_: object) -> None:
         raise RuntimeError("killed")

@@ -14,10 +14,14 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
 from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.sinks.run_task import run_task
+from kgroup.catchup.spark import filtered_reader
+from kgroup.catchup.spark.filtered_reader import FilteredReader
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
 from kgroup.support.errors import KgroupError, Refused, UsageError
+from tests.catchup.spark.test_filtered_reader import batch, rows
 from tests.support.catchup import handler_functions
 from tests.support.catchup.plans import ME, NOW_MS
 from tests.support.catchup.replays import Replay, hurried_at_the_end, producer, seen, sources
@@ -104,6 +108,25 @@ def test_what_may_have_been_handled_already_says_so(
 
     found = seen(bootstrap, target)
     assert [one.header("kgroup.maybe-processed") for one in found] == ["true"] * 4 + [None] * 4
+
+
+def test_a_position_is_committed_though_nothing_was_wanted(
+    make: Make, world: KafkaWorld, source: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise all that was read would be kept for another try."""
+    monkeypatch.setattr(filtered_reader, "_STOP_HEARD_S", 0.0)
+    world.produce(source, 10)
+    plan = make((source, 0, 0, 10))
+    (chunk,) = plan.chunks
+    found = [{**one, "topic": source, "_chunk": chunk.number} for one in rows(4, 0, 6)]
+    spec = plan.spec("topic", {"topic": target}, bounds=TransactionBounds(seconds=0))
+    reader = FilteredReader((batch(*found),), (chunk,), spec.config, timeout_s=15, again=True)
+
+    with pytest.raises(KgroupError, match="ended before"):
+        run_task(spec, lambda told: None, lambda: False, reader)
+
+    (progress,) = plan.progress().values()
+    assert (progress.delivered_to, progress.records, progress.filtered) == (6, 6, 6)
 
 
 @pytest.mark.parametrize(

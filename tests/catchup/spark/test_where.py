@@ -19,7 +19,7 @@ from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from kgroup.catchup.spark.sql_job import sifted
+from kgroup.catchup.spark.sql_job import filtered
 from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
@@ -78,7 +78,7 @@ def test_conditions_that_are_some(session: DriverSession, sql: str) -> None:
 
 
 def work(session: DriverSession, plan: Replay, sql: str, *tasks: TaskSpec, watching: JobListeners | None = None) -> Any:
-    return run(session, tasks, watching, through=sifted(tasks, sql, plan.progress()))
+    return run(session, tasks, watching, through=filtered(tasks, sql, plan.progress()))
 
 
 @pytest.mark.soak

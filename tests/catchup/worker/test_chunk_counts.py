@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kgroup.catchup.model import Chunk
+from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
 
 
@@ -37,10 +37,11 @@ def test_a_tally_knows_how_many_records_lie_below_an_offset(each: bool) -> None:
 
 
 def test_what_was_read_counts_in_place_of_what_the_sink_says() -> None:
-    count = ChunkCount.of(Chunk(0, "orders", 0, 0, 100), None).with_records(100, 29, 29, 290)
+    before = ChunkProgress(0, 40, 38, 6, 0, 320, 0, 1)
+    count = ChunkCount.of(Chunk(0, "orders", 0, 0, 100), before).with_records(100, 29, 29, 290)
 
-    found = count.read(30)
+    found = count.read(35, 5)
 
-    assert (found.records, found.visible, found.delivered) == (30, 30, 29)
-    assert found.read(30) == found
-    assert (found.result().visible, found.result().delivered) == (30, 29)
+    assert (found.records, found.filtered, found.visible, found.delivered) == (73, 11, 35, 29)
+    assert found.read(35, 5) == found
+    assert (found.result().visible, found.result().delivered, found.result().filtered) == (35, 29, 5)
