@@ -184,7 +184,7 @@ class ClusterConnection:
 
         return self._ask(read)
 
-    def log_keepers(self) -> dict[int, Replicas]:
+    def offsets_topic_replicas(self) -> dict[int, Replicas]:
         """The leader and replicas of each partition of ``__consumer_offsets``, by partition."""
         from kgroup.cluster.offsets_topic.health import read_replicas
 

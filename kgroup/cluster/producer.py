@@ -42,7 +42,7 @@ class RetentionPolicy:
 def retention_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
     """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
     try:
-        description = TopicAdmin(config, timeout_s=timeout_s).facts(topic)
+        description = TopicAdmin(config, timeout_s=timeout_s).describe(topic)
     except KgroupError:
         return None
     if description is None or description.config is None:

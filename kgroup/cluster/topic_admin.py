@@ -52,14 +52,14 @@ def admin_client(config: Mapping[str, Any], watch: ClientWatch) -> Any:
 class TopicDescription:
     """A topic as its brokers describe it.
 
-    ``replicas`` is the smallest replica count of its partitions; ``led`` is whether each partition has a leader.
+    ``replicas`` is the smallest replica count of its partitions; ``has_leaders``: each of them has a leader.
     ``operations`` is what this user may do (READ, WRITE, ...), None if the brokers do not report it. ``config`` is None
     if this user may not read it.
     """
 
     partitions: int
     replicas: int
-    led: bool
+    has_leaders: bool
     operations: frozenset[str] | None
     config: Mapping[str, str] | None
 
@@ -82,14 +82,14 @@ class TopicAdmin:
         self._timeout_s = timeout_s
         self._admin = admin_client(config, self._watch)
 
-    def facts(self, topic: str) -> TopicDescription | None:
+    def describe(self, topic: str) -> TopicDescription | None:
         """Describe one topic; None if it does not exist. Raises NotAuthorized, AuthenticationFailed, Unreachable."""
-        found = self.facts_of([topic])[topic]
-        if isinstance(found, KgroupError):
-            raise found
-        return found
+        description = self.describe_topics([topic])[topic]
+        if isinstance(description, KgroupError):
+            raise description
+        return description
 
-    def facts_of(self, topics: Collection[str]) -> dict[str, TopicDescription | KgroupError | None]:
+    def describe_topics(self, topics: Collection[str]) -> dict[str, TopicDescription | KgroupError | None]:
         """Describe several topics in two requests. A topic's error is its own result: None if it does not exist."""
         if not topics:
             return {}
@@ -98,17 +98,17 @@ class TopicAdmin:
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout_s
         )
         configs = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found: dict[str, TopicDescription | KgroupError | None] = {}
+        descriptions: dict[str, TopicDescription | KgroupError | None] = {}
         for topic, resource in zip(topics, resources, strict=True):
             try:
-                found[topic] = self._facts(topic, described[topic], configs[resource])
+                descriptions[topic] = self._description(topic, described[topic], configs[resource])
             except KgroupError as error:
-                found[topic] = error
-        return found
+                descriptions[topic] = error
+        return descriptions
 
-    def _facts(self, topic: str, described: Future[Any], configs: Future[Any]) -> TopicDescription | None:
+    def _description(self, topic: str, described: Future[Any], configs: Future[Any]) -> TopicDescription | None:
         try:
-            found = self._answer(described, f"{topic} could not be described")
+            metadata = self._answer(described, f"{topic} could not be described")
         except KafkaException as error:
             if error.args[0].code() in _MISSING:
                 return None
@@ -120,11 +120,11 @@ class TopicAdmin:
             if error.args[0].code() not in _NOT_ALLOWED | _MISSING:
                 raise topic_client_error(error.args[0], topic, topic, "DescribeConfigs") from error
             config = None
-        operations = found.authorized_operations
+        operations = metadata.authorized_operations
         return TopicDescription(
-            len(found.partitions),
-            min((len(partition.replicas) for partition in found.partitions), default=0),
-            all(partition.leader is not None for partition in found.partitions),
+            len(metadata.partitions),
+            min((len(partition.replicas) for partition in metadata.partitions), default=0),
+            all(partition.leader is not None for partition in metadata.partitions),
             None if operations is None else frozenset(AclOperation(item).name for item in operations),
             config,
         )
@@ -137,16 +137,16 @@ class TopicAdmin:
         except KafkaException as error:
             raise KgroupError(f"{what}: {error.args[0].str()}", code="broker-error") from error
 
-    def make(self, topic: NewTopicSpec, *, pretend: bool = False) -> bool:
+    def create(self, topic: NewTopicSpec, *, validate_only: bool = False) -> bool:
         """Create a topic and wait until its partitions have leaders; False if it exists already.
 
-        With ``pretend`` the broker only validates the request. Raises NotAuthorized, KgroupError, Unreachable.
+        With ``validate_only`` the broker only validates the request. Raises NotAuthorized, KgroupError, Unreachable.
         """
         created = self._admin.create_topics(
             [NewTopic(topic.name, topic.partitions, topic.replicas or -1, config=dict(topic.config))],
             request_timeout=self._timeout_s,
             operation_timeout=self._timeout_s,
-            validate_only=pretend,
+            validate_only=validate_only,
         )[topic.name]
         try:
             self._answer(created, f"{topic.name} could not be made")
@@ -154,7 +154,7 @@ class TopicAdmin:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
-        if not pretend:
+        if not validate_only:
             self._await_leaders(topic.name)
         return True
 
@@ -162,8 +162,8 @@ class TopicAdmin:
         """Wait for leaders: the brokers we ask learn of the topic after the controller has created it."""
         self._watch.progress()
         while True:
-            found = self.facts(topic)
-            if found is not None and found.led:
+            description = self.describe(topic)
+            if description is not None and description.has_leaders:
                 return
             if self._watch.over:
                 raise self._watch.fault(f"{topic} was made, and has no leader")

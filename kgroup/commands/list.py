@@ -102,7 +102,7 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:
-        keepers = cluster.log_keepers()
+        keepers = cluster.offsets_topic_replicas()
         numbers = None
         if broker is not None:
             known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}

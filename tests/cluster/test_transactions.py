@@ -341,18 +341,18 @@ def test_closing_does_not_wait_for_a_broker_that_is_gone(behind_proxy: tuple[Pro
 
 def test_a_topic_described_and_made(config: Config, name: Name, world: KafkaWorld) -> None:
     admin, topic = TopicAdmin(config, timeout_s=TIMEOUT_S), name("made")
-    assert admin.facts(topic) is None
+    assert admin.describe(topic) is None
     assert admin.brokers() == 1
     wanted = NewTopicSpec(topic, 1, 1, {"cleanup.policy": "compact"})
 
-    assert admin.make(wanted, pretend=True)
-    assert admin.facts(topic) is None
-    assert admin.make(wanted)
-    assert not admin.make(wanted)
-    found = admin.facts(topic)
+    assert admin.create(wanted, validate_only=True)
+    assert admin.describe(topic) is None
+    assert admin.create(wanted)
+    assert not admin.create(wanted)
+    found = admin.describe(topic)
 
     assert found is not None
-    assert (found.partitions, found.replicas, found.led) == (1, 1, True)
+    assert (found.partitions, found.replicas, found.has_leaders) == (1, 1, True)
     assert (found.config or {})["cleanup.policy"] == "compact"
     assert found.operations is not None
     assert {"READ", "WRITE", "DESCRIBE"} <= found.operations
@@ -361,7 +361,7 @@ def test_a_topic_described_and_made(config: Config, name: Name, world: KafkaWorl
 def test_admin_without_a_broker() -> None:
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
     with pytest.raises(Unreachable):
-        admin.facts("t")
+        admin.describe("t")
     with pytest.raises(Unreachable):
         admin.brokers()
 

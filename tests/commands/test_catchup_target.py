@@ -287,7 +287,7 @@ def test_no_client_of_ours_creates_a_topic(own: KafkaWorld, name: Name) -> None:
     missing = name("missing")
     config = {"bootstrap.servers": own.bootstrap}
     asked: list[Callable[[], object]] = [
-        lambda: TopicAdmin(config, timeout_s=5).facts(missing),
+        lambda: TopicAdmin(config, timeout_s=5).describe(missing),
         lambda: Transactions(config, name("id"), topic=missing, timeout_s=5).connect(),
         lambda: BatchReader(config, timeout_s=5).partitions(missing),
         lambda: CommittedReader(config, missing, timeout_s=5).bounds(),

@@ -63,14 +63,14 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
     if facts is None:
         wanted = _wanted(admin, topic)
         try:
-            admin.make(wanted, pretend=not make)
+            admin.create(wanted, validate_only=not make)
         except NotAuthorized as error:
             raise _may_not_make(wanted, str(config.get("bootstrap.servers", "..."))) from error
         if not make:
             _may_take(config, None, timeout_s)
             return LedgerTopic(topic, exists=False)
         # Another client may have created it meanwhile, with other settings.
-        facts = admin.facts(topic)
+        facts = admin.describe(topic)
         if facts is None:
             raise KgroupError(f"{topic} was made, and is gone", code="no-ledger")
     fit = _fit(topic, facts)
@@ -81,7 +81,7 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | None:
     try:
-        return admin.facts(topic)
+        return admin.describe(topic)
     except NotAuthorized:  # not even DESCRIBE: name all missing rights at once
         raise _lacks(topic, [*_NEEDED, _CONFIGS]) from None
 
@@ -95,7 +95,7 @@ def _fit(topic: str, facts: TopicDescription) -> LedgerTopic:
 def _wanted(admin: TopicAdmin, topic: str) -> NewTopicSpec:
     """The topic to create, replicated like ``__consumer_offsets``: losing a record is as bad as losing a commit."""
     try:
-        offsets = admin.facts(_OFFSETS_TOPIC)
+        offsets = admin.describe(_OFFSETS_TOPIC)
     except NotAuthorized:
         offsets = None
     replicas = offsets.replicas if offsets is not None else min(_LIKELY_REPLICAS, admin.brokers())

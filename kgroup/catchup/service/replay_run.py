@@ -123,7 +123,7 @@ def check_replay(
     ready = check(wanted.spark, timeout_s=run.settings.timeout_s)
     options = dict(wanted.options or {})
     admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
-    known = admin.facts_of(sorted({item.topic for item in ranges}))
+    known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     found = [SinkFinding(RiskLevel.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
     match wanted.sink:
@@ -157,7 +157,7 @@ def check_replay(
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
     """The description of a topic that is a sink; without DESCRIBE on it, this user may not write to it either."""
     try:
-        return admin.facts(topic)
+        return admin.describe(topic)
     except NotAuthorized:
         return may_not_write(topic)
 

@@ -98,7 +98,7 @@ def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
     """The largest batch size in bytes that all target topics accept: a broker refuses a larger batch whole."""
     admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [_BATCH_SIZE]
     for name in filter(None, (topic, spec.dead_letters)):
-        facts = admin.facts(name)
+        facts = admin.describe(name)
         if facts is not None and facts.config is not None and "max.message.bytes" in facts.config:
             limits.append(int(facts.config["max.message.bytes"]) - _BATCH_OVERHEAD)
     return max(1, min(limits))

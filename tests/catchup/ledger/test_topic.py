@@ -44,10 +44,10 @@ def test_it_is_made_on_demand_and_only_then(config: Config, name: Name) -> None:
     topic, admin = name("ledger"), TopicAdmin(config, timeout_s=TIMEOUT_S)
 
     assert check(config, topic, timeout_s=TIMEOUT_S) == LedgerTopic(topic, exists=False)
-    assert admin.facts(topic) is None
+    assert admin.describe(topic) is None
     assert prepare(config, topic, timeout_s=TIMEOUT_S) == LedgerTopic(topic, exists=True)
     assert prepare(config, topic, timeout_s=TIMEOUT_S) == check(config, topic, timeout_s=TIMEOUT_S)
-    found = admin.facts(topic)
+    found = admin.describe(topic)
 
     assert found is not None
     assert (found.partitions, found.replicas) == (1, 1)
