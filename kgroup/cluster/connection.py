@@ -21,10 +21,10 @@ from kgroup.support.errors import KgroupError
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.commits import CommitHistory
     from kgroup.cluster.offsets_topic.group_log import GroupLogs
-    from kgroup.cluster.offsets_topic.health import Replicas
     from kgroup.cluster.offsets_topic.last_records import LastRecords
     from kgroup.model.clocks import Clocks
     from kgroup.model.migration_facts import GroupPast
+    from kgroup.model.topic_partition import PartitionReplicas
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ class ClusterConnection:
 
         return self._ask(read)
 
-    def offsets_topic_replicas(self) -> dict[int, Replicas]:
+    def offsets_topic_replicas(self) -> dict[int, PartitionReplicas]:
         """The leader and replicas of each partition of ``__consumer_offsets``, by partition."""
         from kgroup.cluster.offsets_topic.health import read_replicas
 

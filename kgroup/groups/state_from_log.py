@@ -8,7 +8,7 @@ moment. If only later records remain, the state is unknown, unless compaction ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kgroup.model.group_log import (
@@ -73,18 +73,18 @@ class LoggedState:
 
     name: str
     type: str | None
-    state: str | None
-    protocol_type: str | None
-    assignor: str | None
-    generation: int | None
-    leader: str | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    members: tuple[Member, ...]
     partitions: Mapping[TopicPartition, PastCommit]
     newest_ms: int
     open: frozenset[TopicPartition]
     incomplete: str | None
+    state: str | None = None
+    protocol_type: str | None = None
+    assignor: str | None = None
+    generation: int | None = None
+    leader: str | None = None
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    members: tuple[Member, ...] = ()
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
@@ -109,23 +109,25 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
     if records.newest_ms is None and not any(past_commit.unknown for past_commit in partitions.values()):
         return None
     incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
+    group = LoggedState(name, None, partitions, records.newest_ms or 0, frozenset(records.open), incomplete)
     match records.newest_state:
-        case GenerationWritten() as classic:
-            return _classic_group(name, records, classic, partitions, incomplete)
-        case EpochWritten() as consumer:
-            return _consumer_group(name, records, consumer, partitions, incomplete)
+        case GenerationWritten() as generation:
+            return _classic_group(group, generation)
+        case EpochWritten() as epoch:
+            return _consumer_group(group, epoch, records)
         case ForeignGroupWritten(type=foreign):
-            return _other_group(name, records, partitions, incomplete, type_=foreign)
+            return replace(group, type=foreign)
     if records.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
         partitions = {tp: past_commit for tp, past_commit in partitions.items() if records.is_later(tp)}
+        group = replace(group, partitions=partitions)
     if not any(past_commit.commit or past_commit.unknown for past_commit in partitions.values()):
         return None
     if records.state_is_lost or incomplete is not None:
         later = None if records.first_later is None or not records.first_later.exists else records.first_later.type
-        return _other_group(name, records, partitions, incomplete, type_=later)
-    return _other_group(name, records, partitions, incomplete, type_="classic", state="Empty", protocol_type="")
+        return replace(group, type=later)
+    return replace(group, type="classic", state="Empty", protocol_type="")
 
 
 def log_line(state: LoggedState, now_ms: int) -> str:
@@ -274,28 +276,16 @@ def _put(into: dict[str, T], member_id: str, value: T | None) -> None:
         into[member_id] = value
 
 
-def _classic_group(
-    name: str,
-    records: _NewestRecords,
-    group: GenerationWritten,
-    partitions: Mapping[TopicPartition, PastCommit],
-    incomplete: str | None,
-) -> LoggedState:
-    return LoggedState(
-        name=name,
+def _classic_group(group: LoggedState, record: GenerationWritten) -> LoggedState:
+    return replace(
+        group,
         type="classic",
-        state="Stable" if group.members else "Empty",
-        protocol_type=group.protocol_type,
-        assignor=group.assignor,
-        generation=group.generation,
-        leader=group.leader,
-        group_epoch=None,
-        assignment_epoch=None,
-        members=tuple(_classic_member(member) for member in group.members),
-        partitions=partitions,
-        newest_ms=group.at_ms if records.newest_ms is None else records.newest_ms,
-        open=frozenset(records.open),
-        incomplete=incomplete,
+        state="Stable" if record.members else "Empty",
+        protocol_type=record.protocol_type,
+        assignor=record.assignor,
+        generation=record.generation,
+        leader=record.leader,
+        members=tuple(_classic_member(member) for member in record.members),
     )
 
 
@@ -315,28 +305,15 @@ def _classic_member(member: GenerationMember) -> Member:
     )
 
 
-def _consumer_group(
-    name: str,
-    records: _NewestRecords,
-    group: EpochWritten,
-    partitions: Mapping[TopicPartition, PastCommit],
-    incomplete: str | None,
-) -> LoggedState:
-    return LoggedState(
-        name=name,
+def _consumer_group(group: LoggedState, record: EpochWritten, records: _NewestRecords) -> LoggedState:
+    return replace(
+        group,
         type="consumer",
-        state=None if incomplete is not None else _consumer_state(records, group.epoch),
+        state=None if group.incomplete is not None else _consumer_state(records, record.epoch),
         protocol_type="consumer",
-        assignor=None,
-        generation=None,
-        leader=None,
-        group_epoch=group.epoch,
+        group_epoch=record.epoch,
         assignment_epoch=records.target_epoch,
         members=tuple(_consumer_member(records, member_id, details) for member_id, details in records.details.items()),
-        partitions=partitions,
-        newest_ms=group.at_ms if records.newest_ms is None else records.newest_ms,
-        open=frozenset(records.open),
-        incomplete=incomplete,
     )
 
 
@@ -369,35 +346,6 @@ def _consumer_member(records: _NewestRecords, member_id: str, details: MemberDet
         subscription_regex=details.pattern,
         assignment=_assignment(None if holding is None else holding.partitions | holding.pending),
         target_assignment=_assignment(records.targets.get(member_id)),
-    )
-
-
-def _other_group(
-    name: str,
-    records: _NewestRecords,
-    partitions: Mapping[TopicPartition, PastCommit],
-    incomplete: str | None,
-    *,
-    type_: str | None,
-    state: str | None = None,
-    protocol_type: str | None = None,
-) -> LoggedState:
-    """A group without members in the log: a share or streams group, one without a state record, or an unknown type."""
-    return LoggedState(
-        name=name,
-        type=type_,
-        state=state,
-        protocol_type=protocol_type,
-        assignor=None,
-        generation=None,
-        leader=None,
-        group_epoch=None,
-        assignment_epoch=None,
-        members=(),
-        partitions=partitions,
-        newest_ms=records.newest_ms or 0,
-        open=frozenset(records.open),
-        incomplete=incomplete,
     )
 
 

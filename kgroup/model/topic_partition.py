@@ -1,7 +1,8 @@
-"""The pair (topic, partition)."""
+"""The pair (topic, partition), and where the replicas of a partition are."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -26,6 +27,16 @@ class PartitionValue:
     def tp(self) -> TopicPartition:
         """The partition."""
         return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """Broker ids: the leader (None: none now), the replicas (the first is preferred), the in-sync replicas."""
+
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
 
 
 GroupTopicPartition = tuple[str, str, int]

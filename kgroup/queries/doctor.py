@@ -19,7 +19,6 @@ from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
     LogDetails,
     MemberSettings,
-    OffsetsPartition,
     Production,
     TopicDetails,
 )
@@ -348,7 +347,7 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
     if isinstance(topic.partitions, KgroupError):
         unread["offsets_topic"] = f"{OFFSETS_TOPIC} {topic.partitions.message}"
     else:
-        partitions = tuple(OffsetsPartition(p.partition, p.leader, p.replicas, p.in_sync) for p in topic.partitions)
+        partitions = topic.partitions
     if isinstance(topic.min_in_sync, KgroupError):
         unread["min_in_sync"] = topic.min_in_sync.message
     topic_partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]

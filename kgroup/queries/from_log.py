@@ -36,7 +36,7 @@ from kgroup.support.units import some_of
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
-    from kgroup.cluster.offsets_topic.health import Replicas
+    from kgroup.model.topic_partition import PartitionReplicas
 
 _BUDGET = "1m"
 _MARKS_KEPT_MS = 86_400_000
@@ -203,7 +203,9 @@ def without_stale(cluster: Cluster, logged: LoggedGroups) -> LoggedGroups:
     return replace(logged, states=states, errors=tuple(errors))
 
 
-def partitions_of_broker(broker: int, partitions: Mapping[int, Replicas], alive: Collection[int]) -> tuple[int, ...]:
+def partitions_of_broker(
+    broker: int, partitions: Mapping[int, PartitionReplicas], alive: Collection[int]
+) -> tuple[int, ...]:
     """The partitions of ``__consumer_offsets`` that this broker leads, or led until it went down.
 
     It leads the partition; or no broker leads it, and this one is a replica; or this one is down, and is its preferred
@@ -219,7 +221,7 @@ def partitions_of_broker(broker: int, partitions: Mapping[int, Replicas], alive:
 
 
 def coordinators_of(
-    groups: Collection[str], partitions: Mapping[int, Replicas], brokers: Mapping[int, Broker]
+    groups: Collection[str], partitions: Mapping[int, PartitionReplicas], brokers: Mapping[int, Broker]
 ) -> dict[str, Coordinator | None]:
     """The current leader of each group's partition; None without a leader."""
     coordinators: dict[str, Coordinator | None] = {}

@@ -10,26 +10,17 @@ from kgroup.cluster.configs import Configs, ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import metadata_request
+from kgroup.model.topic_partition import PartitionReplicas
 from kgroup.support.errors import KgroupError, NotFound
 
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
-    """One partition, in broker ids: leader (None: none now), replicas (the first is preferred), in-sync replicas."""
-
-    partition: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class OffsetsTopic:
     """All partitions, and how many in-sync replicas a commit needs; NotFound if no group has been used yet."""
 
-    partitions: tuple[Replicas, ...] | KgroupError
+    partitions: tuple[PartitionReplicas, ...] | KgroupError
     min_in_sync: int | KgroupError
 
 
@@ -44,7 +35,7 @@ async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
     return OffsetsTopic(_partitions(metadata), _min_in_sync(configs[OFFSETS_TOPIC]))
 
 
-async def read_replicas(client: CoordinatorClient) -> dict[int, Replicas]:
+async def read_replicas(client: CoordinatorClient) -> dict[int, PartitionReplicas]:
     """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
     metadata = await client.send_any(metadata_request([OFFSETS_TOPIC]))
     partitions = _partitions(metadata, "Read")  # callers read records next
@@ -53,12 +44,12 @@ async def read_replicas(client: CoordinatorClient) -> dict[int, Replicas]:
     return {row.partition: row for row in partitions}
 
 
-def _partitions(answer: Any, operation: str = "Describe") -> tuple[Replicas, ...] | KgroupError:
+def _partitions(answer: Any, operation: str = "Describe") -> tuple[PartitionReplicas, ...] | KgroupError:
     (topic,) = answer.topics
     if topic.error_code != NONE:
         return topic_error(topic.error_code, OFFSETS_TOPIC, operation)
     return tuple(
-        Replicas(
+        PartitionReplicas(
             row.partition_index,
             row.leader_id if row.leader_id >= 0 else None,
             tuple(row.replica_nodes),

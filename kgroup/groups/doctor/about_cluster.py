@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition
+from kgroup.groups.doctor.snapshot import ClusterSnapshot
+from kgroup.model.topic_partition import PartitionReplicas
 from kgroup.support.units import percent, plural, some_of
 
 REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
@@ -82,7 +83,7 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
     )
 
 
-def _numbers(partitions: Sequence[OffsetsPartition]) -> str:
+def _numbers(partitions: Sequence[PartitionReplicas]) -> str:
     return some_of([str(partition.partition) for partition in partitions])
 
 

@@ -12,7 +12,7 @@ from kgroup.groups.migration.check import Readiness
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +163,6 @@ class GroupSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsPartition:
-    """A partition of ``__consumer_offsets`` with broker ids; ``leader`` is None if it has none."""
-
-    partition: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """Facts that affect every group.
 
@@ -182,7 +172,7 @@ class ClusterSnapshot:
     """
 
     now_ms: int
-    offsets_topic: tuple[OffsetsPartition, ...] | None = None
+    offsets_topic: tuple[PartitionReplicas, ...] | None = None
     min_in_sync: int | None = None
     groups_by_coordinator: Mapping[int, int] | None = None
     brokers: int | None = None

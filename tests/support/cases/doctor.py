@@ -14,7 +14,6 @@ from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
     LogDetails,
     MemberSettings,
-    OffsetsPartition,
     Production,
     RebalanceHistory,
     TopicDetails,
@@ -22,7 +21,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 NOW = 1_800_000_000_000
 S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
@@ -133,7 +132,7 @@ EMPTY = replace(HEALTHY, group=group((), PARTITIONS), emptied_at_ms=NOW - D, set
 })  # fmt: skip
 CLUSTER = ClusterSnapshot(
     now_ms=NOW,
-    offsets_topic=tuple(OffsetsPartition(n, 1 + n % 3, (1, 2, 3), (1, 2, 3)) for n in range(50)),
+    offsets_topic=tuple(PartitionReplicas(n, 1 + n % 3, (1, 2, 3), (1, 2, 3)) for n in range(50)),
     min_in_sync=2,
     groups_by_coordinator={1: 40, 2: 41, 3: 39},
     brokers=3,

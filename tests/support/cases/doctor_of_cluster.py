@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, OffsetsPartition, OpenTransaction
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, OpenTransaction
+from kgroup.model.topic_partition import PartitionReplicas
 from tests.support.cases.doctor import CLUSTER, CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, M
 
 
@@ -12,7 +13,7 @@ def first(
     leader: int | None = 1, replicas: tuple[int, ...] = (1, 2, 3), in_sync: tuple[int, ...] = (1, 2, 3)
 ) -> ClusterSnapshot:
     """The cluster with another partition 0 of __consumer_offsets."""
-    row = OffsetsPartition(0, leader, replicas, in_sync)
+    row = PartitionReplicas(0, leader, replicas, in_sync)
     return replace(CLUSTER, offsets_topic=(row, *(CLUSTER.offsets_topic or ())[1:]))
 
 
@@ -24,7 +25,7 @@ def hanging(ms: int, known: bool | None = False) -> ClusterSnapshot:
     return replace(CLUSTER, transactions=(OpenTransaction("__consumer_offsets", 7, 1, 2, 3, NOW - ms, known),))
 
 
-ONE = tuple(OffsetsPartition(n, 1, (1,), (1,)) for n in range(50))
+ONE = tuple(PartitionReplicas(n, 1, (1,), (1,)) for n in range(50))
 
 CASES = (
     Case("offsets-topic-replication", "behind", first(in_sync=(1, 2)), WARNING, "1 under-replicated (0)"),
