@@ -111,7 +111,7 @@ def describe(
         if watch.watch:
             raise UsageError("--from-log and --watch: one of them", hint="kgroup history GROUP --follow")
         return _from_log(run, which, view, source)
-    return watched(run, watch, lambda run: _opened(run, which, view)) or _once(run, which, view)
+    return watched(run, watch, lambda run: _connected(run, which, view)) or _once(run, which, view)
 
 
 def _reading(run: Invocation, view: DescribeView) -> SnapshotRequest:
@@ -162,7 +162,7 @@ def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
 
 
 @contextmanager
-def _opened(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
+def _connected(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
         yield lambda: _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want))

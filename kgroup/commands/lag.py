@@ -173,7 +173,7 @@ def lag(
     """
     check_selection(which)
     looking = _Looking(which, measuring, checks.bounds(measuring))
-    if found := watched(run, watch, lambda run: _opened(run, looking)):
+    if found := watched(run, watch, lambda run: _connected(run, looking)):
         return found
     _check_file(run, measuring)
     with Cluster(run.settings) as cluster:
@@ -191,7 +191,7 @@ def _check_file(run: Invocation, measuring: LagOptions) -> None:
 
 
 @contextmanager
-def _opened(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
+def _connected(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
     with Cluster(run.settings) as cluster:
         looking.compare_clocks(run.reporter, cluster)
         yield lambda: [looking.measure(run, cluster)]

@@ -16,26 +16,26 @@ class RefreshListener:
     """Does the refreshes, and collects the messages of each."""
 
     def __init__(self) -> None:
-        self._heard = io.StringIO()
-        self.reporter = StderrReporter(self._heard)
+        self._messages = io.StringIO()
+        self.reporter = StderrReporter(self._messages)
 
-    def take(self, look: Refresh) -> RefreshResult:
+    def run(self, refresh: Refresh) -> RefreshResult:
         """Do one refresh. A KgroupError makes it a failed refresh; a bug keeps its traceback."""
         outcomes: tuple[Outcome, ...] = ()
         error: KgroupError | None = None
         try:
-            outcomes = tuple(look())
+            outcomes = tuple(refresh())
         except KgroupError as failure:
             error = failure
             self.reporter.error(failure)
         for outcome in outcomes:
             self.reporter.row_errors(outcome.errors)
         at = outcomes[0].at if outcomes else utc_now()
-        return RefreshResult(at, outcomes, self.heard(), error, self.reporter.take_remarks())
+        return RefreshResult(at, outcomes, self.take_lines(), error, self.reporter.take_remarks())
 
-    def heard(self) -> tuple[str, ...]:
+    def take_lines(self) -> tuple[str, ...]:
         """The lines since the last call."""
-        lines = tuple(self._heard.getvalue().splitlines())
-        self._heard.seek(0)
-        self._heard.truncate()
+        lines = tuple(self._messages.getvalue().splitlines())
+        self._messages.seek(0)
+        self._messages.truncate()
         return lines

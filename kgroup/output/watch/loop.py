@@ -12,7 +12,7 @@ from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import drop_stdout, stdout_errors
 from kgroup.output.terminal.draw import draw
 from kgroup.output.watch.listener import RefreshListener
-from kgroup.output.watch.pace import RefreshPace, is_the_end
+from kgroup.output.watch.pace import RefreshPace, ends_watch
 from kgroup.output.watch.page import RefreshResult
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.settings.environment import is_dumb_terminal
@@ -31,12 +31,12 @@ def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode
     fails for good if it shows nothing, a later one only if the error cannot go away.
     """
     if watched.form is Format.JSON:
-        return _in_lines(watched, reporter, _Json(verb))
+        return _watch_in_lines(watched, reporter, _Json(verb))
     if sys.stdout.isatty() and not is_dumb_terminal():
-        from kgroup.output.watch.terminal import in_terminal
+        from kgroup.output.watch.terminal import watch_in_terminal
 
-        return in_terminal(watched, reporter)
-    return _in_lines(watched, reporter, _Pages(wide=watched.form is Format.WIDE))
+        return watch_in_terminal(watched, reporter)
+    return _watch_in_lines(watched, reporter, _Pages(wide=watched.form is Format.WIDE))
 
 
 class _Json:
@@ -46,11 +46,11 @@ class _Json:
         self._verb = verb
         self._cluster: ClusterRef | None = None
 
-    def __call__(self, seen: RefreshResult) -> None:
+    def __call__(self, result: RefreshResult) -> None:
         """Write the line, also for a failed refresh."""
-        self._cluster = next((outcome.cluster for outcome in seen.outcomes if outcome.cluster), self._cluster)
+        self._cluster = next((outcome.cluster for outcome in result.outcomes if outcome.cluster), self._cluster)
         write_json_line(
-            of_refresh(self._verb, seen.at, seen.outcomes, seen.error, self._cluster, seen.remarks), sys.stdout
+            of_refresh(self._verb, result.at, result.outcomes, result.error, self._cluster, result.remarks), sys.stdout
         )
 
 
@@ -61,60 +61,60 @@ class _Pages:
         self._wide = wide
         self._drawn = False
 
-    def __call__(self, seen: RefreshResult) -> None:
-        for outcome in seen.outcomes:
+    def __call__(self, result: RefreshResult) -> None:
+        for outcome in result.outcomes:
             if outcome.screen().blocks:
                 sys.stdout.write("\n" if self._drawn else "")
                 draw(outcome, wide=self._wide)
                 self._drawn = True
 
 
-def _in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
+def _watch_in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
     """Refresh and write until stdout has no reader, or a refresh fails for good."""
     listener = RefreshListener()
     try:
         with ExitStack() as stack:
             try:
-                look = stack.enter_context(watched.opened(listener.reporter))
+                refresh = stack.enter_context(watched.connect(listener.reporter))
             except KgroupError as error:
                 if not isinstance(write, _Json):
                     raise
                 _write(write, RefreshResult(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
                 reporter.error(error)
                 return error.exit_code
-            return _look_on(look, watched.every_s, listener, reporter, write)
+            return _refresh_until_end(refresh, watched.every_s, listener, reporter, write)
     except StdoutClosed:
         drop_stdout()
         return ExitCode.DONE
 
 
-def _look_on(
-    look: Refresh, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
+def _refresh_until_end(
+    refresh: Refresh, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
 ) -> ExitCode:
-    before: RefreshResult | None = None
+    previous: RefreshResult | None = None
     while True:
         pace = RefreshPace(every_s, 0.0).begin(time.monotonic())
-        seen = listener.take(look)
-        _write(write, seen)
-        _say(reporter, seen, before)
-        if seen.failure is not None and is_the_end(seen.failure, first=before is None):
-            return seen.failure
-        before = seen
+        result = listener.run(refresh)
+        _write(write, result)
+        _report(reporter, result, previous)
+        if result.failure is not None and ends_watch(result.failure, first=previous is None):
+            return result.failure
+        previous = result
         now_s = time.monotonic()
         pause(pace.end(now_s).due_s - now_s)
 
 
-def _write(write: _Json | _Pages, seen: RefreshResult) -> None:
+def _write(write: _Json | _Pages, result: RefreshResult) -> None:
     with stdout_errors():
-        write(seen)
+        write(result)
         sys.stdout.flush()
 
 
-def _say(reporter: StderrReporter, seen: RefreshResult, before: RefreshResult | None) -> None:
+def _report(reporter: StderrReporter, result: RefreshResult, previous: RefreshResult | None) -> None:
     """Report the messages that are new, and when refreshes start or cease to fail."""
-    if before is not None and (before.failure is None) != (seen.failure is None):
-        reporter.event(_WORD, "answered again" if seen.failure is None else "a look failed; it is tried again")
-    known = frozenset(before.lines) if before else frozenset()
-    for line in seen.lines:
+    if previous is not None and (previous.failure is None) != (result.failure is None):
+        reporter.event(_WORD, "answered again" if result.failure is None else "a look failed; it is tried again")
+    known = frozenset(previous.lines) if previous else frozenset()
+    for line in result.lines:
         if line not in known:
             reporter.line(line)

@@ -54,32 +54,32 @@ class ScreenState:
     ``plain`` has the unmarked pages by the subject of their first title; the next refresh is compared with them.
     """
 
-    look: RefreshResult
+    refresh: RefreshResult
     pages: tuple[tuple[Outcome, Screen], ...]
     plain: Mapping[str, Screen] = field(default_factory=dict)
     failing: RefreshResult | None = None
     failing_since: datetime | None = None
 
     @classmethod
-    def initial(cls, look: RefreshResult) -> ScreenState:
+    def initial(cls, refresh: RefreshResult) -> ScreenState:
         """The first refresh: nothing has changed yet."""
-        return _shown(look, {})
+        return _shown(refresh, {})
 
-    def after(self, look: RefreshResult) -> ScreenState:
+    def after(self, refresh: RefreshResult) -> ScreenState:
         """The state after the next refresh; a failure is shown above the page that is there."""
-        if look.failure is None:
-            return _shown(look, self.plain)
-        return ScreenState(self.look, self.pages, self.plain, look, self.failing_since or look.at)
+        if refresh.failure is None:
+            return _shown(refresh, self.plain)
+        return ScreenState(self.refresh, self.pages, self.plain, refresh, self.failing_since or refresh.at)
 
 
-def _shown(look: RefreshResult, before: Mapping[str, Screen]) -> ScreenState:
+def _shown(refresh: RefreshResult, before: Mapping[str, Screen]) -> ScreenState:
     pages, plain = [], {}
-    for outcome in look.outcomes:
+    for outcome in refresh.outcomes:
         screen = outcome.screen()
         subject = _subject(screen)
         pages.append((outcome, mark_changes(before.get(subject), screen)))
         plain[subject] = screen
-    return ScreenState(look, tuple(pages), plain)
+    return ScreenState(refresh, tuple(pages), plain)
 
 
 def _subject(screen: Screen) -> str:
@@ -87,10 +87,10 @@ def _subject(screen: Screen) -> str:
     return next((block.text.split("  ")[0] for block in screen.blocks if isinstance(block, Title)), "")
 
 
-def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> list[str]:
+def body_lines(state: ScreenState, width: int, paint: Paint, *, wide: bool) -> list[str]:
     """The pages of all outcomes, separated by empty lines."""
     lines: list[str] = []
-    for outcome, screen in shown.pages:
+    for outcome, screen in state.pages:
         if screen.blocks:
             lines += [""] if lines else []
             lines += page_lines(outcome, screen, width, paint, wide=wide)
@@ -98,20 +98,20 @@ def body_lines(shown: ScreenState, width: int, paint: Paint, *, wide: bool) -> l
 
 
 def fit_to_height(
-    shown: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint
+    state: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint
 ) -> list[str]:
     """The lines of a screen of ``height`` lines: the failure, the page, notes, and the status line at the end.
 
     A page that does not fit is cut, with a line that shows how many lines are missing.
     """
     head: list[str] = []
-    notes = list(shown.look.lines[:_NOTES_SHOWN])
-    if shown.failing is not None and shown.failing_since is not None:
-        since_s = max(0.0, (now - shown.failing_since).total_seconds())
+    notes = list(state.refresh.lines[:_NOTES_SHOWN])
+    if state.failing is not None and state.failing_since is not None:
+        since_s = max(0.0, (now - state.failing_since).total_seconds())
         head = [
             paint("FAILED", "bad") + f" for {format_duration(round(since_s))}, tried again and again; the page below "
-            f"is of {_clock(shown.look.at)}",
-            *shown.failing.lines[:_NOTES_SHOWN],
+            f"is of {_clock(state.refresh.at)}",
+            *state.failing.lines[:_NOTES_SHOWN],
             "",
         ]
         notes = []
@@ -126,14 +126,14 @@ def fit_to_height(
     return [*lines, *[""] * (height - 1 - len(lines)), status]
 
 
-def status_line(shown: ScreenState, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
+def status_line(state: ScreenState, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
     """The last line: what the keys do, and how old the page is.
 
     At 80 columns ``every 2s   p pauses   q quits`` with ``read 20:31:05Z, 14s ago`` at the right edge.
     """
     left = "PAUSED   p goes on   q quits" if paused else f"every {format_duration(every_s)}   p pauses   q quits"
-    age_s = max(0.0, (now - shown.look.at).total_seconds())
-    right = f"read {_clock(shown.look.at)}"
+    age_s = max(0.0, (now - state.refresh.at).total_seconds())
+    right = f"read {_clock(state.refresh.at)}"
     if age_s >= _AGE_FROM_S:
         right += f", {format_duration(int(age_s))} ago"
     room = width - cell_len(left) - len(right)

@@ -18,7 +18,7 @@ DEFAULT_EVERY = "2s"
 SHORTEST_EVERY_S = 0.5
 """A refresh may send a request to each broker, and many people may watch at the same time."""
 
-_FORMS = (Format.TABLE, Format.WIDE, Format.JSON)
+_WATCH_FORMATS = (Format.TABLE, Format.WIDE, Format.JSON)
 
 Refresh = Callable[[], Iterable[Outcome]]
 """One refresh from the cluster; raises KgroupError if it fails. Calls never overlap."""
@@ -36,29 +36,29 @@ class Watch:
 class WatchedVerb:
     """What a verb returns for ``--watch``, instead of outcomes.
 
-    ``opened`` connects, and reports to the reporter that it is given. ``form`` is TABLE or WIDE for pages, JSON for one
-    line per refresh.
+    ``connect`` opens the connection; it reports to the reporter that it gets. ``form`` is TABLE or WIDE for pages, JSON
+    for one line per refresh.
     """
 
     every_s: float
     form: Format
-    opened: Callable[[Reporter], AbstractContextManager[Refresh]]
+    connect: Callable[[Reporter], AbstractContextManager[Refresh]]
 
 
 def watched(
-    run: Invocation, watch: Watch, opened: Callable[[Invocation], AbstractContextManager[Refresh]]
+    run: Invocation, watch: Watch, connect: Callable[[Invocation], AbstractContextManager[Refresh]]
 ) -> WatchedVerb | None:
     """The verb to be watched; None without ``--watch``.
 
-    ``opened`` gets an Invocation with the watch's own format and reporter. A terminal, or an explicit ``-o table``,
+    ``connect`` gets an Invocation with the watch's own format and reporter. A terminal, or an explicit ``-o table``,
     gets pages; everything else gets JSON. Raises UsageError for a format whose rows do not show their refresh.
     """
     if not watch.watch:
         if watch.every is not None:
             raise UsageError("--every is for --watch", hint="add --watch")
         return None
-    form = _form(run)
-    return WatchedVerb(_every_s(watch), form, lambda reporter: opened(run.showing(form, reporter)))
+    form = _watch_format(run)
+    return WatchedVerb(_every_s(watch), form, lambda reporter: connect(run.showing(form, reporter)))
 
 
 def draws_blocks() -> bool:
@@ -76,13 +76,13 @@ def _every_s(watch: Watch) -> float:
     return every_s
 
 
-def _form(run: Invocation) -> Format:
-    asked = run.format
-    if asked not in _FORMS:
+def _watch_format(run: Invocation) -> Format:
+    output = run.format
+    if output not in _WATCH_FORMATS:
         raise UsageError(
-            f"-o {asked} with --watch: its rows would not say at which look they were so",
+            f"-o {output} with --watch: its rows would not say at which look they were so",
             hint="-o json writes a line of JSON for each look, with its time",
         )
-    if asked is Format.TABLE and not run.format_given and not sys.stdout.isatty():
+    if output is Format.TABLE and not run.format_given and not sys.stdout.isatty():
         return Format.JSON
-    return asked
+    return output

@@ -28,7 +28,7 @@ from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import stdout_errors
 from kgroup.output.terminal.colour import painter
 from kgroup.output.watch.listener import RefreshListener
-from kgroup.output.watch.pace import RefreshPace, is_the_end
+from kgroup.output.watch.pace import RefreshPace, ends_watch
 from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit_to_height, status_line
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.support.clock import utc_now
@@ -40,25 +40,26 @@ _KEYS_AT_ONCE = 1024
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 
 
-def in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
+def watch_in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
     """Draw until ``q``. Connecting and the first refresh come before the alternate screen, as without ``--watch``.
 
     Raises the KgroupError of a refresh that ends the watch.
     """
     listener = RefreshListener()
-    with watched.opened(listener.reporter) as look:
-        seen = listener.take(look)
-        if not (seen.failure is not None and is_the_end(seen.failure, first=True)):
-            with _woken_by((signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)) as wakes, _Terminal() as terminal:
-                seen = _Watching(watched, terminal, wakes, _Looks(look, listener, wakes)).until_the_end(seen)
-        if seen.error is not None and seen.failure is not None:
-            raise seen.error
-        for line in seen.lines if seen.failure is not None else ():
+    with watched.connect(listener.reporter) as refresh:
+        result = listener.run(refresh)
+        if not (result.failure is not None and ends_watch(result.failure, first=True)):
+            with _woken_by((signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)) as wake_ups, _Terminal() as terminal:
+                refreshes = _RefreshThread(refresh, listener, wake_ups)
+                result = _WatchLoop(watched, terminal, wake_ups, refreshes).run(result)
+        if result.error is not None and result.failure is not None:
+            raise result.error
+        for line in result.lines if result.failure is not None else ():
             reporter.line(line)
-        return seen.failure or ExitCode.DONE
+        return result.failure or ExitCode.DONE
 
 
-class _Wakes:
+class _WakeUps:
     """A pipe that ends the wait for keys when a signal arrives or a refresh ends."""
 
     def __init__(self) -> None:
@@ -77,14 +78,14 @@ class _Wakes:
         with suppress(OSError):
             os.write(self._write_fd, b".")
 
-    def taken(self) -> frozenset[int]:
+    def take_signals(self) -> frozenset[int]:
         """The signals since the last call."""
         with suppress(BlockingIOError):
             while os.read(self.fd, _KEYS_AT_ONCE):
                 pass
-        found = frozenset(self.signals)
-        self.signals -= found
-        return found
+        received = frozenset(self.signals)
+        self.signals -= received
+        return received
 
     def close(self) -> None:
         os.close(self.fd)
@@ -92,42 +93,42 @@ class _Wakes:
 
 
 @contextmanager
-def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_Wakes]:
-    wakes = _Wakes()
+def _woken_by(numbers: Sequence[signal.Signals]) -> Iterator[_WakeUps]:
+    wake_ups = _WakeUps()
     try:
-        with handled(numbers, wakes.note):  # a shell without job control ignores ctrl-Z
-            yield wakes
+        with handled(numbers, wake_ups.note):  # a shell without job control ignores ctrl-Z
+            yield wake_ups
     finally:
-        wakes.close()
+        wake_ups.close()
 
 
-class _Looks:
+class _RefreshThread:
     """Refreshes one after the other, each in a thread; the result waits in a queue."""
 
-    def __init__(self, look: Refresh, listener: RefreshListener, wakes: _Wakes) -> None:
-        self._look, self._listener, self._wakes = look, listener, wakes
-        self._brought: SimpleQueue[RefreshResult | BaseException] = SimpleQueue()
+    def __init__(self, refresh: Refresh, listener: RefreshListener, wake_ups: _WakeUps) -> None:
+        self._refresh, self._listener, self._wake_ups = refresh, listener, wake_ups
+        self._results: SimpleQueue[RefreshResult | BaseException] = SimpleQueue()
 
     def begin(self) -> None:
         """Start a refresh; not to be called while another one is running."""
         # A daemon thread: quitting does not wait for a broker that does not answer.
-        threading.Thread(target=self._run, name="look", daemon=True).start()
+        threading.Thread(target=self._run, name="refresh", daemon=True).start()
 
     def _run(self) -> None:
         try:
-            self._brought.put(self._listener.take(self._look))
+            self._results.put(self._listener.run(self._refresh))
         except BaseException as bug:
-            self._brought.put(bug)
-        self._wakes.wake()
+            self._results.put(bug)
+        self._wake_ups.wake()
 
     def take(self) -> RefreshResult | None:
         """The result; None while the refresh is running. Raises the exception if a bug raised one in it."""
-        if self._brought.empty():
+        if self._results.empty():
             return None
-        brought = self._brought.get()
-        if isinstance(brought, BaseException):
-            raise brought
-        return brought
+        result = self._results.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
 
 class _Terminal:
@@ -139,7 +140,7 @@ class _Terminal:
         )
         self._live: Live | None = None
         self._keys_fd = sys.stdin.fileno() if _is_terminal(sys.stdin) else None
-        self._before: list[Any] | None = None
+        self._original: list[Any] | None = None
         self._drawn: tuple[tuple[int, int], list[str]] | None = None
 
     def __enter__(self) -> _Terminal:
@@ -156,7 +157,7 @@ class _Terminal:
     def enter(self) -> None:
         """Start, or start again, to draw and to read keys."""
         if self._keys_fd is not None:
-            self._before = termios.tcgetattr(self._keys_fd)
+            self._original = termios.tcgetattr(self._keys_fd)
             changed = termios.tcgetattr(self._keys_fd)
             changed[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)
             # ctrl-\ would end kgroup and leave the terminal in this state.
@@ -178,23 +179,23 @@ class _Terminal:
                     self._live.stop()
                     sys.stdout.flush()
                 self._live = None
-            if self._before is not None and self._keys_fd is not None:
+            if self._original is not None and self._keys_fd is not None:
                 with suppress(termios.error):
-                    termios.tcsetattr(self._keys_fd, termios.TCSADRAIN, self._before)
-                self._before = None
+                    termios.tcsetattr(self._keys_fd, termios.TCSADRAIN, self._original)
+                self._original = None
 
-    def suspended(self) -> None:
+    def suspend(self) -> None:
         """Do what ctrl-Z does: stop, with the terminal restored for the shell, until ``fg``."""
         self.leave()
         stop_process()
         self.enter()
 
-    def continued(self) -> None:
+    def resume(self) -> None:
         """Set the terminal again after a SIGSTOP, which cannot be caught: the shell may have changed all settings."""
-        before = self._before
+        original = self._original
         self.leave()
         self.enter()
-        self._before = before if before is not None else self._before
+        self._original = original if original is not None else self._original
 
     @property
     def size(self) -> tuple[int, int]:
@@ -216,76 +217,78 @@ class _Terminal:
             self._live.update(text, refresh=True)
         self._drawn = (size, lines)
 
-    def keys(self, wakes: _Wakes, within_s: float) -> str:
+    def keys(self, wake_ups: _WakeUps, within_s: float) -> str:
         """The keys, as soon as some are typed; "" after ``within_s``, or if a signal or a refresh ends the wait."""
-        fds = [wakes.fd] if self._keys_fd is None else [wakes.fd, self._keys_fd]
+        fds = [wake_ups.fd] if self._keys_fd is None else [wake_ups.fd, self._keys_fd]
         ready, _, _ = select.select(fds, [], [], within_s)
         if self._keys_fd is None or self._keys_fd not in ready:
             return ""
         try:
-            typed = os.read(self._keys_fd, _KEYS_AT_ONCE)
+            keys = os.read(self._keys_fd, _KEYS_AT_ONCE)
         except OSError:
-            typed = b""
-        if not typed:  # hung up: SIGHUP follows
+            keys = b""
+        if not keys:  # hung up: SIGHUP follows
             self._keys_fd = None
-        return typed.decode("utf-8", "replace")
+        return keys.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
     """The page laid out for a width, kept until the page or the width changes."""
 
-    shown: ScreenState
+    state: ScreenState
     width: int
     lines: list[str]
 
 
-class _Watching:
+class _WatchLoop:
     """The loop: it takes refreshes, keys and signals, and draws pages."""
 
-    def __init__(self, watched: WatchedVerb, terminal: _Terminal, wakes: _Wakes, looks: _Looks) -> None:
-        self._terminal, self._wakes, self._looks = terminal, wakes, looks
+    def __init__(
+        self, watched: WatchedVerb, terminal: _Terminal, wake_ups: _WakeUps, refreshes: _RefreshThread
+    ) -> None:
+        self._terminal, self._wake_ups, self._refreshes = terminal, wake_ups, refreshes
         self._every_s = watched.every_s
         self._wide = watched.form is Format.WIDE
         self._paint = painter(sys.stdout)
         self._body: _Body | None = None
 
-    def until_the_end(self, first: RefreshResult) -> RefreshResult:
+    def run(self, first: RefreshResult) -> RefreshResult:
         """Run until ``q`` or a refresh that ends the watch; returns that refresh, or the last one that was shown."""
-        shown = ScreenState.initial(first)
+        state = ScreenState.initial(first)
         pace = RefreshPace(self._every_s, due_s=time.monotonic() + self._every_s)
         while not pace.quit:
             if pace.is_due(time.monotonic()):
                 pace = pace.begin(time.monotonic())
-                self._looks.begin()
-            self._draw(shown, pace)
-            pace = pace.pressed(self._terminal.keys(self._wakes, pace.wait_s(time.monotonic())), time.monotonic())
-            self._obey(self._wakes.taken())
-            seen = self._looks.take()
-            if seen is None:
+                self._refreshes.begin()
+            self._draw(state, pace)
+            pace = pace.after_keys(self._terminal.keys(self._wake_ups, pace.wait_s(time.monotonic())), time.monotonic())
+            self._handle(self._wake_ups.take_signals())
+            result = self._refreshes.take()
+            if result is None:
                 continue
-            if seen.failure is not None and is_the_end(seen.failure, first=False):
-                return seen
+            if result.failure is not None and ends_watch(result.failure, first=False):
+                return result
             if not pace.late:
-                shown = shown.after(seen)
+                state = state.after(result)
             pace = pace.end(time.monotonic())
-        return shown.look
+        return state.refresh
 
-    def _obey(self, signals: frozenset[int]) -> None:
+    def _handle(self, signals: frozenset[int]) -> None:
         if signal.SIGTSTP in signals:
-            self._terminal.suspended()
-            self._wakes.signals.discard(signal.SIGCONT)
+            self._terminal.suspend()
+            self._wake_ups.signals.discard(signal.SIGCONT)
         elif signal.SIGCONT in signals:
-            self._terminal.continued()
+            self._terminal.resume()
 
-    def _draw(self, shown: ScreenState, pace: RefreshPace) -> None:
+    def _draw(self, state: ScreenState, pace: RefreshPace) -> None:
         width, height = size = self._terminal.size
-        if self._body is None or self._body.shown is not shown or self._body.width != width:
-            lines = body_lines(shown, width, self._paint, wide=self._wide)
-            self._body = _Body(shown, width, lines)
+        if self._body is None or self._body.state is not state or self._body.width != width:
+            lines = body_lines(state, width, self._paint, wide=self._wide)
+            self._body = _Body(state, width, lines)
         now = utc_now()
-        status = status_line(shown, self._every_s, width, now, paused=pace.paused)
-        self._terminal.draw(fit_to_height(shown, self._body.lines, status, height, now, self._paint), size)
+        status = status_line(state, self._every_s, width, now, paused=pace.paused)
+        self._terminal.draw(fit_to_height(state, self._body.lines, status, height, now, self._paint), size)
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.output.watch.pace import RefreshPace, is_the_end
+from kgroup.output.watch.pace import RefreshPace, ends_watch
 from kgroup.support.errors import ExitCode
 
 
@@ -56,29 +56,29 @@ def test_the_age_is_told_every_second(now_s: float) -> None:
     ids=repr,
 )
 def test_keys(keys: str, is_quit: bool, paused: bool) -> None:
-    pace = RefreshPace(2.0, due_s=5.0).pressed(keys, 1.0)
+    pace = RefreshPace(2.0, due_s=5.0).after_keys(keys, 1.0)
 
     assert (pace.quit, pace.paused) == (is_quit, paused)
 
 
 def test_paused_it_does_not_look_and_goes_on_at_once() -> None:
-    paused = RefreshPace(60.0, due_s=5.0).pressed("p", 1.0)
+    paused = RefreshPace(60.0, due_s=5.0).after_keys("p", 1.0)
 
     assert not paused.is_due(1000.0)
-    assert paused.pressed("p", 1000.0).is_due(1000.0)
+    assert paused.after_keys("p", 1000.0).is_due(1000.0)
 
 
 def test_a_look_from_before_a_pause_is_not_shown() -> None:
-    looking = RefreshPace(2.0, due_s=0.0).begin(0.0).pressed("p", 0.1)
+    looking = RefreshPace(2.0, due_s=0.0).begin(0.0).after_keys("p", 0.1)
 
     assert looking.late
-    assert looking.pressed("p", 0.2).late, "the page of before the pause has to be read anew"
-    again = looking.end(0.5).pressed("p", 0.6)
+    assert looking.after_keys("p", 0.2).late, "the page of before the pause has to be read anew"
+    again = looking.end(0.5).after_keys("p", 0.6)
     assert again.is_due(0.6)
     assert not again.begin(0.6).late
 
 
 @pytest.mark.parametrize("code", list(ExitCode))
 def test_which_failure_is_the_end(code: ExitCode) -> None:
-    assert is_the_end(code, first=True)
-    assert is_the_end(code, first=False) == (code in (ExitCode.USAGE, ExitCode.NOT_AUTHORIZED))
+    assert ends_watch(code, first=True)
+    assert ends_watch(code, first=False) == (code in (ExitCode.USAGE, ExitCode.NOT_AUTHORIZED))
