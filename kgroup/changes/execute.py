@@ -80,29 +80,29 @@ def execute_plan(
     cluster: ChangingCluster,
     how: Change,
     plan: ChangePlan,
-    doing: ChangeContext,
+    context: ChangeContext,
     refusals: Sequence[Refusal] = (),
 ) -> Result:
     """Check the plan, and with ``--execute`` apply its possible rows; ``refusals`` are those of the verb itself.
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    guards = check_guards(run.reporter, cluster, how, plan, None if doing.live else doing.blocked_action).refusals
+    guards = check_guards(run.reporter, cluster, how, plan, None if context.live else context.blocked_action).refusals
     plan, forbidden = apply_rights(run.reporter, cluster, plan)
     found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result
-    if doing.prepare:  # it may take minutes, in which other clients may commit
-        doing.prepare(possible)
+    if context.prepare:  # it may take minutes, in which other clients may commit
+        context.prepare(possible)
     with journaling(run.reporter, backup=how.backup is not None) as journal:
         result = recheck_plan(cluster, result)
         possible = result.possible
         if not possible.size or (result.errors and not how.partial):
             return result
         write_backup(how, possible, cluster.ref)
-        entry = _entry(run.typed, cluster, how, possible, doing, journal) if journal else None
+        entry = _entry(run.typed, cluster, how, possible, context, journal) if journal else None
         try:
             writing = journal.begin(entry) if journal and entry else None
         except Refused as error:  # the disk is full; the plan is shown with this refusal
@@ -133,16 +133,17 @@ def _entry(
     cluster: ChangingCluster,
     how: Change,
     plan: ChangePlan,
-    doing: ChangeContext,
+    context: ChangeContext,
     journal: Journal,
 ) -> JournalEntry:
     types = {group.name: group.type for group in plan.groups}
     topics = sorted({row.topic for row in plan.rows})
     return replace(
-        new_entry(command, cluster, how, doing, journal),
+        new_entry(command, cluster, how, context, journal),
         groups={name: types.get(name, "classic") for name in plan.affected_groups},
         topics={
-            topic: found.id if isinstance(found := doing.layouts.get(topic), TopicLayout) else None for topic in topics
+            topic: found.id if isinstance(found := context.layouts.get(topic), TopicLayout) else None
+            for topic in topics
         },
         rows=tuple(JournalRow(row.group, *row.tp, row.old, row.new) for row in plan.rows),
         hidden={g.name: g.hidden_commits for g in plan.groups if g.name in plan.deleted and g.hidden_commits != ()},
@@ -150,29 +151,29 @@ def _entry(
         deleted=plan.deleted,
         converted={name: (types.get(name, "classic"), kind) for name, kind in plan.converted.items()},
         configs={
-            name: {key: (doing.configs.get(name, {}).get(key), value) for key, value in wanted.items()}
+            name: {key: (context.configs.get(name, {}).get(key), value) for key, value in wanted.items()}
             for name, wanted in plan.configs.items()
         },
     )
 
 
 def new_entry(
-    command: Sequence[str], cluster: ChangingCluster, how: Execution, doing: ChangeContext, journal: Journal
+    command: Sequence[str], cluster: ChangingCluster, how: Execution, context: ChangeContext, journal: Journal
 ) -> JournalEntry:
     """A journal entry without groups and rows: who, when, why, by which ``command``, as it was typed."""
     return JournalEntry(
         id=journal.new_id(),
         at=utc_now(),
         who=whoami(),
-        what=doing.what,
-        subject=doing.subject,
+        what=context.what,
+        subject=context.subject,
         command=tuple(command),
         reason=how.reason or variable("KGROUP_REASON"),
         cluster=cluster.ref,
         groups={},
         topics={},
         rows=(),
-        undoes=doing.undoes,
+        undoes=context.undoes,
     )
 
 

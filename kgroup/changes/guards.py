@@ -38,15 +38,15 @@ class GuardResult:
 
 
 def check_guards(
-    reporter: Reporter, cluster: ChangingCluster, how: Change, plan: ChangePlan, hindered: str | None
+    reporter: Reporter, cluster: ChangingCluster, how: Change, plan: ChangePlan, blocked_action: str | None
 ) -> GuardResult:
     """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
-    ``hindered`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
+    ``blocked_action`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
-    refusals = [_not_empty(group, how, hindered) for group in groups if hindered and not group.is_empty]
+    refusals = [_not_empty(group, how, blocked_action) for group in groups if blocked_action and not group.is_empty]
     refusals = _with_members(cluster, groups, refusals)
     if "foreign-owner" not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
@@ -97,7 +97,7 @@ def check_change_permitted(settings: Settings, how: Execution, *, backup: bool =
     return ()
 
 
-def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:
+def _not_empty(group: Group, how: Change, blocked_action: str) -> Refusal:
     within = how.within or DEFAULT_WITHIN
     waits = f"Stop them, or add --wait-empty to wait for up to {within}."
     if how.wait_empty:
@@ -105,7 +105,7 @@ def _not_empty(group: Group, how: Change, hindered: str) -> Refusal:
     return Refusal(
         group.name,
         Refused(
-            f"{group.name} is not empty, so {hindered}",
+            f"{group.name} is not empty, so {blocked_action}",
             hint=waits,
             code="not-empty",
         ),

@@ -81,7 +81,7 @@ class Migration:
 
     @property
     def assessed_evidence(self) -> tuple[MigrationEvidence, ...]:
-        """The evidence of the groups that were not skipped, in the order of ``judged``."""
+        """The evidence of the groups that were not skipped, in the order of ``readiness``."""
         by_name = {item.group.name: item for item in self.evidence}
         return tuple(by_name[item.group] for item in self.readiness)
 
@@ -104,17 +104,17 @@ def choose(reporter: Reporter, cluster: ChangingCluster, groups: Groups) -> Migr
 
 
 def prepare_migration(
-    reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Groups, intention: MigrationOptions
+    reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Groups, options: MigrationOptions
 ) -> Migration:
     """Select the groups, check them, and plan.
 
     With ``--wait-empty --execute`` it waits for the groups to be converted, and then checks and plans again.
     """
     found = choose(reporter, cluster, groups)
-    intention.clients.check(found.names)
+    options.clients.check(found.names)
     cleared = remove_stale_members(reporter, cluster, found.selected.groups, execute=how.execute)
     found = replace(found, selected=reload_groups(cluster, found.selected, waited=cleared))
-    migration = plan_migration(reporter, cluster, how, found, intention)
+    migration = plan_migration(reporter, cluster, how, found, options)
     live = [
         item.group
         for item in migration.readiness
@@ -123,19 +123,17 @@ def prepare_migration(
     if not wait_empty(reporter, cluster, how, live):
         return replace(migration, cleared=cleared)
     found = replace(found, selected=reload_groups(cluster, found.selected, waited=True))
-    return replace(plan_migration(reporter, cluster, how, found, intention), cleared=cleared)
+    return replace(plan_migration(reporter, cluster, how, found, options), cleared=cleared)
 
 
 def plan_migration(
-    reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, intention: MigrationOptions
+    reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, options: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    evidence = read_evidence(
-        reporter, cluster, found.selected, found.others, intention.clients.used, intention.configured
-    )
-    wanted = intention.wanted
-    judged = worst_first([assess_readiness(item, wanted, intention.rules) for item in evidence])
-    kept = tuple(item for item in judged if not intention.only_ready or _stays(item, how))
+    evidence = read_evidence(reporter, cluster, found.selected, found.others, options.clients.used, options.configured)
+    wanted = options.wanted
+    assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
+    kept = tuple(item for item in assessed if not options.only_ready or _stays(item, how))
     targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
     values = _configs(wanted)
     empty = replace(found.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
@@ -146,7 +144,7 @@ def plan_migration(
     plan, layouts = plan_conversion(cluster, empty, targets, set_for)
     refusals = [*_blocked(kept, _guesses(evidence)), *_unread(found.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
-    return Migration(evidence, kept, len(judged) - len(kept), plan, layouts, tuple(refusals), configs)
+    return Migration(evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
 
 
 def _stays(item: Readiness, how: Change) -> bool:
@@ -159,18 +157,18 @@ def _configs(wanted: MigrationRequest) -> dict[str, str | None]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-def _blocked(judged: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[Refusal]:
+def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> list[Refusal]:
     """A refusal for each blocked group; if there are several groups, with the reason only.
 
     ``guesses`` are owners that only a group's name suggests: ``--accept`` passes those.
     """
     found = []
-    for item in judged:
+    for item in assessed:
         if item.verdict is not ReadinessResult.BLOCKED:
             continue
         if owner := guesses.get(item.group):
             error = refuse_foreign_owner(item.group, owner, tuple(_lines(item)))
-        elif len(judged) > 1:
+        elif len(assessed) > 1:
             error = Refused(f"can't be migrated: {item.reason}", code="blocked")
         else:
             error = Refused(f"{item.group} can't be migrated", details=tuple(_lines(item)), code="blocked")

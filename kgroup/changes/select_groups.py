@@ -39,13 +39,13 @@ def select_groups(
     )
     groups: list[Group] = []
     errors: list[RowError] = []
-    said: set[str] = set()
+    noted: set[str] = set()
     for snapshot in _read(reporter, cluster, selection, verb):
         groups += snapshot.groups
         errors += snapshot.errors
         for note in snapshot.notes:
-            if note not in said:
-                said.add(note)
+            if note not in noted:
+                noted.add(note)
                 reporter.note(note)
     return without_unread_groups(groups, errors)
 

@@ -138,14 +138,14 @@ def delete(
         layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
         names = frozenset(group.name for group in found.groups)
         plan = ChangePlan(found.groups, tuple(rows), deleted=names, errors=found.errors)
-        doing = ChangeContext("delete", _subject(found.groups), layouts, blocked_action="it cannot be deleted")
+        context = ChangeContext("delete", _subject(found.groups), layouts, blocked_action="it cannot be deleted")
         refusals = (
             []
             if CLOCK_SKEW in (how.accept or ())
             else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
         )
         warn_of_plans(run, cluster, plan)
-        result = execute_plan(run, cluster, how, plan, doing, refusals)
+        result = execute_plan(run, cluster, how, plan, context, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
         result,

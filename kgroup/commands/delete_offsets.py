@@ -74,10 +74,10 @@ def delete_offsets(
         logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
         rows = [replace(row, log=logs.get(row.tp)) for row in rows]
         errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
-        doing = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
+        context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
         plan = ChangePlan(found.groups, tuple(rows), errors=errors)
         warn_of_plans(run, cluster, plan)
-        result = execute_plan(run, cluster, how, plan, doing)
+        result = execute_plan(run, cluster, how, plan, context)
     wording = Wording("delete-offsets", _subject(rows), run.command_line, verbose=verbose)
     return outcome(
         result,

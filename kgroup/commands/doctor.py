@@ -89,7 +89,7 @@ class DoctorOptions:
 def doctor(
     run: Invocation,
     which: Selection,
-    looking: DoctorOptions,
+    options: DoctorOptions,
     explain_rule: Annotated[
         str | None,
         typer.Option(
@@ -111,18 +111,18 @@ def doctor(
     Exit codes: 0 2 3 4 5 6 7 8
     """
     if explain_rule is not None or rules:
-        return _explained(which, looking, explain_rule, rules=rules)
+        return _explained(which, options, explain_rule, rules=rules)
     check_selection(which)
-    fail_on, depth = looking.severity, looking.depth
+    fail_on, depth = options.severity, options.depth
     narrowed = which != Selection()
-    if looking.cluster and narrowed:
+    if options.cluster and narrowed:
         raise UsageError("--cluster looks at no group: without groups and filters")
     with Cluster(run.settings) as cluster:
         diagnoses: list[Diagnosis] = []
         errors: tuple[RowError, ...] = ()
         if not narrowed:
             diagnoses.append(diagnose_cluster(cluster_snapshot(cluster, cluster.list_groups())))
-        if not looking.cluster:
+        if not options.cluster:
             found = _consumers(run.reporter, _found(run.reporter, cluster, which))
             errors = found.errors
             diagnoses += [diagnose_group(one) for one in group_snapshots(run.reporter, cluster, found, depth)]
@@ -135,11 +135,11 @@ def doctor(
             raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
         run.reporter.note("no group is chosen: nothing to do")
     finished = [_finished(run, diagnosis) for diagnosis in diagnoses]
-    return outcome(finished, ref, errors, check_failed=decision.failed, verbose=looking.verbose)
+    return outcome(finished, ref, errors, check_failed=decision.failed, verbose=options.verbose)
 
 
-def _explained(which: Selection, looking: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
-    if which != Selection() or looking != DoctorOptions(verbose=looking.verbose):
+def _explained(which: Selection, options: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
+    if which != Selection() or options != DoctorOptions(verbose=options.verbose):
         raise UsageError("--explain and --rules look at no cluster: without groups and other options")
     if rules and rule is not None:
         raise UsageError("--explain and --rules: one of them")

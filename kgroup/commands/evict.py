@@ -205,11 +205,11 @@ def _executed(
     run: Invocation, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
     """The members with their results, and the exit code of a signal that arrived meanwhile, else None."""
-    doing = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
+    context = ChangeContext("evict", f"{group.name}, {', '.join(str(eviction.leaver) for eviction in plan[:3])}")
     with journaling(run.reporter) as journal, defer_signals() as pending:
         assert journal
         entry = replace(
-            new_entry(run.typed, cluster, how, doing, journal), groups={group.name: group.type}, undoable=False
+            new_entry(run.typed, cluster, how, context, journal), groups={group.name: group.type}, undoable=False
         )
         with closing(journal.begin(entry)) as writing:
             run.reporter.note_effect(JOURNALED, entry.id)

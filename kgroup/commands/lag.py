@@ -142,9 +142,9 @@ class BoundOptions:
         ),
     ] = None
 
-    def bounds(self, measuring: LagOptions) -> LagBounds:
+    def bounds(self, options: LagOptions) -> LagBounds:
         """The bounds, parsed. Raises UsageError."""
-        if self.max_lag_time is not None and measuring.no_time:
+        if self.max_lag_time is not None and options.no_time:
             raise UsageError("--max-lag-time and --no-time: one of them", hint="the age is read from the records")
         return LagBounds(
             self.max_lag,
@@ -154,7 +154,7 @@ class BoundOptions:
 
 
 def lag(
-    run: Invocation, which: Selection, measuring: LagOptions, checks: BoundOptions, watch: Watch
+    run: Invocation, which: Selection, options: LagOptions, checks: BoundOptions, watch: Watch
 ) -> Outcome | WatchedVerb:
     """Show how far groups are behind, and check that it is within bounds.
 
@@ -172,17 +172,17 @@ def lag(
     Exit codes: 0 2 3 4 5 6 7 8
     """
     check_selection(which)
-    looking = _Looking(which, measuring, checks.bounds(measuring))
-    if found := watched(run, watch, lambda run: _connected(run, looking)):
+    measurement = _LagMeasurement(which, options, checks.bounds(options))
+    if found := watched(run, watch, lambda run: _connected(run, measurement)):
         return found
-    _check_file(run, measuring)
+    _check_file(run, options)
     with Cluster(run.settings) as cluster:
-        looking.compare_clocks(run.reporter, cluster)
-        return looking.measure(run, cluster)
+        measurement.compare_clocks(run.reporter, cluster)
+        return measurement.measure(run, cluster)
 
 
-def _check_file(run: Invocation, measuring: LagOptions) -> None:
-    path = measuring.metrics_file
+def _check_file(run: Invocation, options: LagOptions) -> None:
+    path = options.metrics_file
     if path is None:
         return
     if run.format is not Format.PROMETHEUS:
@@ -191,30 +191,30 @@ def _check_file(run: Invocation, measuring: LagOptions) -> None:
 
 
 @contextmanager
-def _connected(run: Invocation, looking: _Looking) -> Iterator[Refresh]:
+def _connected(run: Invocation, measurement: _LagMeasurement) -> Iterator[Refresh]:
     with Cluster(run.settings) as cluster:
-        looking.compare_clocks(run.reporter, cluster)
-        yield lambda: [looking.measure(run, cluster)]
+        measurement.compare_clocks(run.reporter, cluster)
+        yield lambda: [measurement.measure(run, cluster)]
 
 
 @dataclass(slots=True)
-class _Looking:
+class _LagMeasurement:
     """What is measured, and the values of the last refresh of ``--watch``."""
 
     which: Selection
-    measuring: LagOptions
+    options: LagOptions
     bounds: LagBounds
-    looks: RefreshValues = field(default_factory=RefreshValues)
+    values: RefreshValues = field(default_factory=RefreshValues)
 
     def compare_clocks(self, reporter: Reporter, cluster: Cluster) -> None:
         """Warn if clocks would make ages wrong, unless no age is shown."""
-        if not self.measuring.no_time:
+        if not self.options.no_time:
             warn_of_clocks(reporter, cluster)
 
     def measure(self, run: Invocation, cluster: Cluster) -> Outcome:
         """Measure the chosen groups as they are now."""
         alone = names_only(self.which) and len(names_of(self.which)) == 1
-        ask = self.measuring.read_options(alone=alone and run.format in _WITH_VERDICT)
+        ask = self.options.read_options(alone=alone and run.format in _WITH_VERDICT)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         snapshot = _joined(run.reporter, list(snapshots(run.reporter, cluster, self.which, want)))
@@ -226,31 +226,33 @@ class _Looking:
             run.reporter.note("no group is chosen: nothing to do")
         _note_unread(run.reporter, read)
         reports = [measure_lag(group, read[group.name].evidence) for group in groups]
-        totals = sort_rows([report.total for report in reports], self.measuring.sort)
+        totals = sort_rows([report.total for report in reports], self.options.sort)
         by_name = {report.group: report for report in reports}
         reports = [by_name[total.group] for total in totals]
-        shown = self.measuring.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
+        shown = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         rows = rows_of(reports, shown)
-        self.looks = self.looks.after({row.name: row.lag for row in rows})
+        self.values = self.values.after({row.name: row.lag for row in rows})
         violations = self._violations(reports)
         if run.format in _WITHOUT_VIOLATIONS:
             for violation in violations:
                 run.reporter.warn(f"FAILED  {violation}")
         # A released group shows no lag, but its pending records are still unread.
-        owed = read_pending(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
-        owed.note(run, (report.group for report in reports))
+        pending = read_pending(run, cluster, groups, on_page=ask.surroundings) if groups else PendingCatchups()
+        pending.note(run, (report.group for report in reports))
         verdicts = _verdicts(groups, by_name, read) if ask.surroundings else {}
-        found = LagRows(reports, violations, verdicts, self.looks, owed.lines_for(by_name), owed.documents_for(by_name))
-        view = LagView(shown, self.measuring.sort, self.measuring.top, BLOCKS if draws_blocks() else PLAIN)
+        found = LagRows(
+            reports, violations, verdicts, self.values, pending.lines_for(by_name), pending.documents_for(by_name)
+        )
+        view = LagView(shown, self.options.sort, self.options.top, BLOCKS if draws_blocks() else PLAIN)
         made = outcome(found, view, cluster.ref, snapshot.errors)
         if run.format is not Format.PROMETHEUS:
             return made
-        return replace(made, exported=_exported(self.measuring.metrics_file, reports, cluster.ref, made))
+        return replace(made, exported=_exported(self.options.metrics_file, reports, cluster.ref, made))
 
     def _violations(self, reports: Sequence[GroupLag]) -> tuple[Violation, ...]:
         if not self.bounds.is_set or not reports:
             return ()
-        level = self.measuring.by or RowLevel.GROUP
+        level = self.options.by or RowLevel.GROUP
         # A group without partitions is checked as a row too: it must not pass unnoticed.
         rows = [row for report in reports for row in rows_of([report], level) or [report.total]]
         found = check_lag(rows, self.bounds, reports[0].now_ms)

@@ -65,7 +65,7 @@ class ListRow:
         return self.group.document() | {"source": source, "as_of": rfc3339(self.at_ms)}
 
 
-def list_(run: Invocation, which: Selection, keeper: CoordinatorFilter, source: FromLog) -> Outcome:
+def list_(run: Invocation, which: Selection, by_coordinator: CoordinatorFilter, source: FromLog) -> Outcome:
     """List groups: type, state, members.
 
     Share and streams groups are listed as what they are. --coordinator BROKER is what a broker's failure concerns;
@@ -82,14 +82,16 @@ def list_(run: Invocation, which: Selection, keeper: CoordinatorFilter, source: 
     """
     check_selection(which)
     if source != FromLog():
-        return _from_log(run, which, keeper.coordinator, source)
+        return _from_log(run, which, by_coordinator.coordinator, source)
     with Cluster(run.settings) as cluster:
         chosen = choose_groups(run.reporter, cluster, replace(which, expect=None))
         kept = chosen.groups
-        if keeper.coordinator is not None:
-            if keeper.coordinator not in cluster.brokers:
-                raise _no_broker(keeper.coordinator, cluster.brokers, hint="--from-log lists what it kept")
-            kept = tuple(group for group in kept if group.coordinator and group.coordinator.id == keeper.coordinator)
+        if by_coordinator.coordinator is not None:
+            if by_coordinator.coordinator not in cluster.brokers:
+                raise _no_broker(by_coordinator.coordinator, cluster.brokers, hint="--from-log lists what it kept")
+            kept = tuple(
+                group for group in kept if group.coordinator and group.coordinator.id == by_coordinator.coordinator
+            )
         check_expected(which, len(kept))
         groups, failed = cluster.member_counts(kept)
         # Both steps may report the same missing right: choosing a topic's groups, and counting members.

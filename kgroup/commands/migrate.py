@@ -177,7 +177,7 @@ def migrate(
     rules = load_rules()
     clients = Clients.parsed(application.client or (), rules)
     configuration = Configuration.parse(groups, application.client_config, application.write, wanted)
-    intention = MigrationOptions(
+    options = MigrationOptions(
         wanted,
         rules,
         clients,
@@ -185,16 +185,18 @@ def migrate(
         only_ready=only is not None,
     )
     with ChangingCluster(run.settings) as cluster:
-        migration = prepare_migration(run.reporter, cluster, how, groups, intention)
+        migration = prepare_migration(run.reporter, cluster, how, groups, options)
         # Written before anything is changed: a full disk must not hide the result of the migration.
         config = (
             configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
         )
         subject = about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target)
-        hindered = "it can't be converted now"
-        doing = ChangeContext("migrate", subject, migration.layouts, blocked_action=hindered, configs=migration.configs)
+        blocked_action = "it can't be converted now"
+        context = ChangeContext(
+            "migrate", subject, migration.layouts, blocked_action=blocked_action, configs=migration.configs
+        )
         warn_of_plans(run, cluster, migration.plan)
-        result = execute_plan(run, cluster, how, migration.plan, doing, migration.refusals)
+        result = execute_plan(run, cluster, how, migration.plan, context, migration.refusals)
     rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, result)
     if migration.left:
         run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
@@ -265,8 +267,8 @@ def _facts(
 def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
     """The command that converts only the ready groups, if others are not ready; else None."""
     count = ready_now(rows)
-    hindered = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
-    if not (count and hindered) or "--only" in run.line.options:
+    not_ready = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
+    if not (count and not_ready) or "--only" in run.line.options:
         return None
     command = run.command_line.without("--partial").with_option("--only", "ready").executing()
     return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"

@@ -277,9 +277,9 @@ def _carried_out(
 
     if target is not None:
         check_apart(plan.skipped_ranges, target)
-    doing = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
+    context = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
     warn_of_plans(run, cluster, plan)
-    result = execute_plan(run, cluster, how, plan, doing, refusals)
+    result = execute_plan(run, cluster, how, plan, context, refusals)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
     before_end = tuple(kept) or (_preview(run, result, target) if for_people and not result.executed else ())
     wording = Wording(

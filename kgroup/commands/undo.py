@@ -84,22 +84,22 @@ def undo(
             groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
             remove_stale_members(run.reporter, cluster, groups, execute=how.execute)
         wait_empty(run.reporter, cluster, how, sorted(entry.groups))
-        undoing = plan_undo(cluster, entry)
-        refusals = moved_since(undoing.traces) if "moved-since" not in (how.accept or ()) else []
+        undo_plan = plan_undo(cluster, entry)
+        refusals = moved_since(undo_plan.traces) if "moved-since" not in (how.accept or ()) else []
         if change is None and entry.who != whoami():
             refusals.append(Refusal(None, _not_yours(entry)))
-        hindered = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
-        doing = ChangeContext(
+        blocked_action = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
+        context = ChangeContext(
             "undo",
             f"{entry.id}: {entry.what} {entry.subject}",
-            undoing.layouts,
+            undo_plan.layouts,
             undoes=entry.id,
-            blocked_action=hindered,
-            configs=undoing.configs,
+            blocked_action=blocked_action,
+            configs=undo_plan.configs,
         )
-        warn_of_plans(run, cluster, undoing.plan)
-        result = execute_plan(run, cluster, how, undoing.plan, doing, refusals)
-    if doubtful := sum(trace.doubtful for trace in undoing.traces):
+        warn_of_plans(run, cluster, undo_plan.plan)
+        result = execute_plan(run, cluster, how, undo_plan.plan, context, refusals)
+    if doubtful := sum(trace.doubtful for trace in undo_plan.traces):
         run.reporter.note(
             f"left as they are, {plural(doubtful, 'partition')}: nobody knows whether that change got so far, "
             "and they stand elsewhere now"
@@ -124,7 +124,7 @@ def undo(
         table=lambda: (
             [*types_table(types, verbose=verbose), *put_back(result, verbose=verbose)]
             if entry.migrates
-            else before_after_now(result, undoing.traces, verbose=verbose)
+            else before_after_now(result, undo_plan.traces, verbose=verbose)
         ),
     )
     for group, partitions in entry.hidden.items():
