@@ -13,7 +13,7 @@ from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import Group
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
-from kgroup.output.pages.fragments import wrapped
+from kgroup.output.pages.text import wrapped
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339

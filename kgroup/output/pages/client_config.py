@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Text
-from kgroup.output.pages.fragments import wrapped
+from kgroup.output.pages.text import wrapped
 
 if TYPE_CHECKING:
     from kgroup.groups.migration.client_config import ConfigPlan

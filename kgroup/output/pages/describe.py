@@ -322,7 +322,7 @@ def _partition_row(
 
 def _measurements(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
     # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
-    from kgroup.output.pages.fragments import commit_age, status_cell
+    from kgroup.output.pages.lag_cells import commit_age, status_cell
 
     now_ms = verdict.report.now_ms
     time_lag = None if row.time_lag_ms is None else format_duration(row.time_lag_ms // 1000)

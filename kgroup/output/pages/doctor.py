@@ -23,7 +23,7 @@ from kgroup.model.blocks import (
 )
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.fragments import wrapped
+from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.units import plural, some_of
 

@@ -12,9 +12,9 @@ from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen,
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.fragments import wrapped
 from kgroup.output.pages.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
 from kgroup.output.pages.history_picture import picture
+from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339

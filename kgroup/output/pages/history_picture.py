@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.group_log import RebalanceProtocol
-from kgroup.output.pages.fragments import wrapped
+from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import utc_datetime
 from kgroup.support.units import plural

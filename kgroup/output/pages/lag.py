@@ -14,7 +14,7 @@ from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.fragments import age_words, commit_age, status_cell
+from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.units import percent, plural
 

@@ -13,7 +13,7 @@ from kgroup.groups.migration.readiness import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.blocks import LabelledLine as Line
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
-from kgroup.output.pages.fragments import settings_text, wrapped
+from kgroup.output.pages.text import settings_text, wrapped
 from kgroup.support.instants import rfc3339, utc_datetime
 from kgroup.support.units import plural
 

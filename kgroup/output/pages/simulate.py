@@ -12,7 +12,7 @@ from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen,
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.fragments import wrapped
+from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural

@@ -10,7 +10,7 @@ from kgroup.groups.change_result import Result
 from kgroup.groups.undo_plan import TypeRestore, UndoRow
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
-from kgroup.output.pages.fragments import settings_text
+from kgroup.output.pages.text import settings_text
 from kgroup.support.units import plural
 
 _OTHERS = 10

@@ -1,27 +1,13 @@
-"""What several pages show: sentences wrapped into lines, settings as one line, cells about lag."""
+"""Cells about lag that several pages show."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import LagStatus, StatusResult, status_words
 from kgroup.model.blocks import Cell, Style, Styled
 from kgroup.support.durations import format_duration
-
-_WIDTH = 78
-
-
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """A sentence in lines of at most 78 columns; ``indent`` precedes all but the first."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def settings_text(configs: Mapping[str, str | None]) -> str:
-    """``consumer.session.timeout.ms=60000``; a setting that is removed is ``... unset``."""
-    return ", ".join(f"{name}={value}" if value is not None else f"{name} unset" for name, value in configs.items())
-
 
 _STYLES: Mapping[LagStatus, Style] = {
     LagStatus.OK: "good",
