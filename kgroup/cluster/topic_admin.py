@@ -24,7 +24,6 @@ from kgroup.support.errors import KgroupError
 _PAUSE_S = 0.02
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-_LEVELS = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
 
 _RETIRED: list[Any] = []
 atexit.register(_RETIRED.clear)  # before Python ends: a late callback must not find it gone
@@ -196,9 +195,9 @@ def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: f
 
 
 def bounds(
-    config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float, isolation: str
+    config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """(log start, end), with ``read_committed`` up to the last stable offset. Raises what ``partitions`` raises."""
+    """(log start, last stable offset). Raises what ``partitions`` raises."""
     watch = ClientWatch(timeout_s)
     admin: Any = admin_client(config, watch)
     requested = [ClientPartition(*tp) for tp in partitions]
@@ -206,7 +205,7 @@ def bounds(
         return {}
     earliest, latest = (
         admin.list_offsets(
-            dict.fromkeys(requested, spec), isolation_level=_LEVELS[isolation], request_timeout=timeout_s
+            dict.fromkeys(requested, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
         )
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )

@@ -27,20 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = "kgroup"
-_WHAT = ("subscribe", "topic", "assign", "range", "plan")
+_WHAT = ("subscribe", "range", "plan")
 _KNOWN = frozenset(
-    {
-        *_WHAT,
-        "startingoffsets",
-        "endingoffsets",
-        "includeheaders",
-        "isolation",
-        "failondataloss",
-        "minpartitions",
-        "maxrecordsperpartition",
-        "ledgertopic",
-        "owed",
-    }
+    {*_WHAT, "startingoffsets", "endingoffsets", "failondataloss", "minpartitions", "ledgertopic", "owed"}
 )
 _AT = {"earliest": -2, "latest": -1}
 _packages: dict[str, worker_package.WorkerPackage] = {}
@@ -48,25 +37,21 @@ _packages: dict[str, worker_package.WorkerPackage] = {}
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The parsed options. Exactly one of ``topics``, ``partitions``, ``ranges`` and ``plan`` is set.
+    """The parsed options. Exactly one of ``topics``, ``ranges`` and ``plan`` is set.
 
     ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON. Key None
     means all partitions not named. ``owed``: read only what is not delivered of the plan.
     """
 
     topics: tuple[str, ...] = ()
-    partitions: tuple[TopicPartition, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     plan: str | None = None
     ledger: str = LEDGER_TOPIC
     owed: bool = False
     starting: Mapping[TopicPartition | None, int] | None = None
     ending: Mapping[TopicPartition | None, int] | None = None
-    headers: bool = False
-    isolation: str = "read_committed"
     loses: bool = False
     least_parts: int = 1
-    most_records: int | None = None
 
 
 def parse(options: Mapping[str, str]) -> ReadOptions:
@@ -82,25 +67,17 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
     said = [name for name in _WHAT if name in given]
     if len(said) != 1:
         raise UsageError(f"one of the options {', '.join(_WHAT)} says what is read")
-    isolation = given.get("isolation", "read_committed")
-    if isolation not in ("read_committed", "read_uncommitted"):
-        raise UsageError(f"option isolation: {isolation} is neither read_committed nor read_uncommitted")
-    names = given.get("subscribe", given.get("topic", ""))
-    most = given.get("maxrecordsperpartition")
+    names = given.get("subscribe", "").split(",")
     return ReadOptions(
-        topics=tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip())),
-        partitions=_assigned(given["assign"]) if "assign" in given else (),
+        topics=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
         ranges=parse_ranges(given["range"].split()) if "range" in given else (),
         plan=given.get("plan"),
         ledger=given.get("ledgertopic", LEDGER_TOPIC),
         owed=_flag(given, "owed", default=False),
         starting=_offsets(given.get("startingoffsets", "earliest"), "startingOffsets"),
         ending=_offsets(given.get("endingoffsets", "latest"), "endingOffsets"),
-        headers=_flag(given, "includeheaders", default=False),
-        isolation=isolation,
         loses=not _flag(given, "failondataloss", default=True),
         least_parts=_count(given.get("minpartitions", "1"), "minPartitions"),
-        most_records=None if most is None else _count(most, "maxRecordsPerPartition"),
     )
 
 
@@ -115,15 +92,6 @@ def _count(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise UsageError(f"option {name}: {text} is no number from 1 on")
     return int(text)
-
-
-def _assigned(text: str) -> tuple[TopicPartition, ...]:
-    match _json(text, "assign"):
-        case dict() as found if all(
-            isinstance(some, list) and all(type(number) is int for number in some) for some in found.values()
-        ):
-            return tuple(TopicPartition(topic, number) for topic, some in found.items() for number in sorted(set(some)))
-    raise UsageError("option assign: partitions by topic are wanted", hint='{"orders": [0, 3]}')
 
 
 def _offsets(text: str, name: str) -> dict[TopicPartition | None, int]:
@@ -158,9 +126,9 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
         return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
     if asked.ranges:
         return asked.ranges
-    topic_partitions = asked.partitions or partitions(config, asked.topics, timeout_s=timeout_s)
+    topic_partitions = partitions(config, asked.topics, timeout_s=timeout_s)
     _require_read(asked, topic_partitions)
-    found = bounds(config, topic_partitions, timeout_s=timeout_s, isolation=asked.isolation)
+    found = bounds(config, topic_partitions, timeout_s=timeout_s)
     return tuple(
         OffsetRange(*tp, start, end)
         for tp in topic_partitions
@@ -194,12 +162,10 @@ def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> Pl
         return ledger.read(asked.plan)
 
 
-def split(ranges: Sequence[OffsetRange], least_parts: int, most_records: int | None) -> tuple[SourceRange, ...]:
-    """Split the ranges into at least ``least_parts`` parts of at most ``most_records`` offsets. Pure."""
+def split(ranges: Sequence[OffsetRange], least_parts: int) -> tuple[SourceRange, ...]:
+    """Split the ranges into at least ``least_parts`` parts. Pure."""
     everything = sum(item.end - item.start for item in ranges)
     largest = max(1, -(-everything // max(1, least_parts))) if least_parts > len(ranges) else everything
-    if most_records is not None:
-        largest = min(largest, most_records)
     parts = []
     for item in ranges:
         pieces = -(-(item.end - item.start) // max(1, largest))
@@ -221,17 +187,13 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
 
         def partitions(self) -> Sequence[InputPartition]:
             found = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
-            parts = split(found, self._asked.least_parts, self._asked.most_records)
-            return [InputPartition(part) for part in parts]
+            return [InputPartition(part) for part in split(found, self._asked.least_parts)]
 
         def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-            asked = self._asked
             if partition.value is None:  # no partitions, so nothing to read
                 return iter(())
             one = ((partition.value,),)
-            return rows(
-                SourcePlan(one, hidden.config, timeout_s, asked.isolation, headers=asked.headers, loses=asked.loses), 0
-            )
+            return rows(SourcePlan(one, hidden.config, timeout_s, loses=self._asked.loses), 0)
 
     class Source(DataSource):
         @classmethod
@@ -239,7 +201,7 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
             return name_of_it
 
         def schema(self) -> str:
-            return ddl(headers=parse(self.options).headers)
+            return ddl()
 
         def reader(self, schema: Any) -> DataSourceReader:
             return Reader(parse(self.options))

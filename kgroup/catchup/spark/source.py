@@ -56,23 +56,20 @@ class SourcePlan:
     """What to read: for each of Spark's partitions its parts, in that order.
 
     ``config`` is from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long no broker may answer at
-    all. With ``headers`` that column is filled, otherwise null. With ``books`` the columns of ``BOOKS_DDL`` are added:
+    all. With ``books`` the columns of ``BOOKS_DDL`` are added:
     they report offsets below the log start, and reading continues. Without, these raise unless ``loses`` is True.
     """
 
     parts: tuple[tuple[SourceRange, ...], ...]
     config: Mapping[str, Any] = field(repr=False)
     timeout_s: float
-    isolation: str = "read_committed"
-    headers: bool = True
     books: bool = False
     loses: bool = False
 
 
-def ddl(*, headers: bool = True, books: bool = False) -> str:
-    """The columns as a schema string for Spark; ``books`` implies headers."""
-    columns = arrow.DDL if headers or books else arrow.DDL.rpartition(", headers")[0]
-    return f"{columns}, {BOOKS_DDL}" if books else columns
+def ddl(*, books: bool = False) -> str:
+    """The columns as a schema string for Spark."""
+    return f"{arrow.DDL}, {BOOKS_DDL}" if books else arrow.DDL
 
 
 def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | None = None) -> DataFrame:
@@ -87,7 +84,7 @@ def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | N
             for partition_id in batch.column(0).to_pylist():
                 yield from rows(reading, partition_id, ear)
 
-    return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(headers=reading.headers, books=reading.books))
+    return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(books=reading.books))
 
 
 def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
@@ -96,7 +93,7 @@ def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = 
     books = _Books() if reading.books else None
     with (
         ProgressSender(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
-        BatchReader(reading.config, timeout_s=reading.timeout_s, isolation=reading.isolation) as reader,
+        BatchReader(reading.config, timeout_s=reading.timeout_s) as reader,
     ):
         part: SourceRange | None = None
         try:
@@ -126,12 +123,8 @@ def _of_part(
                     code="records-gone",
                 )
         elif len(item):
-            found = arrow.record_batch(item, headers=reading.headers)
-            if books is not None:
-                found = books.of(found, part)
-            elif not reading.headers:
-                found = found.select(found.schema.names[:-1])
-            yield found
+            found = arrow.record_batch(item)
+            yield found if books is None else books.of(found, part)
     if books is not None:
         yield books.mark(part, part.end)
 

@@ -46,8 +46,8 @@ def _headers_type() -> Any:
     return pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-def record_batch(batch: Batch, *, headers: bool = True) -> pyarrow.RecordBatch:
-    """The batch as Arrow; without ``headers`` that column is null, as it is by default in Spark."""
+def record_batch(batch: Batch) -> pyarrow.RecordBatch:
+    """The batch as Arrow."""
     import pyarrow as pa
 
     number, (stamps, kinds) = len(batch), _times(batch.timestamps())
@@ -60,7 +60,7 @@ def record_batch(batch: Batch, *, headers: bool = True) -> pyarrow.RecordBatch:
             pa.Array.from_buffers(pa.int64(), number, [None, pa.py_buffer(array("q", batch.offsets()))]),
             stamps,
             kinds,
-            _headers(batch) if headers else pa.nulls(number, _headers_type()),
+            _headers(batch),
         ],
         schema=schema(),
     )

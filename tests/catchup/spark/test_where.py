@@ -260,12 +260,12 @@ def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap
         return spark.read.format("kgroup").options(**options).load()
 
     assert read(subscribe=source).count() == 20 + len(SHAPES)
-    assert read(subscribe=source).columns[-1] == "timestampType"
-    found = read(range=f"{source}:1=0-{len(SHAPES)}", includeHeaders="true").orderBy("offset").collect()
+    assert read(subscribe=source).columns[-2:] == ["timestampType", "headers"]
+    found = read(range=f"{source}:1=0-{len(SHAPES)}").orderBy("offset").collect()
     assert [(row.key, row.value) for row in found] == [(key, value) for key, value, _, _ in SHAPES]
     assert [(one.key, one.value) for one in found[5].headers] == SHAPES[5][2]
     starting, ending = json.dumps({source: {"0": 5, "1": -1}}), json.dumps({source: {"0": 9}})
-    some = read(topic=source, startingOffsets=starting, endingOffsets=ending, maxRecordsPerPartition="3")
+    some = read(subscribe=source, startingOffsets=starting, endingOffsets=ending, minPartitions="2")
     assert (some.rdd.getNumPartitions(), sorted(row.offset for row in some.collect())) == (2, [5, 6, 7, 8])
     with replay(bootstrap, name("ledger"), [(source, 0, 10, 20)]) as plan:
         work(session, plan, "true", plan.spec("python", {"function": f"{handler_functions.__name__}:keep"}))

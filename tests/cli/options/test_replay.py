@@ -13,13 +13,14 @@ from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.model import LATEST, ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
-from kgroup.catchup.spark import to_spark
+from kgroup.catchup.spark import notebook, to_spark
 from kgroup.catchup.spark.failures import explain
 from kgroup.catchup.spark.notebook import ReadOptions, parse, ranges_of, split
 from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.support.catchup.plans import gap_range, make_plan
 
@@ -28,18 +29,14 @@ from tests.support.catchup.plans import gap_range, make_plan
     ("options", "expected"),
     [
         ({"subscribe": "a, b,a"}, {"topics": ("a", "b")}),
-        ({"Topic": "a", "includeHeaders": "TRUE"}, {"topics": ("a",), "headers": True}),
-        ({"assign": '{"a": [3, 0]}'}, {"partitions": (("a", 0), ("a", 3))}),
+        ({"Subscribe": "a", "failOnDataLoss": "FALSE"}, {"topics": ("a",), "loses": True}),
         ({"range": "a:0=7-12 a:1=1-2"}, {"ranges": (OffsetRange("a", 0, 7, 12), OffsetRange("a", 1, 1, 2))}),
         ({"plan": "cu-7f3a", "owed": "true", "ledgerTopic": "l"}, {"plan": "cu-7f3a", "owed": True, "ledger": "l"}),
         (
-            {"topic": "a", "startingOffsets": '{"a": {"0": 70, "1": -2}}', "endingOffsets": "latest"},
+            {"subscribe": "a", "startingOffsets": '{"a": {"0": 70, "1": -2}}', "endingOffsets": "latest"},
             {"topics": ("a",), "starting": {("a", 0): 70, ("a", 1): -2}},
         ),
-        (
-            {"topic": "a", "isolation": "read_uncommitted", "failOnDataLoss": "false", "minPartitions": "8"},
-            {"topics": ("a",), "isolation": "read_uncommitted", "loses": True, "least_parts": 8},
-        ),
+        ({"plan": "cu-7f3a", "minPartitions": "8"}, {"plan": "cu-7f3a", "least_parts": 8}),
     ],
 )
 def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]) -> None:
@@ -50,16 +47,14 @@ def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]
     ("options", "said"),
     [
         ({}, "one of the options"),
-        ({"topic": "a", "plan": "cu-7f3a"}, "one of the options"),
-        ({"topic": "a", "kafka.sasl.password": "hunter2"}, "register"),
-        ({"topic": "a", "nope": "1"}, "nope is not known"),
-        ({"topic": "a", "startingOffsets": "70"}, "earliest, latest"),
-        ({"topic": "a", "startingOffsets": '{"a": {"0": -3}}'}, "earliest, latest"),
-        ({"assign": '{"a": 3}'}, "partitions by topic"),
+        ({"subscribe": "a", "plan": "cu-7f3a"}, "one of the options"),
+        ({"subscribe": "a", "kafka.sasl.password": "hunter2"}, "register"),
+        ({"subscribe": "a", "nope": "1"}, "nope is not known"),
+        ({"subscribe": "a", "startingOffsets": "70"}, "earliest, latest"),
+        ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "earliest, latest"),
         ({"range": "a:0=7"}, "TOPIC:PARTITION=START-END"),
-        ({"topic": "a", "isolation": "dirty"}, "neither"),
-        ({"topic": "a", "minPartitions": "0"}, "from 1 on"),
-        ({"topic": "a", "includeHeaders": "yes"}, "neither true nor false"),
+        ({"subscribe": "a", "minPartitions": "0"}, "from 1 on"),
+        ({"subscribe": "a", "failOnDataLoss": "yes"}, "neither true nor false"),
     ],
 )
 def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
@@ -70,25 +65,25 @@ def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_an_offset_of_what_is_not_read(option: str) -> None:
-    asked = parse({"assign": '{"orders": [0]}', option: '{"orders": {"0": 70}, "order": {"0": 5}}'})
+def test_an_offset_of_what_is_not_read(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "partitions", lambda *_, **__: (TopicPartition("orders", 0),))
+    asked = parse({"subscribe": "orders", option: '{"orders": {"0": 70}, "order": {"0": 5}}'})
 
     with pytest.raises(UsageError, match=f"{option}: order:0"):
         ranges_of(asked, {}, timeout_s=1)
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "expected"),
+    ("least", "expected"),
     [
-        (1, None, [(0, 0, 10), (1, 5, 6)]),
-        (4, None, [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 5, 6)]),
-        (1, 5, [(0, 0, 5), (0, 5, 10), (1, 5, 6)]),
+        (1, [(0, 0, 10), (1, 5, 6)]),
+        (4, [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 5, 6)]),
     ],
 )
-def test_ranges_are_split(least: int, most: int | None, expected: list[tuple[int, int, int]]) -> None:
+def test_ranges_are_split(least: int, expected: list[tuple[int, int, int]]) -> None:
     ranges = [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 5, 6)]
 
-    assert split(ranges, least, most) == tuple(SourceRange("t", *one) for one in expected)
+    assert split(ranges, least) == tuple(SourceRange("t", *one) for one in expected)
 
 
 def test_options_of_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,7 +233,7 @@ def test_the_broker_s_own_times_say_so(reader: BatchReader, world: KafkaWorld, b
         row
         for item in reader.batches(topic, 0, 0, 1)
         if isinstance(item, Batch)
-        for row in arrow.record_batch(item, headers=False).to_pylist()
+        for row in arrow.record_batch(item).to_pylist()
     ]
 
     assert rows[0]["timestampType"] == 1
