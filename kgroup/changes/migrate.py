@@ -134,10 +134,10 @@ def plan_migration(
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
     kept = tuple(item for item in assessed if not options.only_ready or _stays(item, how))
-    targets = {item.group: wanted.target for item in kept if item.verdict in _FIT}
+    targets = {item.group: wanted.target for item in kept if item.result in _FIT}
     values = _configs(wanted)
     empty = replace(found.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
-    arrived = {item.group for item in kept if item.verdict is ReadinessResult.DONE}
+    arrived = {item.group for item in kept if item.result is ReadinessResult.DONE}
     configs = {item.group.name: item.configs or {} for item in evidence}
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
@@ -149,7 +149,7 @@ def plan_migration(
 
 def _stays(item: Readiness, how: Change) -> bool:
     """Whether ``--only ready`` keeps the group: it is READY, and Empty or waited for."""
-    return item.verdict is ReadinessResult.READY and (item.how is MigrationPath.NOW or how.wait_empty)
+    return item.result is ReadinessResult.READY and (item.how is MigrationPath.NOW or how.wait_empty)
 
 
 def _configs(wanted: MigrationRequest) -> dict[str, str | None]:
@@ -164,7 +164,7 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
     """
     found = []
     for item in assessed:
-        if item.verdict is not ReadinessResult.BLOCKED:
+        if item.result is not ReadinessResult.BLOCKED:
             continue
         if owner := guesses.get(item.group):
             error = refuse_foreign_owner(item.group, owner, tuple(_lines(item)))

@@ -243,7 +243,7 @@ def _outcome(
     )
     if rows and not result.plan.size and not result.errors:
         made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
-    if made.decided in _UNSEEN and any(row.readiness.verdict is ReadinessResult.DONE for row in rows):
+    if made.decided in _UNSEEN and any(row.readiness.result is ReadinessResult.DONE for row in rows):
         made = replace(made, decided=ExitCode.PARTLY)  # groups that could be read are migrated already
     return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
 
@@ -252,7 +252,7 @@ def _facts(
     rows: Sequence[MigrationResult], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
 ) -> tuple[str, ...]:
     """What to know about groups that can move: the client versions they need, and defects of their brokers."""
-    fit = [row for row in rows if row.readiness.verdict in (ReadinessResult.READY, ReadinessResult.WARNING)]
+    fit = [row for row in rows if row.readiness.result in (ReadinessResult.READY, ReadinessResult.WARNING)]
     if not fit:
         return ()
     defects = tuple(dict.fromkeys(note for row in fit for note in cluster_notes(row.evidence, wanted, rules)))
@@ -267,7 +267,7 @@ def _facts(
 def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
     """The command that converts only the ready groups, if others are not ready; else None."""
     count = ready_now(rows)
-    not_ready = sum(row.readiness.verdict is not ReadinessResult.DONE for row in rows) - count
+    not_ready = sum(row.readiness.result is not ReadinessResult.DONE for row in rows) - count
     if not (count and not_ready) or "--only" in run.line.options:
         return None
     command = run.command_line.without("--partial").with_option("--only", "ready").executing()

@@ -164,7 +164,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         return ()
     if readiness is None:
         return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not looked at"))
-    if readiness.verdict is not ReadinessResult.READY:
+    if readiness.result is not ReadinessResult.READY:
         return ()
     unread = [why for field in ("past", "configs", "access") if (why := snapshot.unread.get(field))]
     unread += snapshot.broker.unread.values()

@@ -15,8 +15,7 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
-from kgroup.groups.history.summary import GroupHistory as Timeline
-from kgroup.groups.history.summary import HistoryQuery, group_history
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
@@ -65,20 +64,20 @@ def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
 _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 
-def history_of(timeline: Timeline) -> RebalanceHistory:
-    """The rebalances and restarts of a timeline, from ``since_ms`` or the start of the scanned range."""
-    since_ms, reach = timeline.span.since_ms, timeline.reach
+def history_of(full_history: GroupHistory) -> RebalanceHistory:
+    """The rebalances and restarts of a history, from ``since_ms`` or the start of the scanned range."""
+    since_ms, reach = full_history.span.since_ms, full_history.reach
     if not reach.to_log_start:
-        since_ms = max(since_ms, timeline.span.now_ms if reach.oldest_ms is None else reach.oldest_ms)
-    before = () if timeline.before is None else (timeline.before,)
+        since_ms = max(since_ms, full_history.span.now_ms if reach.oldest_ms is None else reach.oldest_ms)
+    before = () if full_history.before is None else (full_history.before,)
     return RebalanceHistory(
-        since_ms, tuple(_rebalances(timeline)), tuple(_restarts((*before, *timeline.steps), since_ms))
+        since_ms, tuple(_rebalances(full_history)), tuple(_restarts((*before, *full_history.steps), since_ms))
     )
 
 
-def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
-    planned = _planned_steps(timeline)
-    for step in timeline.steps:
+def _rebalances(full_history: GroupHistory) -> Iterator[Rebalance]:
+    planned = _planned_steps(full_history)
+    for step in full_history.steps:
         # Generations that did not complete before this one have no record of their own.
         for _ in range(step.never_completed or 0):
             yield Rebalance(step.at_ms)
@@ -89,22 +88,22 @@ def _rebalances(timeline: Timeline) -> Iterator[Rebalance]:
         )
 
 
-def _planned_steps(timeline: Timeline) -> frozenset[int]:
+def _planned_steps(full_history: GroupHistory) -> frozenset[int]:
     """The log offsets of steps that do not count for a rebalance storm: rollouts, scaling, start and stop of the group.
 
     Scaling: members join and stay, or leave and stay away. Ten members that start one by one cause ten epochs.
     """
-    steps = timeline.steps
+    steps = full_history.steps
     offsets = {
         step.log_offset
-        for signature in timeline.signatures
+        for signature in full_history.signatures
         if signature.kind is SignatureKind.ROLLOUT
         for step in steps
         if signature.first <= step.log_offset <= signature.last
     }
     joined = Counter(name for step in steps for name in _named(step, frozenset({Cause.JOIN})))
     went = Counter(name for step in steps for name in _named(step, DEPARTURES))
-    starting = timeline.before is None or timeline.before.kind is not StepKind.REBALANCE
+    starting = full_history.before is None or full_history.before.kind is not StepKind.REBALANCE
     for step in steps:
         starting = (starting and _has_only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
         here = _causers(step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, identity, reasons
+from kgroup.groups.history.context import HistoryContext, ProtocolSwitch, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, RebalanceProtocol
@@ -29,7 +29,7 @@ class _Change:
 class GenerationTracker:
     """Makes steps from the records of a classic group, in the log's order."""
 
-    def __init__(self, context: TimelineContext) -> None:
+    def __init__(self, context: HistoryContext) -> None:
         self._context = context
         self._before: GenerationWritten | None = None
         self._withheld: Partitions = frozenset()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.groups.history.context import PartitionMoves, ProtocolSwitch, TimelineContext, identity, reasons
+from kgroup.groups.history.context import HistoryContext, PartitionMoves, ProtocolSwitch, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
@@ -41,7 +41,7 @@ _BEATS_A_SESSION = 3
 class Epochs:
     """Makes steps from the records of a consumer group, in the log's order; a step ends when the next one begins."""
 
-    def __init__(self, context: TimelineContext) -> None:
+    def __init__(self, context: HistoryContext) -> None:
         self._context = context
         self._members: dict[str, MemberDetails] = {}
         self._targets: dict[str, Partitions] = {}

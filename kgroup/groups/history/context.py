@@ -193,7 +193,7 @@ class ProtocolSwitch:
 
 
 @dataclass(slots=True)
-class TimelineContext:
+class HistoryContext:
     """The context of one group; ``session_ms`` is the session timeout of consumer members, None if unknown."""
 
     names: Mapping[str, str]
@@ -211,7 +211,7 @@ class TimelineContext:
 
 
 def reasons(
-    context: TimelineContext, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
+    context: HistoryContext, by_cause: Mapping[Cause, Iterable[str]], inferred: frozenset[Cause] = frozenset()
 ) -> tuple[Reason, ...]:
     """The causes with the names of their members, in the order of the causes."""
     return tuple(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kgroup.groups.history.classic import GenerationTracker
 from kgroup.groups.history.consumer import BATCH_MS, Epochs
-from kgroup.groups.history.context import ProtocolSwitch, TimelineContext, names_of
+from kgroup.groups.history.context import HistoryContext, ProtocolSwitch, names_of
 from kgroup.groups.history.evidence import CommitEvidence
 from kgroup.groups.history.model import HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
@@ -52,7 +52,7 @@ def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.
     """
     evidence = CommitEvidence(events, reach)
-    follower = _Follower(TimelineContext(names_of(events), evidence, session_ms), reach)
+    follower = _Follower(HistoryContext(names_of(events), evidence, session_ms), reach)
     for event in events:
         follower.follow(event)
     follower.end()
@@ -60,7 +60,7 @@ def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | 
 
 
 class _Follower:
-    def __init__(self, context: TimelineContext, reach: ScannedRange) -> None:
+    def __init__(self, context: HistoryContext, reach: ScannedRange) -> None:
         self.steps: list[HistoryStep] = []
         self.commits: list[OwnedCommit] = []
         self._context = context

@@ -71,7 +71,7 @@ class Readiness:
 
     group: str
     checks: tuple[MigrationCheck, ...]
-    verdict: ReadinessResult
+    result: ReadinessResult
     how: MigrationPath
     reason: str | None
     more: int = 0
@@ -80,7 +80,7 @@ class Readiness:
         """Its JSON form."""
         return {
             "group": self.group,
-            "verdict": self.verdict.value,
+            "verdict": self.result.value,
             "how": None if self.how is MigrationPath.NONE else self.how.value,
             "reason": self.reason,
             "checks": [check.document() for check in self.checks],

@@ -43,7 +43,7 @@ class MigrationResult:
     @property
     def ready_now(self) -> bool:
         """Whether the group can be converted at once, without a warning."""
-        return self.readiness.verdict is ReadinessResult.READY and self.readiness.how is MigrationPath.NOW
+        return self.readiness.result is ReadinessResult.READY and self.readiness.how is MigrationPath.NOW
 
     @property
     def member_count(self) -> int | None:

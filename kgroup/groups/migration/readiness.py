@@ -76,12 +76,12 @@ def assess_readiness(evidence: MigrationEvidence, request: MigrationRequest, rul
     """Whether and how a group can migrate, and the main reason; unknown facts never make it less ready."""
     case = MigrationCase(evidence, request, rules)
     checks = run_checks(case)
-    verdict = _verdict(case, checks)
-    how = _how(case, checks, verdict)
+    result = _result(case, checks)
+    how = _how(case, checks, result)
     main = main_check(checks)
-    reason = _explained(case, checks, verdict, how) if main is None else main.brief
+    reason = _explained(case, checks, result, how) if main is None else main.brief
     more = sum(check.status in _WEIGHTY for check in checks) - (main is not None)
-    return Readiness(evidence.group.name, checks, verdict, how, reason, more)
+    return Readiness(evidence.group.name, checks, result, how, reason, more)
 
 
 def main_check(checks: Sequence[MigrationCheck]) -> MigrationCheck | None:
@@ -97,7 +97,7 @@ def offline_check(checks: Sequence[MigrationCheck]) -> MigrationCheck | None:
 def worst_first(readinesses: Iterable[Readiness]) -> tuple[Readiness, ...]:
     """Sort by readiness, worst first, then by how hard the migration is, then by name."""
     return tuple(
-        sorted(readinesses, key=lambda r: (_WORST_FIRST.index(r.verdict), _HARDEST_FIRST.index(r.how), r.group))
+        sorted(readinesses, key=lambda r: (_WORST_FIRST.index(r.result), _HARDEST_FIRST.index(r.how), r.group))
     )
 
 
@@ -106,7 +106,7 @@ def cluster_notes(evidence: MigrationEvidence, request: MigrationRequest, rules:
     return tuple(defect_notes(MigrationCase(evidence, request, rules)))
 
 
-def _verdict(case: MigrationCase, checks: Sequence[MigrationCheck]) -> ReadinessResult:
+def _result(case: MigrationCase, checks: Sequence[MigrationCheck]) -> ReadinessResult:
     statuses = {check.status for check in checks}
     if CheckStatus.BLOCKED in statuses:
         return ReadinessResult.BLOCKED
@@ -115,8 +115,8 @@ def _verdict(case: MigrationCase, checks: Sequence[MigrationCheck]) -> Readiness
     return ReadinessResult.WARNING if CheckStatus.WARNING in statuses else ReadinessResult.READY
 
 
-def _how(case: MigrationCase, checks: Sequence[MigrationCheck], verdict: ReadinessResult) -> MigrationPath:
-    if verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE):
+def _how(case: MigrationCase, checks: Sequence[MigrationCheck], result: ReadinessResult) -> MigrationPath:
+    if result in (ReadinessResult.BLOCKED, ReadinessResult.DONE):
         return MigrationPath.NONE
     if case.empty:
         return MigrationPath.NOW
@@ -124,10 +124,10 @@ def _how(case: MigrationCase, checks: Sequence[MigrationCheck], verdict: Readine
 
 
 def _explained(
-    case: MigrationCase, checks: Sequence[MigrationCheck], verdict: ReadinessResult, how: MigrationPath
+    case: MigrationCase, checks: Sequence[MigrationCheck], result: ReadinessResult, how: MigrationPath
 ) -> str | None:
     """The reason for ``how`` if no check blocks or warns."""
-    if verdict is ReadinessResult.DONE:
+    if result is ReadinessResult.DONE:
         return f"on the {case.request.target} protocol already"
     if how is MigrationPath.NOW:
         return "Empty"
@@ -149,7 +149,7 @@ _SHOWN = 4
 class ReadinessSummary:
     """Groups of one readiness that migrate in one way; ``reason`` is their common one, or counts their reasons."""
 
-    verdict: ReadinessResult
+    result: ReadinessResult
     how: MigrationPath
     count: int
     reason: str
@@ -159,12 +159,12 @@ def readiness_summary(readinesses: Iterable[Readiness]) -> tuple[ReadinessSummar
     """Rows for done, ready, warning and blocked groups, in this order; each split by how the groups migrate."""
     sorts: dict[tuple[ReadinessResult, MigrationPath], list[Readiness]] = {}
     for item in readinesses:
-        sorts.setdefault((item.verdict, item.how), []).append(item)
+        sorts.setdefault((item.result, item.how), []).append(item)
     return tuple(
-        ReadinessSummary(verdict, how, len(group_readinesses), _reason(group_readinesses))
-        for verdict in _VERDICTS
+        ReadinessSummary(result, how, len(group_readinesses), _reason(group_readinesses))
+        for result in _VERDICTS
         for how in _HOWS
-        if (group_readinesses := sorts.get((verdict, how)))
+        if (group_readinesses := sorts.get((result, how)))
     )
 
 

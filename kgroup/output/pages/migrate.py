@@ -100,7 +100,7 @@ def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> lis
 
 def nothing_to_do(rows: Sequence[MigrationResult], subject: str, page: Page) -> Screen:
     """The page if no group is left to convert."""
-    there = all(row.readiness.verdict is ReadinessResult.DONE for row in rows)
+    there = all(row.readiness.result is ReadinessResult.DONE for row in rows)
     title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
     end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
     return Screen((title, *table(rows, page, executed=False), BlankLine(), Text((end,))))
@@ -121,11 +121,11 @@ def record(row: MigrationResult) -> tuple[str | int | None, ...]:
 
 def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
     readiness = row.readiness
-    if readiness.verdict is ReadinessResult.DONE:
+    if readiness.result is ReadinessResult.DONE:
         yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
         yield from _settings(row, executed=executed)
         return
-    yield Line(readiness.verdict.value, _in_words(row), _STYLES[readiness.verdict])
+    yield Line(readiness.result.value, _in_words(row), _STYLES[readiness.result])
     if row.error and executed:
         yield Line("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
         yield Text(tuple(f"  {line}" for line in (*row.error.details, *((row.error.hint,) if row.error.hint else ()))))
@@ -152,7 +152,7 @@ def _facts(page: Page) -> Iterator[Block]:
 
 def _in_words(row: MigrationResult) -> str:
     commits = plural(len(committed(row.evidence.group)), "commit")
-    match row.readiness.verdict, row.readiness.how:
+    match row.readiness.result, row.readiness.how:
         case ReadinessResult.BLOCKED, _:
             return row.readiness.reason or "it can't be migrated"
         case _, MigrationPath.NOW:
@@ -190,7 +190,7 @@ def _styled(word: CheckStatus | ReadinessResult) -> Cell:
 def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Iterator[Block]:
     if not executed:
         yield Table(
-            _SUMMARY, [(_styled(row.verdict), row.how.value, row.count, row.reason or None) for row in page.summary]
+            _SUMMARY, [(_styled(row.result), row.how.value, row.count, row.reason or None) for row in page.summary]
         )
         yield BlankLine()
     shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
@@ -203,16 +203,16 @@ def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Ite
         return
     if page.verbose:
         for row in rows:
-            if row.readiness.verdict is not ReadinessResult.DONE:
+            if row.readiness.result is not ReadinessResult.DONE:
                 yield BlankLine()
-                yield Line(row.readiness.verdict.value, row.name, _STYLES[row.readiness.verdict])
+                yield Line(row.readiness.result.value, row.name, _STYLES[row.readiness.result])
                 yield from _checks(row.readiness.checks, verbose=True)
     yield from _facts(page)
 
 
 def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
     readiness = row.readiness
-    reason = readiness.reason if readiness.verdict is not ReadinessResult.DONE else None
+    reason = readiness.reason if readiness.result is not ReadinessResult.DONE else None
     more = f"  +{readiness.more}" if readiness.more and reason else ""
     converted: Cell = None
     if row.error and executed:
@@ -223,7 +223,7 @@ def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
         row.name,
         row.member_count,
         row.topics,
-        _styled(readiness.verdict),
+        _styled(readiness.result),
         readiness.how.value,
         f"{reason}{more}" if reason else None,
         converted,

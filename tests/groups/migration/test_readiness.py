@@ -156,7 +156,7 @@ def test_verdict(
 ) -> None:
     found = judge(evidence, wanted)
 
-    assert (found.verdict, found.how, found.reason, found.more) == (verdict, how, reason, more)
+    assert (found.result, found.how, found.reason, found.more) == (verdict, how, reason, more)
     assert found.group == "pay-svc"
 
 
@@ -166,7 +166,7 @@ def test_of_another_kind_of_group_nothing_else_is_said() -> None:
     found = judge(workers)
 
     assert [check.id for check in found.checks] == ["kind"]
-    assert (found.verdict, found.reason, found.more) == (ReadinessResult.BLOCKED, "owned by Kafka Connect", 0)
+    assert (found.result, found.reason, found.more) == (ReadinessResult.BLOCKED, "owned by Kafka Connect", 0)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_group_that_is_there_is_only_asked_for_its_timeouts(
     found = judge(EMPTY_CONSUMER, wanted)
 
     assert [check.id for check in found.checks] == ids
-    assert found.verdict is verdict
+    assert found.result is verdict
 
 
 def test_a_fresh_group_at_epoch_2_beside_assignment_epoch_1_is_not_rebalancing() -> None:
@@ -259,12 +259,12 @@ STARTS = [(EMPTY, TO_CONSUMER), (LIVE, TO_CONSUMER), (EMPTY_CONSUMER, TO_CLASSIC
 def test_nothing_that_is_not_known_makes_a_group_less_fit(
     evidence: MigrationEvidence, wanted: MigrationRequest
 ) -> None:
-    assert judge(evidence, wanted).verdict is ReadinessResult.READY
+    assert judge(evidence, wanted).result is ReadinessResult.READY
 
     for name, values in blanks(evidence).items():
         for value in values:
             found = judge(replace(evidence, **{name: value}), wanted)
-            assert found.verdict is ReadinessResult.READY, (name, value, found.reason)
+            assert found.result is ReadinessResult.READY, (name, value, found.reason)
 
 
 @pytest.mark.parametrize(("evidence", "wanted"), STARTS)
@@ -280,7 +280,7 @@ def test_nothing_at_all_is_known(evidence: MigrationEvidence, wanted: MigrationR
     )
     found = assess_readiness(bare, wanted, MigrationRules())
 
-    assert found.verdict is ReadinessResult.READY
+    assert found.result is ReadinessResult.READY
     assert found.how in (MigrationPath.NOW, MigrationPath.STOP)
     assert found.reason
     assert rolling_steps(bare, wanted, found.how) == ()
@@ -320,8 +320,8 @@ def check_sound(evidence: MigrationEvidence, found: Readiness) -> None:
     heavy = [check for check in found.checks if check.status in (CheckStatus.BLOCKED, CheckStatus.WARNING)]
     assert found.checks
     assert found.reason
-    assert (found.verdict is ReadinessResult.BLOCKED) is (CheckStatus.BLOCKED in statuses)
-    assert (found.how is MigrationPath.NONE) is (found.verdict in (ReadinessResult.BLOCKED, ReadinessResult.DONE))
+    assert (found.result is ReadinessResult.BLOCKED) is (CheckStatus.BLOCKED in statuses)
+    assert (found.how is MigrationPath.NONE) is (found.result in (ReadinessResult.BLOCKED, ReadinessResult.DONE))
     assert found.more == max(0, len(heavy) - 1)
     for check in found.checks:
         assert check.evidence
