@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.changes.application import Clients
-from kgroup.changes.conversion_plan import plan_conversion
+from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.execution import Change
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.select_groups import reload_groups, select_groups
-from kgroup.changes.stale_members import remove_stale_members
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster

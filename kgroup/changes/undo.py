@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.changes.conversion_plan import plan_conversion
+from kgroup.changes.conversion import plan_conversion
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import TopicLayout

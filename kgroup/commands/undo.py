@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from kgroup.catchup.service.pending import warn_of_plans
+from kgroup.changes.conversion import remove_stale_members
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.preconditions import prepare_change, wait_empty
-from kgroup.changes.stale_members import remove_stale_members
 from kgroup.changes.undo import change_state, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
