@@ -711,3 +711,33 @@ def test_an_ended_change_says_what_it_left(error: BaseException, code: ExitCode,
         assert ended("what was done is in the journal", "ch-1") == (
             f"{message}  The change was made: ch-1. To take it back:  kgroup undo ch-1 -b b1:9092\n"
         )
+
+
+@pytest.mark.parametrize(
+    ("typed", "executing"),
+    [
+        (
+            "-b x:1 catchup -o json stop cu-1 --dry-run",
+            "kgroup -b x:1 catchup -o json stop cu-1 --execute",
+        ),
+        (
+            "reset g --to-earliest --execute --backup - --shift-by=-3 -X ssl.key.password=geheim",
+            "kgroup reset g --to-earliest --backup - --shift-by=-3 -X 'ssl.key.password=[hidden]' --execute",
+        ),
+        ("reset --bootstrap-server b:1 -A -- --odd b", "kgroup reset -b b:1 -A --execute -- --odd b"),
+        (
+            "catchup start --to-spark jdbc --option url=$U g",
+            "kgroup catchup start g --to-spark jdbc --option 'url=$U' --execute",
+        ),
+    ],
+)
+def test_the_command_that_executes_a_plan(monkeypatch: pytest.MonkeyPatch, typed: str, executing: str) -> None:
+    shown: list[str] = []
+
+    def execute(name: str, run: Invocation, call: object) -> ExitCode:
+        shown.append(str(run.command_line.executing()))
+        return ExitCode.DONE
+
+    monkeypatch.setattr(app, "_execute", execute)
+    assert app.run(typed.split()) == ExitCode.DONE
+    assert shown == [executing]
