@@ -170,12 +170,12 @@ def _is_streams_metadata(metadata: str) -> bool:
 
 
 def _spark(name: str) -> Owner | None:
-    found = re.match(_SPARK, name)
-    if found is None:
+    matching = re.match(_SPARK, name)
+    if matching is None:
         return None
     return Owner(
         "Spark",
-        f'(its name begins with "{found.group()}")',
+        f'(its name begins with "{matching.group()}")',
         "Spark keeps its offsets in the query's checkpoint and does not read these:\n"
         "start the query with a new checkpointLocation, and startingOffsets where it shall begin.",
     )

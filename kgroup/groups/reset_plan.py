@@ -28,14 +28,14 @@ def partitions_of(
     """
     if topics is None:
         return sorted(commits)
-    found: set[TopicPartition] = set()
+    selected: set[TopicPartition] = set()
     for choice in topics:
         known = partitions.get(choice.topic)
         numbers = choice.partitions
         if numbers is None:
             numbers = () if known is None or isinstance(known, KgroupError) else tuple(known)
-        found.update(TopicPartition(choice.topic, number) for number in numbers)
-    return sorted(found)
+        selected.update(TopicPartition(choice.topic, number) for number in numbers)
+    return sorted(selected)
 
 
 def filter_partitions(

@@ -269,8 +269,8 @@ def _parse(text: str) -> Condition:
         case "type":
             raise UsageError(f"--for {text}: unknown type", hint="type=classic or type=consumer")
     near = get_close_matches(word, [form.partition("=")[0] for form in FORMS], n=1)
-    meant = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
-    hint = f"did you mean {meant[0]}?" if meant and meant[0] != text else "one of " + ", ".join(FORMS)
+    near_forms = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
+    hint = f"did you mean {near_forms[0]}?" if near_forms and near_forms[0] != text else "one of " + ", ".join(FORMS)
     raise UsageError(f"--for {text}: unknown", hint=hint)
 
 
@@ -402,12 +402,12 @@ class ObservedMembers:
         coordinator = group.coordinator.id if group.coordinator else self.coordinator
         rebalancing = group.type == "classic" and group.is_rebalancing
         restarted = rebalancing or self.rebalancing or coordinator != self.coordinator
-        since, left = {}, set()
+        since, left_temporarily = {}, set()
         for member in group.members or ():
             leaving = member.left_temporarily and member.member_id not in self.left
             since[member.member_id] = now_s if restarted or leaving else self.since_s.get(member.member_id, now_s)
-            left |= {member.member_id} if member.left_temporarily else set()
-        return ObservedMembers(coordinator, rebalancing, since, frozenset(left))
+            left_temporarily |= {member.member_id} if member.left_temporarily else set()
+        return ObservedMembers(coordinator, rebalancing, since, frozenset(left_temporarily))
 
     def session(self, member: Member, timeout_ms: int | None, now_s: float) -> SessionBound:
         """Whether a member with session timeout ``timeout_ms`` is alive; ``timeout_ms`` None: unknown."""
@@ -435,8 +435,8 @@ def session_text(member: Member, session: SessionBound) -> str:
         case Liveness.REBALANCING:
             parts.append(f"session ends within {within} of the rebalance{sure}")
         case Liveness.ALIVE:
-            left = "session ends any moment"
-            parts.append(left if member.left_temporarily else f"still heartbeats, or did less than {within} ago")
+            any_moment = "session ends any moment"
+            parts.append(any_moment if member.left_temporarily else f"still heartbeats, or did less than {within} ago")
         case Liveness.UNKNOWN:
             parts.append("session timeout unknown")
     return ", ".join(parts)
@@ -459,9 +459,9 @@ def line_of(
     """The WAIT line of a group. ``sessions`` are by member id; ``hold_s`` is how long all conditions have to hold."""
     failing = [result for result in results if not result.holds]
     if not failing:
-        so = "; ".join(dict.fromkeys(_met_text(result) for result in results))
+        met = "; ".join(dict.fromkeys(_met_text(result) for result in results))
         more = f", to hold for {format_duration(hold_s)}" if hold_s > 0 else ""
-        return EventLine((observation.name, "so"), f"{observation.name} {so}{more}")
+        return EventLine((observation.name, "so"), f"{observation.name} {met}{more}")
     group = observation.group
     parts: dict[str, None] = {}
     keys: list[Hashable] = [observation.name]

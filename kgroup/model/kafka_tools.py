@@ -36,10 +36,10 @@ def acl_hint(operations: str | Iterable[str], resource: str, *names: str, princi
     names_of_operations = [operations] if isinstance(operations, str) else operations
     spelled = (each if not each.isupper() else each.title().replace("_", "") for each in names_of_operations)
     granted = " ".join(f"--operation {each}" for each in spelled)
-    what = " ".join(f"--{resource} {name if name == '...' else quote(name)}" for name in names)
-    who = principal or _principal
-    who = who if who == UNKNOWN_PRINCIPAL else quote(who)
-    return f"kafka-acls.sh {_cluster} --add --allow-principal {who} {granted} {what or f'--{resource}'}"
+    resources = " ".join(f"--{resource} {name if name == '...' else quote(name)}" for name in names)
+    user = principal or _principal
+    user = user if user == UNKNOWN_PRINCIPAL else quote(user)
+    return f"kafka-acls.sh {_cluster} --add --allow-principal {user} {granted} {resources or f'--{resource}'}"
 
 
 def with_principal(hint: str) -> str:

@@ -352,13 +352,13 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
         unread["min_in_sync"] = topic.min_in_sync.message
     topic_partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
     logs = _read_logs(cluster, layouts, topic_partitions, now_ms)
-    opened, refused = _transactions(logs, topic_partitions)
+    open_transactions, why_not_read = _transactions(logs, topic_partitions)
     if partitions is None:
-        opened, refused = None, unread["offsets_topic"]
+        open_transactions, why_not_read = None, unread["offsets_topic"]
     elif failed := next((view for view in logs.views.values() if isinstance(view, KgroupError)), None):
-        opened, refused = None, f"{OFFSETS_TOPIC} {failed.message}"
-    if refused:
-        unread["transactions"] = refused
+        open_transactions, why_not_read = None, f"{OFFSETS_TOPIC} {failed.message}"
+    if why_not_read:
+        unread["transactions"] = why_not_read
     counts = None
     if not listing.complete:
         unread["groups_by_coordinator"] = "no DESCRIBE on the Cluster: groups may be hidden"
@@ -377,7 +377,7 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
         min_in_sync=None if isinstance(topic.min_in_sync, KgroupError) else topic.min_in_sync,
         groups_by_coordinator=counts,
         brokers=len(cluster.broker_ids),
-        transactions=opened,
+        transactions=open_transactions,
         transaction_max_ms=maximum,
         bootstrap=cluster.ref.bootstrap_servers,
         unread=unread,

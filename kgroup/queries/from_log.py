@@ -174,8 +174,10 @@ def choose_logged(
         logged = replace(logged, errors=errors)
     if which.topic:
         states = {name: state for name, state in states.items() if _has_topic(state, which.topic)}
-        kept = tuple(e for e in logged.errors if e.group is None or e.group in states or e.code == LOG_INCOMPLETE)
-        logged = replace(logged, errors=kept)
+        relevant_errors = tuple(
+            e for e in logged.errors if e.group is None or e.group in states or e.code == LOG_INCOMPLETE
+        )
+        logged = replace(logged, errors=relevant_errors)
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in states.values() if state.type is not None]

@@ -78,9 +78,9 @@ class AtomicFile:
         return KgroupError(f"{self._typed} could not be written: {error.strerror or error}", code="file")
 
     def _opened(self) -> IO[bytes]:
-        if found := re.fullmatch(_DESCRIPTOR, self._typed):
+        if descriptor := re.fullmatch(_DESCRIPTOR, self._typed):
             # Opening it again would write from the start of the file, over the output of the shell's other writers.
-            numbered, stdout, stderr, proc = found.groups()
+            numbered, stdout, stderr, proc = descriptor.groups()
             return os.fdopen(os.dup(1 if stdout else 2 if stderr else int(numbered or proc)), "wb")
         self._path = self._path.resolve()
         self._require_free()

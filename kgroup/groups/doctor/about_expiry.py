@@ -76,12 +76,12 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     if not base:
         return rule.unknown(snapshot.why("emptied_at_ms" if from_empty else "commits", _NO_TIMES))
     partly = rule.partly(f"{_NO_TIMES}: {some_of(missing)}" if missing else None)
-    left = {key: since + retention - snapshot.now_ms for key, since in base.items()}
+    left_ms = {key: since + retention - snapshot.now_ms for key, since in base.items()}
     horizon = min(SOON.value, retention // 2)
-    soon = sorted((key for key in left if left[key] < horizon), key=lambda key: (left[key], key))
+    soon = sorted((key for key in left_ms if left_ms[key] < horizon), key=lambda key: (left_ms[key], key))
     if not soon:
         return partly
-    first = left[soon[0]]
+    first = left_ms[soon[0]]
     when = f"the first in {duration(first)}" if first > 0 else "the first at the broker's next check"
     expire = "expires" if len(keys) == 1 else "expire"
     since = f"Empty since {utc_minute(base[soon[0]])}" if from_empty else f"committed {utc_minute(base[soon[0]])}"

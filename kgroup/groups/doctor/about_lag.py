@@ -146,7 +146,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
     if not hot:
         return partly
-    hot.sort(key=lambda found: -found[0])
+    hot.sort(key=lambda pair: -pair[0])
     rate, topic, number, usual, others_count = hot[0]
     more = f"; {len(hot) - 1} more" if len(hot) > 1 else ""
     return (

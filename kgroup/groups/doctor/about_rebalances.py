@@ -71,21 +71,21 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     last_ms = max(rebalance.at_ms for rebalance in recent)
     going_on = snapshot.now_ms - last_ms <= ONGOING.value
     latest = [r for r in recent if r.at_ms > last_ms - WINDOW.value] if going_on else densest
-    shown = latest if len(latest) >= STORM.value else densest
-    stopped = sum(rebalance.took_ms or 0 for rebalance in shown)
-    span = max(shown[-1].at_ms - shown[0].at_ms, 1)
-    heavy = len(shown) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
+    window = latest if len(latest) >= STORM.value else densest
+    stopped = sum(rebalance.took_ms or 0 for rebalance in window)
+    span = max(window[-1].at_ms - window[0].at_ms, 1)
+    heavy = len(window) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
     now = "going on" if going_on else f"over since {utc_minute(last_ms)}"
     stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
-    culprits = Counter(who for rebalance in shown for who in rebalance.causers).most_common()
-    by = f"; most by {', '.join(f'{who} ({count})' for who, count in culprits[:2])}" if culprits else ""
+    culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
+    by = f"; most by {', '.join(f'{member} ({count})' for member, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
-        Severity.CRITICAL if going_on and heavy and shown is latest else Severity.WARNING,
-        f"{len(shown)} in {duration(span)}, {now}{stopped_text}{by}",
+        Severity.CRITICAL if going_on and heavy and window is latest else Severity.WARNING,
+        f"{len(window)} in {duration(span)}, {now}{stopped_text}{by}",
         remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
         "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
-        numbers={"rebalances": len(shown), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
-        places=[who for who, _ in culprits],
+        numbers={"rebalances": len(window), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
+        places=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
 
@@ -116,12 +116,12 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
     members = len(group.members or ())
     partitions = sum(member.partition_count for member in group.members or ())
     large = members >= LARGE_MEMBERS.value or partitions >= LARGE_PARTITIONS.value
-    taken = sum(rebalance.taken or 0 for rebalance in snapshot.history.rebalances) if snapshot.history else 0
-    costs = taken >= TAKEN.value
+    moved_count = sum(rebalance.taken or 0 for rebalance in snapshot.history.rebalances) if snapshot.history else 0
+    costs = moved_count >= TAKEN.value
     unread = None if snapshot.history or large else snapshot.why("history", _NO_HISTORY)
     if not (large or costs or snapshot.state_topics):
         return EAGER.partly(unread)
-    moved = f": {plural(taken, 'partition')} moved although their owner stayed" if taken else ""
+    moved = f": {plural(moved_count, 'partition')} moved although their owner stayed" if moved_count else ""
     state = f"; state in {some_of(snapshot.state_topics)}" if snapshot.state_topics else ""
     return EAGER.finding(
         Severity.WARNING if costs or snapshot.state_topics else Severity.INFO,
@@ -131,7 +131,7 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
         numbers={
             "members": members,
             "partitions": partitions,
-            "moved_needlessly": taken,
+            "moved_needlessly": moved_count,
             "state_topics": len(snapshot.state_topics),
         },
         commands=(

@@ -174,7 +174,9 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
     }
     if group.members and not known:
         return POLL.unknown(snapshot.why("settings", _UNSEEN))
-    long = sorted((who for who, ms in known.items() if ms >= LONG_POLL.value), key=lambda who: -known[who])
+    long = sorted(
+        (member_id for member_id, ms in known.items() if ms >= LONG_POLL.value), key=lambda member_id: -known[member_id]
+    )
     unseen = len(group.members) - len(known)
     partly = POLL.partly(f"{_UNSEEN}: {plural(unseen, 'member')}" if unseen else None)
     if not long:
@@ -187,7 +189,7 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
             f"{_some_labels(names, long)}; one that hangs keeps its partitions so long",
             remedy="as long as the slowest batch takes, not more: fewer max.poll.records make batches short",
             numbers={"members": len(long), "max_poll_interval_ms": most},
-            places=[names[who] for who in long],
+            places=[names[member_id] for member_id in long],
             commands=("max.poll.interval.ms=300000", "max.poll.records=100"),
         )
         + partly
@@ -212,10 +214,11 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
     if not gone and not long:
         return ()
     named = gone or [m for m in static if (_session(snapshot, m) or 0) >= LONG_SESSION.value]
-    left = some_of([names[member.member_id] for member in gone])
+    left_labels = some_of([names[member.member_id] for member in gone])
     within = f"{duration(longest)} after they left" if longest is not None else "an unknown time"
     evidence = (
-        f"{len(gone)} of {plural(len(static), 'static member')} left ({left}); the group is not Empty until {within}"
+        f"{len(gone)} of {plural(len(static), 'static member')} left ({left_labels}); the group is not Empty until "
+        f"{within}"
         if gone
         else f"{plural(len(named), 'static member')} with a session of {duration(longest or 0)}: after a stop the "
         "group is not Empty for so long"

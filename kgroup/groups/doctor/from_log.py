@@ -106,9 +106,9 @@ def _planned_steps(full_history: GroupHistory) -> frozenset[int]:
     starting = full_history.before is None or full_history.before.kind is not StepKind.REBALANCE
     for step in steps:
         starting = (starting and _has_only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
-        here = _causers(step)
-        coming = starting and all(joined[name] == 1 for name in here)
-        steady = not any(joined[name] and went[name] for name in here)
+        causers = _causers(step)
+        coming = starting and all(joined[name] == 1 for name in causers)
+        steady = not any(joined[name] and went[name] for name in causers)
         if _has_only(step, DEPARTURES | {Cause.JOIN}) and (steady or coming):
             offsets.add(step.log_offset)
     stopping = False
@@ -139,14 +139,14 @@ def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRes
         if step.kind is StepKind.DELETED:
             last, gone_ms = {}, {}
             continue
-        here = {present.name: present for present in step.members if not present.away}
+        present_members = {present.name: present for present in step.members if not present.away}
         for name, old in last.items():
-            if name not in here and name not in gone_ms:
+            if name not in present_members and name not in gone_ms:
                 away = any(present.name == name for present in step.members)
                 expired = name in _named(step, frozenset({Cause.SESSION_EXPIRED})) or old.instance_id is not None
                 # A static member that stops sends no LeaveGroup: the group notices it when its session ends.
                 gone_ms[name] = step.at_ms - ((old.session_ms or 0) if expired and not away else 0)
-        for name, new in here.items():
+        for name, new in present_members.items():
             before = last.get(name)
             if before is not None and before.member_id != new.member_id and step.at_ms >= since_ms:
                 went_ms = gone_ms.get(name)

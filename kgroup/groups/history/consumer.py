@@ -121,8 +121,11 @@ class Epochs:
         """Id of the gone member with this instance id that a static member replaces; None if there is none."""
         if instance_id is None:
             return None
-        gone = self._gone_members
-        return next((old for old in self._changes.gone if old in gone and gone[old].instance_id == instance_id), None)
+        gone_members = self._gone_members
+        return next(
+            (old for old in self._changes.gone if old in gone_members and gone_members[old].instance_id == instance_id),
+            None,
+        )
 
     def pattern(self, record: PatternResolved) -> None:
         """A subscription pattern matches other topics than before."""

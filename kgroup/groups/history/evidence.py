@@ -68,7 +68,7 @@ class CommitEvidence:
         times = [
             time
             for tp in partitions
-            if (found := commits.get(tp)) is not None and (time := found.last(after, before)) is not None
+            if (of_partition := commits.get(tp)) is not None and (time := of_partition.last(after, before)) is not None
         ]
         return max(times, default=None)
 
@@ -97,8 +97,8 @@ class _Commits:
 
 def _rhythm(commits: Iterable[_Commits]) -> int | None:
     gaps: list[int] = []
-    for found in commits:
-        gaps += _gaps(found.times)
+    for of_partition in commits:
+        gaps += _gaps(of_partition.times)
         if len(gaps) > _LARGEST_SCAN:
             break
     return round(median(gaps)) if len(gaps) >= _GAPS_FOR_A_RHYTHM else None

@@ -171,8 +171,8 @@ class _Follower:
         """The switch from the other protocol, with its members; None if the group did not switch just now."""
         if self._gone is not None and self._gone[1].to is not to:
             self._deleted()  # and recreated at once
-        gone, self._gone = self._gone, None
-        return None if gone is None else gone[1]
+        deleted, self._gone = self._gone, None
+        return None if deleted is None else deleted[1]
 
     def _generation(self, record: GenerationWritten) -> None:
         carried = self._protocol_switch(RebalanceProtocol.CLASSIC)

@@ -109,7 +109,7 @@ def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
         hidden = row.hidden if isinstance(row, LagSum) else None
         if status is not None and not unknown and not hidden:
             return []
-        why = next((judged.why for judged in (row.status_result, *unknown) if judged.why), hidden or "nothing known")
+        why = next((result.why for result in (row.status_result, *unknown) if result.why), hidden or "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
     where = ""
     if isinstance(row, LagSum):

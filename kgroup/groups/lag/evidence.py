@@ -170,11 +170,11 @@ class LogEnds:
 
         Producers set the timestamps of records, so a point may be in the future or out of order.
         """
-        kept = [now]
+        consistent = [now]
         for point in sorted(points, key=lambda p: (p.timestamp_ms, p.end), reverse=True):
-            if point.timestamp_ms < kept[-1].timestamp_ms and point.end <= kept[-1].end:
-                kept.append(point)
-        return cls(tuple(reversed(kept)))
+            if point.timestamp_ms < consistent[-1].timestamp_ms and point.end <= consistent[-1].end:
+                consistent.append(point)
+        return cls(tuple(reversed(consistent)))
 
     def lag_at(self, timestamp_ms: int, committed: int) -> int | None:
         """The lag of a consumer at ``committed`` at that moment; None if too little is known.
@@ -183,16 +183,16 @@ class LogEnds:
         """
         after = bisect_right(self.points, timestamp_ms, key=lambda p: p.timestamp_ms)
         before = self.points[after - 1] if after else None
-        least = committed if before is None else max(committed, before.end)
+        least_end = committed if before is None else max(committed, before.end)
         if after == len(self.points):
-            return least - committed
+            return least_end - committed
         following = self.points[after]
-        if following.end <= least:
-            return least - committed
+        if following.end <= least_end:
+            return least_end - committed
         if before is None:
             return None
         share = (timestamp_ms - before.timestamp_ms) / (following.timestamp_ms - before.timestamp_ms)
-        return max(least, before.end + round(share * (following.end - before.end))) - committed
+        return max(least_end, before.end + round(share * (following.end - before.end))) - committed
 
     def growth(self, since_ms: int, least_ms: int) -> float | None:
         """Offsets per second since the newest point at or before ``since_ms``, or since the oldest point.

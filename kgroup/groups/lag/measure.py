@@ -163,9 +163,9 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
     if not commits and EvidenceSource.COMMITS in all_.unknown:
-        judged = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
-        if judged.status is None:
-            judged = StatusResult(None, why=all_.unknown[EvidenceSource.COMMITS])
+        status_result = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
+        if status_result.status is None:
+            status_result = StatusResult(None, why=all_.unknown[EvidenceSource.COMMITS])
     else:
         reading = CommitReading(
             lag=span.lag,
@@ -176,8 +176,8 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
             read_since_ms=known.read_since_ms,
             keeps_up=keeps_up(span.lag, commits, incoming),
         )
-        judged = evaluate_status(reading, rules)
-    return _Measured(judged, rates_of(commits, ends, judged.status, all_.now_ms), first_ms)
+        status_result = evaluate_status(reading, rules)
+    return _Measured(status_result, rates_of(commits, ends, status_result.status, all_.now_ms), first_ms)
 
 
 def _first_ms(span: _Span, first_unread: FirstUnread | None) -> int | None:

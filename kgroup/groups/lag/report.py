@@ -250,7 +250,7 @@ class GroupLag:
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
     known = [p.status_result for p in partitions if p.status_result.status is not None]
-    bad = [judged for judged in known if judged.status is not LagStatus.OK]
+    bad = [result for result in known if result.status is not LagStatus.OK]
     if bad:
         return min(bad, key=lambda j: (-(j.status or LagStatus.OK).severity, j.since_ms is None, j.since_ms or 0))
     if known and len(known) == len(partitions) and not hidden:
@@ -267,12 +267,12 @@ def _total(rates: Iterable[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _judged_document(judged: StatusResult) -> dict[str, Any]:
+def _judged_document(result: StatusResult) -> dict[str, Any]:
     return {
-        "lag_status": None if judged.status is None else str(judged.status),
-        "lag_status_since": rfc3339(judged.since_ms),
-        "lag_status_since_ms": judged.since_ms,
-        "lag_status_unknown": judged.why if judged.status is None else None,
+        "lag_status": None if result.status is None else str(result.status),
+        "lag_status_since": rfc3339(result.since_ms),
+        "lag_status_since_ms": result.since_ms,
+        "lag_status_unknown": result.why if result.status is None else None,
     }
 
 

@@ -222,11 +222,11 @@ def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> Status
     return StatusResult(LagStatus.OK if shrinks else LagStatus.WARN)
 
 
-def status_words(judged: StatusResult, now_ms: int) -> str | None:
+def status_words(result: StatusResult, now_ms: int) -> str | None:
     """``OK``, ``STOP 38m``, ``STALL over 22m``; None if the status is unknown."""
-    if judged.status is None:
+    if result.status is None:
         return None
-    if judged.since_ms is None:
-        return str(judged.status)
-    age = format_duration(max(0, now_ms - judged.since_ms) // 1000)
-    return f"{judged.status} {'over ' if judged.at_least else ''}{age}"
+    if result.since_ms is None:
+        return str(result.status)
+    age = format_duration(max(0, now_ms - result.since_ms) // 1000)
+    return f"{result.status} {'over ' if result.at_least else ''}{age}"

@@ -118,9 +118,11 @@ def already_there(case: MigrationCase) -> MigrationCheck | None:
     kind, target = case.group.type, case.request.target
     if case.arrived:
         return ALREADY.ok(f"on the {target} protocol already")
-    left = len(case.classic_left)
-    if left:
-        brief = f"{left} of {plural(len(case.members), 'member')} {'still' if case.to_consumer else 'already'} classic"
+    classic = len(case.classic_left)
+    if classic:
+        brief = (
+            f"{classic} of {plural(len(case.members), 'member')} {'still' if case.to_consumer else 'already'} classic"
+        )
         return ALREADY.info(f"a rollout is under way: {brief}", brief=brief)
     if kind == target:
         return ALREADY.unknown(

@@ -75,14 +75,14 @@ def offsets_expiry(case: MigrationCase) -> MigrationCheck | None:
 
 def gone_topics(case: MigrationCase) -> MigrationCheck | None:
     """Commits on deleted topics: kgroup cannot commit them again, so they are left to expire."""
-    gone = case.evidence.gone
-    if not gone:
+    missing = case.evidence.gone
+    if not missing:
         return GONE.ok("none")
-    evidence = f"commits on {plural(len(gone), 'topic')} that {'does' if len(gone) == 1 else 'do'} not exist: "
-    evidence += some_of(gone)
+    evidence = f"commits on {plural(len(missing), 'topic')} that {'does' if len(missing) == 1 else 'do'} not exist: "
+    evidence += some_of(missing)
     if case.live:
         return GONE.info(evidence)
-    brief = f"topic {gone[0]} is gone" if len(gone) == 1 else f"{len(gone)} topics are gone"
+    brief = f"topic {missing[0]} is gone" if len(missing) == 1 else f"{len(missing)} topics are gone"
     return GONE.warning(
         f"{evidence}; they can't be made again, and may expire soon after",
         brief=brief,
@@ -123,8 +123,8 @@ def pending_transactions(case: MigrationCase) -> MigrationCheck | None:
         return PENDING.unknown("none can be seen; but a partition with only a pending commit is shown by no request")
     if not pending:
         return PENDING.ok("none")
-    places = some_of([f"{topic}:{number}" for topic, number in sorted(pending)])
-    evidence = f"an open transaction is about to commit {plural(len(pending), 'partition')}: {places}"
+    partitions = some_of([f"{topic}:{number}" for topic, number in sorted(pending)])
+    evidence = f"an open transaction is about to commit {plural(len(pending), 'partition')}: {partitions}"
     if case.live:
         return PENDING.info(evidence)
     return PENDING.blocked(

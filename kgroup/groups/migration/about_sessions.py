@@ -60,11 +60,11 @@ def _changed(case: MigrationCase, was: tuple[int, ...], will_be: _Value, bounds:
     new = will_be.ms
     old = was[0]
     if bounds and old < bounds.min_ms:
-        least = (
+        least_text = (
             ": the brokers' minimum" if new == bounds.min_ms else f"; the brokers' minimum is {_text(bounds.min_ms)}"
         )
         return SESSION.warning(
-            f"was {_span(was)} in the client, now {_text(new)}{least}",
+            f"was {_span(was)} in the client, now {_text(new)}{least_text}",
             brief=f"session timeout {_text(old)} < {_text(bounds.min_ms)}",
             remedy=f"a dead member is noticed after {_text(new)} instead of {_text(old)}; less needs another "
             "group.consumer.min.session.timeout.ms on the brokers",

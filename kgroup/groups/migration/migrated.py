@@ -114,14 +114,14 @@ def migration_result(
     by_name = {item.group.name: item for item in evidence}
     rows = result.plan.by_group()
     refused = {refusal.group: refusal.row for refusal in result.refusals if refusal.group is not None}
-    found = []
+    results = []
     for readiness in readinesses:
         name = readiness.group
         error = result.whole.get(name)
         done = (error is None) if name in result.whole and not (error and error.code in _OPEN) else None
         unset = result.configured.get(name)
         configs = result.plan.configs.get(name, {})
-        found.append(
+        results.append(
             MigrationResult(
                 by_name[name],
                 readiness,
@@ -134,4 +134,4 @@ def migration_result(
                 result.id if name in result.whole else None,
             )
         )
-    return tuple(found)
+    return tuple(results)

@@ -41,8 +41,8 @@ def _to_consumer(case: MigrationCase) -> tuple[str, ...]:
         "heartbeat.interval.ms and partition.assignment.strategy, with which the client would not start."
     )
     names = labels(case.group)
-    left = [names[member.member_id] for member in case.classic_left]
-    instances = f"those that are left ({some_of(left)})" if left else "its instances"
+    classic_labels = [names[member.member_id] for member in case.classic_left]
+    instances = f"those that are left ({some_of(classic_labels)})" if classic_labels else "its instances"
     convert = "" if case.rolls_out else " The first one converts the group; the others go on beside it."
     return (
         set_up,
@@ -127,7 +127,7 @@ class FollowedGroup:
                     moved += owner is not None and owner != _key(member)
                     owners[TopicPartition(item.topic, number)] = _key(member)
         epoch = None if group is None else group.group_epoch
-        anew = group is not None and group.type != self.type
+        changed_type = group is not None and group.type != self.type
         return replace(
             self,
             group=group,
@@ -135,7 +135,7 @@ class FollowedGroup:
             owners=owners,
             moved=self.moved + moved,
             turned_back=self.turned_back + self._returns_to_old_type(group),
-            first_epoch=epoch if anew or self.first_epoch is None else self.first_epoch,
+            first_epoch=epoch if changed_type or self.first_epoch is None else self.first_epoch,
             was_read=True,
             changed_s=now_s if self.was_read and _event_key(group) != _event_key(self.group) else self.changed_s,
         )

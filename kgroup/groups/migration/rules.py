@@ -124,11 +124,11 @@ Version = tuple[int, ...]
 
 def parse_version(text: str) -> Version | None:
     """``4.3`` as (4, 3, 0, 0, 1); a release candidate or snapshot sorts before its release; None if not a version."""
-    found = re.fullmatch(_VERSION, text.strip())
-    if found is None:
+    parsed = re.fullmatch(_VERSION, text.strip())
+    if parsed is None:
         return None
-    numbers = [int(part) for part in found[1].split(".")]
-    early = re.match(_BEFORE_RELEASE, found[2] or "") is not None
+    numbers = [int(part) for part in parsed[1].split(".")]
+    early = re.match(_BEFORE_RELEASE, parsed[2] or "") is not None
     return (*numbers, *[0] * (_PARTS - len(numbers)), 0 if early else 1)
 
 

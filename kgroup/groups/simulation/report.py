@@ -79,10 +79,10 @@ class SimulationReport:
                 "rebalances_seen": sources.rebalances_seen,
                 "topic_ids": self.exact_ids,
             },
-            "scenarios": [self._scenario(one, shown=one is self.shown_scenario) for one in self.played],
+            "scenarios": [self._scenario(one, is_shown=one is self.shown_scenario) for one in self.played],
         }
 
-    def _scenario(self, played: SimulatedScenario, *, shown: bool) -> dict[str, Any]:
+    def _scenario(self, played: SimulatedScenario, *, is_shown: bool) -> dict[str, Any]:
         scenario, first = played.scenario, played.first
         return {
             "scenario": scenario.title,
@@ -90,7 +90,7 @@ class SimulationReport:
             "assignor": scenario.group.assignor,
             "as_it_is": scenario.as_it_is,
             "static": scenario.change.restart is RestartStrategy.STATIC,
-            "shown": shown,
+            "shown": is_shown,
             "runs": len(played.runs),
             "settled": all(run.settled for run in played.runs),
             "rebalances": None if played.rebalances is None else played.rebalances.document(),

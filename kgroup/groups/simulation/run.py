@@ -195,14 +195,16 @@ class SimulationRun:
         after = _owners(self.group.members)
         moved = [p for p, owner in before.items() if p in after and after[p] != owner]
         staying = {member.member_id for member in members}
-        taken = sum(before[partition] in staying for partition in moved)
-        needless = max(0, taken - moves_for_balance(before_rebalance)) if taken else 0
+        moved_from_staying = sum(before[partition] in staying for partition in moved)
+        needless = max(0, moved_from_staying - moves_for_balance(before_rebalance)) if moved_from_staying else 0
         stopped = (
             list(before) if self.group.style is RebalanceStyle.EAGER else [p for p in moved if before[p] not in dead]
         )
         standstills = self._standstills(before, stopped, lasting_s)
         self.steps.append(
-            SimulationStep(event, self._names(changed), outcome.rounds, len(moved), taken, needless, standstills)
+            SimulationStep(
+                event, self._names(changed), outcome.rounds, len(moved), moved_from_staying, needless, standstills
+            )
         )
 
     def _standstills(

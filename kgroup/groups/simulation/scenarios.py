@@ -100,15 +100,17 @@ class SimulatedScenario:
     def stops(self) -> tuple[Stop, ...]:
         """The standstills by cause and length, in the order of their first occurrence."""
         kinds = dict.fromkeys((stop.cause, stop.seconds) for run in self.runs for stop in run.stops)
-        found = []
+        all_stops = []
         for cause, seconds in kinds:
             alike = [
                 [stop for stop in run.stops if (stop.cause, stop.seconds) == (cause, seconds)] for run in self.runs
             ]
             times = [sum(stop.times for stop in stops) for stops in alike]
             sizes = [size for stops in alike for stop in stops for size in (stop.fewest, stop.most)]
-            found.append(Stop(cause, seconds, ValueRange(min(times), max(times)), ValueRange(min(sizes), max(sizes))))
-        return tuple(found)
+            all_stops.append(
+                Stop(cause, seconds, ValueRange(min(times), max(times)), ValueRange(min(sizes), max(sizes)))
+            )
+        return tuple(all_stops)
 
 
 def scenarios(

@@ -185,12 +185,12 @@ def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[Par
         return f"broker {shape.subject} leads all that stand still"
     owner = first.partition.owner
     if owner is None:
-        seen = group.members is not None and all(m.assignment is not None for m in group.members)
-        return f"{first.where} has no owner" if seen else f"who owns {first.where} is not known"
-    who = member_words(group, owner.member_id)
+        owners_known = group.members is not None and all(m.assignment is not None for m in group.members)
+        return f"{first.where} has no owner" if owners_known else f"who owns {first.where} is not known"
+    owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
-        return f"{who} goes on committing {first.where} at {first.first}: it polls, and does not get past it"
-    owns = f"{who} owns {first.where}"
+        return f"{owner_text} goes on committing {first.where} at {first.first}: it polls, and does not get past it"
+    owns = f"{owner_text} owns {first.where}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {others} more that stand still"

@@ -99,13 +99,13 @@ def is_crash_loop(report: GroupLag, churn: GroupChurn | None) -> bool:
 
 
 def _how_stuck(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
-    judged = row.status_result
-    age = "" if judged.since_ms is None else format_duration(max(0, now_ms - judged.since_ms) // 1000)
-    age = f"over {age}" if judged.at_least and age else age
+    result = row.status_result
+    age = "" if result.since_ms is None else format_duration(max(0, now_ms - result.since_ms) // 1000)
+    age = f"over {age}" if result.at_least and age else age
     arriving = f" while {rate_words(incoming)} arrive" if incoming else ""
     if row.status is LagStatus.STALL:
         since = f" in {age}" if age else ""
-        return f"{plural(judged.repeats or 0, 'commit')} of the same offset{since}{arriving}"
+        return f"{plural(result.repeats or 0, 'commit')} of the same offset{since}{arriving}"
     return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
 
 

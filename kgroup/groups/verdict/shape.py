@@ -158,7 +158,7 @@ def siblings_of(
         dict.fromkeys(p.partition.topic for p in report.partitions)
     )
     arrivals = {each.topic: each.rates.incoming or 0.0 for each in report.topics}
-    found: dict[str, set[str]] = {}
+    results_of_group: dict[str, set[str]] = {}
     for sibling in siblings:
         if sibling.topic not in topics or sibling.group == report.group:
             continue
@@ -169,11 +169,11 @@ def siblings_of(
             verdict = "unknown"
         else:
             verdict = "lagging" if sibling.lag > allowed else "keeping_up"
-        found.setdefault(sibling.group, set()).add(verdict)
+        results_of_group.setdefault(sibling.group, set()).add(verdict)
     # A group on several topics counts once, with its worst result.
     worst = {
         group: next(v for v in ("lagging", "unknown", "keeping_up", "quiet") if v in verdicts)
-        for group, verdicts in sorted(found.items())
+        for group, verdicts in sorted(results_of_group.items())
     }
     names = {v: tuple(g for g, w in worst.items() if w == v) for v in ("keeping_up", "lagging", "unknown", "quiet")}
     return OtherGroupsLag(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
