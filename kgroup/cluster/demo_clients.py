@@ -23,14 +23,14 @@ _PARTITION = 0
 
 def topics(bootstrap_servers: str) -> frozenset[str]:
     """The topics that exist. Raises SandboxError."""
-    with _reported("list topics"):
+    with _as_sandbox_error("list topics"):
         return frozenset(AdminClient(_settings(bootstrap_servers)).list_topics(timeout=_TIMEOUT_S).topics)
 
 
 def create_topic(bootstrap_servers: str, topic: str) -> None:
     """Create a topic with one partition. Raises SandboxError."""
     admin = AdminClient(_settings(bootstrap_servers))
-    with _reported(f"create {topic}"):
+    with _as_sandbox_error(f"create {topic}"):
         for future in admin.create_topics([NewTopic(topic, num_partitions=1)]).values():
             future.result(_TIMEOUT_S)
 
@@ -44,7 +44,7 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
         if error is not None:
             errors.append(error)
 
-    with _reported(f"write to {topic}"):
+    with _as_sandbox_error(f"write to {topic}"):
         for offset in offsets:
             key = f"customer-{offset % 7}"
             producer.produce(topic, f"order {offset}", key, _PARTITION, on_delivery=delivered)
@@ -66,7 +66,7 @@ class OrderWriter:
 
     def write(self) -> None:
         """Write the next order. Raises SandboxError."""
-        with _reported(f"write to {self._topic}"):
+        with _as_sandbox_error(f"write to {self._topic}"):
             self._producer.produce(self._topic, f"order {self.next}", f"customer-{self.next % 7}", _PARTITION)
             self.next += 1
             self._producer.poll(0)
@@ -96,7 +96,7 @@ def consume(
         }
         | (short if commit_at is not None else {})
     )
-    with _reported(f"consume {topic}"):
+    with _as_sandbox_error(f"consume {topic}"):
         consumer.subscribe([topic])
         while not stop():
             message = consumer.poll(_POLL_S)
@@ -114,7 +114,7 @@ def consume(
 
 
 @contextmanager
-def _reported(action: str) -> Iterator[None]:
+def _as_sandbox_error(action: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:

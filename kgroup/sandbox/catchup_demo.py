@@ -47,10 +47,10 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
 
     Ends early if a step is refused. Raises what the steps raise.
     """
-    play = _Play(run, crashed)
+    demo = _DemoRun(run, crashed)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
-    with open_engine(play.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
-        pages = iter((play.page(engine),)) if crash_only else play.pages(engine)
+    with open_engine(demo.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
+        pages = iter((demo.page(engine),)) if crash_only else demo.pages(engine)
         last: Outcome | None = None
         for page in pages:
             if for_people:
@@ -58,17 +58,17 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
             last = page
         if last is not None and not for_people:
             yield last
-    run.reporter.note(f"look again: {play.typed().command('describe', crashed.group)}")
+    run.reporter.note(f"look again: {demo.typed().command('describe', crashed.group)}")
     run.reporter.note("stop it: kgroup sandbox down --wipe")
 
 
-class _Play:
+class _DemoRun:
     def __init__(self, run: Invocation, crashed: Crashed) -> None:
         self._run, self._crashed = run, crashed
         self._connection = Connection(bootstrap_server=crashed.bootstrap_servers)
         # An empty environment: settings for another cluster (a context, its passwords) must not apply here.
         self._settings = resolve(self._connection, run.reporter, environ={})
-        self._wanted = ReplayOptions("topic", {"topic": crashed.target})
+        self._replay_options = ReplayOptions("topic", {"topic": crashed.target})
 
     def typed(self, *words: str) -> Invocation:
         """An invocation as if the user had typed these words for the sandbox."""
@@ -79,17 +79,17 @@ class _Play:
     def pages(self, engine: CatchupEngine) -> Outcomes:
         """Yield all pages: the crash, the plan, the release, the running group, the verification."""
         try:
-            check(self._wanted.spark, timeout_s=self._settings.timeout_s)
+            check(self._replay_options.spark, timeout_s=self._settings.timeout_s)
         except Refused as error:
             refusal = error.with_context(hint=f"{error.hint}; then again: kgroup sandbox demo")
             page = self.page(engine)
             yield replace(page, errors=(RowError.of(refusal), *page.errors), done=False)
             return
         yield self.page(engine)
-        crashed, doing = self._crashed, RunOptions(execute=True)
+        crashed, options = self._crashed, RunOptions(execute=True)
         demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
         start = ("catchup", "start", crashed.group)
-        planned = self._started(engine, self._wanted, (*start, "--to-topic", crashed.target), execute=False)
+        planned = self._started(engine, self._replay_options, (*start, "--to-topic", crashed.target), execute=False)
         yield planned
         if planned.exit_code is not ExitCode.DONE:
             return
@@ -100,35 +100,37 @@ class _Play:
         with DemoApplication(crashed) as application:
             first = application.await_more()[0]
             self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
-            run = self._said("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
+            run = self._run_of("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
             before = len(application.handled)
-            resumed = resume_catchup(run, engine, crashed.group, self._wanted, (), doing)
-            proved = catchup.outcome(resumed, engine.cluster.ref, run.command_line)
+            resumed = resume_catchup(run, engine, crashed.group, self._replay_options, (), options)
+            verified = catchup.outcome(resumed, engine.cluster.ref, run.command_line)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(
                 "CONSUME", f"{crashed.group} handled {plural(meanwhile, 'new order')} meanwhile, at the head"
             )
             page = self.page(engine)
         yield page
-        faults = [] if proved.exit_code is not ExitCode.DONE else self._faults(engine, first, meanwhile)
+        faults = [] if verified.exit_code is not ExitCode.DONE else self._faults(engine, first, meanwhile)
         if faults:
-            proved = replace(proved, errors=(*proved.errors, *faults), decided=ExitCode.CHECK_FAILED)
-        yield proved
+            verified = replace(verified, errors=(*verified.errors, *faults), decided=ExitCode.CHECK_FAILED)
+        yield verified
 
     def page(self, engine: CatchupEngine) -> Outcome:
         """The group as ``kgroup describe`` shows it."""
         snapshot = engine.cluster.describe((self._crashed.group,), SnapshotRequest())
         return describe.outcome(DescribePart.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
 
-    def _said(self, *words: str) -> Invocation:
+    def _run_of(self, *words: str) -> Invocation:
         run = self.typed(*words)
         self._run.reporter.event("RUN", run.command(*words))
         return run
 
-    def _started(self, engine: CatchupEngine, wanted: ReplayOptions, words: Sequence[str], *, execute: bool) -> Outcome:
-        run = self._said(*words)
+    def _started(
+        self, engine: CatchupEngine, replay_options: ReplayOptions, words: Sequence[str], *, execute: bool
+    ) -> Outcome:
+        run = self._run_of(*words)
         intent = Intent(self._crashed.group, GapRequest(), Change(execute=execute, reason=_REASON))
-        result = start_catchup(run, engine, intent, wanted, RunOptions(execute=execute))
+        result = start_catchup(run, engine, intent, replay_options, RunOptions(execute=execute))
         return catchup.outcome(result, engine.cluster.ref, run.command_line)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
@@ -139,9 +141,9 @@ class _Play:
             faults.append(f"the application began at {first}, and not at the head, {END}")
         if not meanwhile:
             faults.append("the application handled nothing while the gap was replayed")
-        wanted = [f"order {number}".encode() for number in range(COMMITTED, END)]
-        found, marked = _read(engine, librdkafka_config(self._settings), crashed.target, self._settings.timeout_s)
-        if found != wanted:
+        expected = [f"order {number}".encode() for number in range(COMMITTED, END)]
+        values, marked = _read(engine, librdkafka_config(self._settings), crashed.target, self._settings.timeout_s)
+        if values != expected:
             faults.append(f"{crashed.target} has not the orders {COMMITTED} to {END - 1}, each once")
         else:
             self._run.reporter.event(

@@ -114,13 +114,13 @@ class DemoApplication:
     def await_more(self, than: int = 0) -> tuple[int, ...]:
         """Return when more than ``than`` records are handled. Raises SandboxError if nothing more is handled."""
         deadline = time.monotonic() + _CONSUMED_S
-        while len(found := self.handled) <= than:
+        while len(handled := self.handled) <= than:
             if self._fault is not None:
                 raise self._fault
             if time.monotonic() > deadline:
                 raise SandboxError("the demo's application handles nothing", details=_last_lines(self._errors))
             time.sleep(_POLL_S)
-        return found
+        return handled
 
     def _listen(self, stream: IO[bytes]) -> None:
         for line in stream:

@@ -119,7 +119,7 @@ def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
     protocols = {CLIENTS: "PLAINTEXT", CONTROLLER: "PLAINTEXT", **layout.listeners}
     replicas = min(len(layout.brokers), 3)
     in_sync = min(replicas, 2)
-    found = {
+    properties = {
         "process.roles": node.role.value,
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(
@@ -139,8 +139,8 @@ def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
         **OWN_DEFAULTS,
     }
     if clients:
-        found |= {"advertised.listeners": ",".join(clients), "inter.broker.listener.name": CLIENTS}
-    return found | dict(layout.properties)
+        properties |= {"advertised.listeners": ",".join(clients), "inter.broker.listener.name": CLIENTS}
+    return properties | dict(layout.properties)
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
@@ -175,8 +175,8 @@ def read_layout(path: Path) -> Layout | None:
         if document["format"] != _FORMAT:
             raise SandboxError(f"{path} is of another release of kgroup", hint=_REMEDY)
         nodes = tuple(Node(n["node_id"], Role(n["role"]), n["ports"]) for n in document["nodes"])
-        rest = ("listeners", "properties", "jars", "version")
-        return Layout(document["cluster_id"], nodes, *(document[name] for name in rest))
+        fields = ("listeners", "properties", "jars", "version")
+        return Layout(document["cluster_id"], nodes, *(document[name] for name in fields))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

@@ -36,6 +36,6 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Re
                     yield from (visible(line) for line in lines)
                 case BlankLine():
                     yield ""
-    if said := [visible(line) for line in remarks.lines()]:
-        yield from ("", *said)
+    if remark_lines := [visible(line) for line in remarks.lines()]:
+        yield from ("", *remark_lines)
     yield "```"

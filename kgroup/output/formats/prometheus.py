@@ -35,12 +35,12 @@ def exposition(metrics: Iterable[Metric]) -> str:
 def _lines(metric: Metric) -> Iterator[str]:
     yield f"# HELP {metric.name} {_help(metric.help)}"
     yield f"# TYPE {metric.name} gauge"
-    seen: set[frozenset[tuple[str, str]]] = set()
+    written: set[frozenset[tuple[str, str]]] = set()
     for sample in metric.samples:
         series = frozenset(sample.labels)
-        if series in seen:
+        if series in written:
             raise ValueError(f"{metric.name}: a series is there twice: {dict(sample.labels)}")
-        seen.add(series)
+        written.add(series)
         yield f"{metric.name}{_labels(metric.name, sample.labels)} {_number(sample.value)}"
 
 

@@ -82,9 +82,9 @@ def assignment_text(assignment: Assignment | None) -> str | None:
     return ";".join(f"{item.topic}:{','.join(map(str, item.partitions))}" for item in assignment)
 
 
-def coordinator_text(at: Coordinator | None) -> str | None:
+def coordinator_text(coordinator: Coordinator | None) -> str | None:
     """``2 (b2:9092)``; None if unknown."""
-    return f"{at.id} ({at.host}:{at.port})" if at else None
+    return f"{coordinator.id} ({coordinator.host}:{coordinator.port})" if coordinator else None
 
 
 def _state_record(group: Group) -> tuple[str | int | None, ...]:

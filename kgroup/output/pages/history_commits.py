@@ -36,7 +36,7 @@ _JUMP_COLUMNS = (
     Column("JUMP"),
     Column("BESIDE", drop=1),
 )
-_COURSE_COLUMNS = (
+_TREND_COLUMNS = (
     Column("PARTITION", fold=True),
     Column("COMMITS", right=True),
     Column("FIRST", right=True, drop=3),
@@ -63,7 +63,7 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
     trends = ranked if verbose else ranked[:_ROWS]
     if trends:
         yield BlankLine()
-        yield Table(_COURSE_COLUMNS, [_course_row(trend) for trend in trends])
+        yield Table(_TREND_COLUMNS, [_trend_row(trend) for trend in trends])
         slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(trends[0].rates))
         yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
     if len(trends) < len(ranked):
@@ -91,16 +91,22 @@ def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
 
 def _jump_row(jumps: Sequence[OffsetJump]) -> tuple[Cell, ...]:
     first = jumps[0]
-    author = who(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
+    author = author_text(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
     known = [jump.moved for jump in jumps if jump.moved is not None]
     together = replace(first, moved=sum(known) if known else None)
     partitions = sum(len(jump.changes) for jump in jumps)
-    return (clock(first.at_ms, seconds=True), author, partitions, Styled(what(together), "warn"), beside(first))
+    return (
+        clock(first.at_ms, seconds=True),
+        author,
+        partitions,
+        Styled(move_text(together), "warn"),
+        context_text(first),
+    )
 
 
 def jump_line(jump: OffsetJump) -> str:
     """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
-    return f"{who(jump)}: {what(jump)} of {plural(len(jump.changes), 'partition')}, {beside(jump)}"
+    return f"{author_text(jump)}: {move_text(jump)} of {plural(len(jump.changes), 'partition')}, {context_text(jump)}"
 
 
 def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int | None, ...]]:
@@ -122,7 +128,7 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
                 )
 
 
-def who(jump: OffsetJump) -> str:
+def author_text(jump: OffsetJump) -> str:
     """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``."""
     match jump.by:
         case CommitAuthor.MEMBER:
@@ -141,7 +147,7 @@ def who(jump: OffsetJump) -> str:
             return "unknown"
 
 
-def what(jump: OffsetJump) -> str:
+def move_text(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is CommitMove.DELETED:
         return "deleted" if jump.by is CommitAuthor.DELETION else "deleted or expired"
@@ -151,7 +157,7 @@ def what(jump: OffsetJump) -> str:
     return f"{sign}{human_count(abs(jump.moved))} {jump.move.value}"
 
 
-def beside(jump: OffsetJump) -> str:
+def context_text(jump: OffsetJump) -> str:
     """What happened near the jump: ``Empty since 03:06:40Z``, ``3s after a rebalance (now 88)``, ``generation 88``."""
     if jump.empty_since_ms is not None:
         return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
@@ -161,7 +167,7 @@ def beside(jump: OffsetJump) -> str:
     return "unknown" if jump.step is None else f"generation {jump.step}"
 
 
-def _course_row(trend: CommitTrend) -> tuple[Cell, ...]:
+def _trend_row(trend: CommitTrend) -> tuple[Cell, ...]:
     return (
         f"{trend.topic}:{trend.partition}",
         trend.commits,
@@ -190,7 +196,7 @@ def duration(milliseconds: int | None) -> str:
 
 def clock(timestamp_ms: int, *, seconds: bool = False) -> str:
     """``03:02Z``, ``03:02:11Z``; ``unknown`` for a time outside the calendar."""
-    found = utc_datetime(timestamp_ms)
-    if found is None:
+    moment = utc_datetime(timestamp_ms)
+    if moment is None:
         return "unknown"
-    return f"{found:%H:%M:%SZ}" if seconds else f"{found:%H:%MZ}"
+    return f"{moment:%H:%M:%SZ}" if seconds else f"{moment:%H:%MZ}"

@@ -89,8 +89,8 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
 
 def last_success_ms(text: str) -> int | None:
     """When everything was last read, according to an earlier file's text; None if it has no such metric."""
-    found = re.search(rf"^{_LAST_SUCCESS}\{{[^\n]*\}} ([0-9]+(?:\.[0-9]+)?)$", text, re.MULTILINE)
-    return None if found is None else round(float(found[1]) * 1000)
+    match = re.search(rf"^{_LAST_SUCCESS}\{{[^\n]*\}} ([0-9]+(?:\.[0-9]+)?)$", text, re.MULTILINE)
+    return None if match is None else round(float(match[1]) * 1000)
 
 
 def _gauges(at: Labels, rows: Sequence[PartitionLag]) -> list[Metric]:
@@ -173,7 +173,7 @@ def _committed(row: PartitionLag) -> int | None:
     return row.partition.commit.offset if row.partition.commit else None
 
 
-def _is_above(row: PartitionLag) -> bool:
+def _is_above_log_end(row: PartitionLag) -> bool:
     """Whether the commit is above the log end: it belongs to a log that is gone, so what was read is unknown."""
     return row.partition.out_of_range == "ABOVE_END"
 
@@ -185,12 +185,12 @@ def _margin(row: PartitionLag) -> int | None:
 
 def _lost(row: PartitionLag) -> int | None:
     margin = _margin(row)
-    return None if margin is None or _is_above(row) else max(0, -margin)
+    return None if margin is None or _is_above_log_end(row) else max(0, -margin)
 
 
 def _ratio(row: PartitionLag) -> float | None:
     """klag-exporter's formula: end - committed, in percent of end - start; None if the log is empty or replaced."""
     commit, log = row.partition.commit, row.partition.log
-    if commit is None or log is None or log.end <= log.start or _is_above(row):
+    if commit is None or log is None or log.end <= log.start or _is_above_log_end(row):
         return None
     return round(100 * max(0, log.end - commit.offset) / (log.end - log.start), 3)

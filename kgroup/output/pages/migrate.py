@@ -45,9 +45,9 @@ _GROUPS = (
     Column("REASON", fold=True),
     Column("CONVERTED"),
 )
-_WORTH_SAYING_MS = 3_600_000
-_SILENT = frozenset({CheckStatus.OK, CheckStatus.INFO})
-_NOTE = frozenset({CheckStatus.WARNING, CheckStatus.BLOCKED})
+_SHOWN_DIFFERENCE_MS = 3_600_000
+_WITHOUT_FINDING = frozenset({CheckStatus.OK, CheckStatus.INFO})
+_WITH_REMEDY = frozenset({CheckStatus.WARNING, CheckStatus.BLOCKED})
 _ACCORDING_TO_KIP_848 = {
     "consumer": (
         "NOT YET DONE: your application decides what happens next.",
@@ -81,12 +81,12 @@ class Page:
     verbose: bool = False
 
 
-def about(judged: Sequence[Readiness], types: Sequence[str], target: str) -> str:
+def about(readiness: Sequence[Readiness], types: Sequence[str], target: str) -> str:
     """``pay-svc: classic -> consumer``, ``120 groups to the consumer protocol``."""
-    if len(judged) == 1:
+    if len(readiness) == 1:
         kind = types[0]
-        return f"{judged[0].group}: {kind} -> {target}" if kind != target else f"{judged[0].group} to {target}"
-    return f"{plural(len(judged), 'group')} to the {target} protocol"
+        return f"{readiness[0].group}: {kind} -> {target}" if kind != target else f"{readiness[0].group} to {target}"
+    return f"{plural(len(readiness), 'group')} to the {target} protocol"
 
 
 def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> list[Block]:
@@ -100,8 +100,8 @@ def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> lis
 
 def nothing_to_do(rows: Sequence[MigrationResult], subject: str, page: Page) -> Screen:
     """The page if no group is left to convert."""
-    there = all(row.readiness.result is ReadinessResult.DONE for row in rows)
-    title = Title(f"{'DONE' if there else 'PLAN'}  migrate {subject}")
+    all_done = all(row.readiness.result is ReadinessResult.DONE for row in rows)
+    title = Title(f"{'DONE' if all_done else 'PLAN'}  migrate {subject}")
     end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
     return Screen((title, *table(rows, page, executed=False), BlankLine(), Text((end,))))
 
@@ -165,12 +165,12 @@ def _in_words(row: MigrationResult) -> str:
 
 def _checks(checks: Sequence[MigrationCheck], *, verbose: bool) -> Iterator[Block]:
     """The checks with a finding (``verbose``: all checks), then what to do about them."""
-    shown = [check for check in checks if verbose or check.status not in _SILENT]
+    shown = [check for check in checks if verbose or check.status not in _WITHOUT_FINDING]
     if shown:
-        yield Table(_CHECKS, [(check.id, _styled(check.status), check.evidence) for check in shown])
+        yield Table(_CHECKS, [(check.id, _status_cell(check.status), check.evidence) for check in shown])
     if more := len(checks) - len(shown):
         yield Text((f"{plural(more, 'check')} without a finding: --verbose",))
-    todo = [check for check in shown if verbose or (check.remedy and check.status in _NOTE)]
+    todo = [check for check in shown if verbose or (check.remedy and check.status in _WITH_REMEDY)]
     if todo:
         yield BlankLine()
         yield Text(tuple(line for check in todo for line in _remedy(check, verbose=verbose)))
@@ -181,7 +181,7 @@ def _remedy(check: MigrationCheck, *, verbose: bool) -> Iterator[str]:
     yield from wrapped(f"{check.id}: {check.remedy or 'nothing to do'}{source}", "  ")
 
 
-def _styled(word: CheckStatus | ReadinessResult) -> Cell:
+def _status_cell(word: CheckStatus | ReadinessResult) -> Cell:
     text = word.value if word in (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN) else word.value.upper()
     style = _STYLES.get(word)
     return Styled(text, style) if style else text
@@ -190,7 +190,8 @@ def _styled(word: CheckStatus | ReadinessResult) -> Cell:
 def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Iterator[Block]:
     if not executed:
         yield Table(
-            _SUMMARY, [(_styled(row.result), row.how.value, row.count, row.reason or None) for row in page.summary]
+            _SUMMARY,
+            [(_status_cell(row.result), row.how.value, row.count, row.reason or None) for row in page.summary],
         )
         yield BlankLine()
     shown = rows if page.verbose else rows[:ROWS_ON_A_PAGE]
@@ -199,7 +200,7 @@ def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Ite
     if more := len(rows) - len(shown):
         yield Text((f"{more} more: --verbose, or -o csv; why one: {page.why}",))
     if executed:
-        yield from _all_after(rows, page)
+        yield from _after_all(rows, page)
         return
     if page.verbose:
         for row in rows:
@@ -223,7 +224,7 @@ def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
         row.name,
         row.member_count,
         row.topics,
-        _styled(readiness.result),
+        _status_cell(readiness.result),
         readiness.how.value,
         f"{reason}{more}" if reason else None,
         converted,
@@ -235,11 +236,13 @@ def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     yield Line("OFFSETS", _offsets((row,)))
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
         yield Text((f"         {moved.name}: {moved.note}",))
-    if kept := row.kept_until_ms:
-        would = row.expires_ms
-        sooner = would is not None and would < kept - _WORTH_SAYING_MS
-        ends = f"; would have expired {utc_datetime(would):%m-%d %H:%MZ}" if would is not None and sooner else ""
-        yield Line("KEPT   ", f"until {rfc3339(kept, 'minutes')} if nobody commits (made again{ends})")
+    if kept_until_ms := row.kept_until_ms:
+        expires_ms = row.expires_ms
+        sooner = expires_ms is not None and expires_ms < kept_until_ms - _SHOWN_DIFFERENCE_MS
+        ends = (
+            f"; would have expired {utc_datetime(expires_ms):%m-%d %H:%MZ}" if expires_ms is not None and sooner else ""
+        )
+        yield Line("KEPT   ", f"until {rfc3339(kept_until_ms, 'minutes')} if nobody commits (made again{ends})")
     if (session := row.check("session")) and row.target == "consumer":
         yield Line("SESSION", session.evidence)
         if session.remedy:
@@ -251,23 +254,24 @@ def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
 
 
-def _all_after(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
-    done = [row for row in rows if row.converted]
-    if not done:
+def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
+    converted = [row for row in rows if row.converted]
+    if not converted:
         return
     yield BlankLine()
-    yield Line("OFFSETS", _offsets(done))
-    if until := [kept for row in done if (kept := row.kept_until_ms)]:
+    yield Line("OFFSETS", _offsets(converted))
+    if until := [kept for row in converted if (kept := row.kept_until_ms)]:
         yield Line("KEPT   ", f"until {rfc3339(min(until), 'minutes')} if nobody commits")
     yield BlankLine()
-    yield Text((*_ACCORDING_TO_KIP_848[done[0].target], f"  {page.watch}"))
+    yield Text((*_ACCORDING_TO_KIP_848[converted[0].target], f"  {page.watch}"))
 
 
 def _offsets(rows: Sequence[MigrationResult]) -> str:
-    same, of = sum(row.identical for row in rows), sum(len(row.rows) for row in rows)
-    if not of:
+    identical, total = sum(row.identical for row in rows), sum(len(row.rows) for row in rows)
+    if not total:
         return "there was no commit to keep: the broker removes an empty group without any in some minutes"
     groups = f" in {plural(len(rows), 'group')}" if len(rows) > 1 else ""
-    if same < of:
-        return f"{same} of {of}{groups} read back identical; {of - same} moved on since, or can't be told"
-    return f"{same} of {of}{groups} read back, identical (metadata, leader epochs too)"
+    if identical < total:
+        moved = total - identical
+        return f"{identical} of {total}{groups} read back identical; {moved} moved on since, or can't be told"
+    return f"{identical} of {total}{groups} read back, identical (metadata, leader epochs too)"

@@ -18,7 +18,7 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
 _MEMBERS_ON_A_PAGE = 20
-_WAYS = (
+_SCENARIO_COLUMNS = (
     Column(""),
     Column("REBALANCES", right=True),
     Column("MOVED", right=True),
@@ -28,7 +28,7 @@ _WAYS = (
     Column("PARTITION-SECONDS", right=True, wide=True),
     Column("RUNS", right=True, wide=True),
 )
-_MEMBERS = (
+_MEMBER_COLUMNS = (
     Column("MEMBER", fold=True),
     Column("MEMBER-ID", wide=True),
     Column("BEFORE", right=True),
@@ -82,12 +82,12 @@ def screen(reports: Sequence[SimulationReport]) -> Screen:
 
 def _page(report: SimulationReport) -> Iterator[Block]:
     yield Title(f"{report.group.name}  {_size(report)}, {change_text(report)}")
-    yield Table(_WAYS, [_way(one) for one in report.played])
-    found = member_changes(report.group, report.shown_scenario)
-    if any(line.gets or line.gives for line in found):
+    yield Table(_SCENARIO_COLUMNS, [_scenario_row(simulated) for simulated in report.played])
+    changes = member_changes(report.group, report.shown_scenario)
+    if any(line.gets or line.gives for line in changes):
         yield BlankLine()
-        yield from _members(report, found)
-    elif found:
+        yield from _member_blocks(report, changes)
+    elif changes:
         yield Text(("afterwards everybody has what he had",))
     yield Text(tuple(line for note in _notes(report) for line in wrapped(note, "  ")))
 
@@ -104,8 +104,8 @@ def change_text(report: SimulationReport) -> str:
     if change.more_partitions:
         to = "each topic" if change.grown is None else ", ".join(change.grown)
         parts.append(f"{plural(change.more_partitions, 'partition')} added to {to}")
-    if gone := change.remove or len(change.leaving):
-        parts.append(f"{plural(gone, 'member')} removed")
+    if removed := change.remove or len(change.leaving):
+        parts.append(f"{plural(removed, 'member')} removed")
     if change.add:
         parts.append(f"{plural(change.add, 'member')} added")
     if change.kill:
@@ -115,7 +115,7 @@ def change_text(report: SimulationReport) -> str:
     return ", then ".join(parts) or f"to {report.shown_scenario.scenario.title}"
 
 
-def _way(played: SimulatedScenario) -> tuple[Cell, ...]:
+def _scenario_row(played: SimulatedScenario) -> tuple[Cell, ...]:
     needless = played.span(lambda run: run.needless)
     rebalances = played.rebalances
     seconds = sorted(run.partition_seconds for run in played.runs)
@@ -143,28 +143,28 @@ def standstill_text(played: SimulatedScenario) -> str | None:
     """``all 48 for 8s, 24 times`` (several joined by ``;``), ``nothing``, or None for a switch of assignor: unknown."""
     if played.scenario.switched_from:
         return None
-    every = sum(len(partitions) for partitions in played.first.before.values())
-    return "; ".join(_stop(stop, every) for stop in played.stops) or "nothing"
+    total = sum(len(partitions) for partitions in played.first.before.values())
+    return "; ".join(_stop_text(stop, total) for stop in played.stops) or "nothing"
 
 
-def _stop(stop: Stop, every: int) -> str:
+def _stop_text(stop: Stop, total: int) -> str:
     partitions, times = stop.partitions, stop.times
-    number = f"all {every}" if partitions.least == partitions.most == every and every > 1 else partitions.text
-    often = "" if times.least == times.most == 1 else f", {times.text} times"
+    count = f"all {total}" if partitions.least == partitions.most == total and total > 1 else partitions.text
+    repeats = "" if times.least == times.most == 1 else f", {times.text} times"
     at_most = "up to " if stop.cause == "handover" else ""
-    return f"{number} for {at_most}{format_duration(stop.seconds)}{often}"
+    return f"{count} for {at_most}{format_duration(stop.seconds)}{repeats}"
 
 
-def _members(report: SimulationReport, found: Sequence[MemberChange]) -> Iterator[Block]:
-    ranked = sorted(found, key=lambda line: (line.before is None, numbers_apart(line.name)))
+def _member_blocks(report: SimulationReport, changes: Sequence[MemberChange]) -> Iterator[Block]:
+    ranked = sorted(changes, key=lambda line: (line.before is None, numbers_apart(line.name)))
     if len(ranked) > _MEMBERS_ON_A_PAGE:
         ranked.sort(key=lambda line: -(line.gets + line.gives))
-    yield Table(_MEMBERS, [_member(line) for line in ranked[:_MEMBERS_ON_A_PAGE]])
-    if (rest := len(ranked) - _MEMBERS_ON_A_PAGE) > 0:
-        yield Text((f"{rest} more: -o json has all of them",))
+    yield Table(_MEMBER_COLUMNS, [_member_row(line) for line in ranked[:_MEMBERS_ON_A_PAGE]])
+    if (omitted := len(ranked) - _MEMBERS_ON_A_PAGE) > 0:
+        yield Text((f"{omitted} more: -o json has all of them",))
 
 
-def _member(line: MemberChange) -> tuple[Cell, ...]:
+def _member_row(line: MemberChange) -> tuple[Cell, ...]:
     return (
         line.name,
         line.member_id,
@@ -172,12 +172,12 @@ def _member(line: MemberChange) -> tuple[Cell, ...]:
         Styled("gone", "dim") if line.after is None else len(line.after),
         line.gets,
         line.gives,
-        places_text(line.before),
-        places_text(line.after),
+        partitions_text(line.before),
+        partitions_text(line.after),
     )
 
 
-def places_text(partitions: Sequence[TopicPartition] | None) -> str | None:
+def partitions_text(partitions: Sequence[TopicPartition] | None) -> str | None:
     """``orders:0-3,7;clicks:1``; None if the member does not exist."""
     if partitions is None:
         return None
@@ -201,56 +201,56 @@ def _notes(report: SimulationReport) -> Iterator[str]:
     played = report.shown_scenario
     if not played.first.after:
         yield "nobody is left: no partition is read"
-    if any(not run.settled for one in report.played for run in one.runs):
+    if any(not run.settled for simulated in report.played for run in simulated.runs):
         yield "cooperative-sticky had not come to rest after 20 rebalances"
-    yield "assumed: " + ", ".join(_assumed(report))
-    if facts := list(_facts(report)):
-        yield "; ".join(facts)
+    yield "assumed: " + ", ".join(_assumptions(report))
+    if reading_notes := list(_reading_notes(report)):
+        yield "; ".join(reading_notes)
 
 
-def _facts(report: SimulationReport) -> Iterator[str]:
+def _reading_notes(report: SimulationReport) -> Iterator[str]:
     """How to interpret the numbers."""
     played = report.shown_scenario
     if any(line.gets or line.gives for line in member_changes(report.group, played)) and len(report.played) > 1:
         yield f"members under {played.scenario.title}"
-    if any(not one.scenario.as_it_is and not one.scenario.switched_from for one in report.played):
+    if any(not simulated.scenario.as_it_is and not simulated.scenario.switched_from for simulated in report.played):
         yield "other assignors as if used all along"
     if played.scenario.switched_from:
         yield "everybody keeps what the new assignor lets him keep, the restarts that it takes come on top"
-    runs = [len(one.runs) for one in report.played if one.scenario.change.makes_up_ids]
+    runs = [len(simulated.runs) for simulated in report.played if simulated.scenario.change.makes_up_ids]
     if runs and max(runs) > 1:
         yield f"new member ids are made up: least to most of {max(runs)} runs"
     elif runs:
         yield f"new member ids are made up: one outcome of many ({RUNS} runs would take too long)"
-    if any(one.scenario.group.protocol == "classic" for one in report.played):
+    if any(simulated.scenario.group.protocol == "classic" for simulated in report.played):
         yield "classic assignors as in Java's clients"
-    if not report.exact_ids and any(one.scenario.group.assignor == "uniform" for one in report.played):
+    if not report.exact_ids and any(simulated.scenario.group.assignor == "uniform" for simulated in report.played):
         yield "uniform goes by topic ids, which are not in the file: it may choose other partitions"
 
 
-def _assumed(report: SimulationReport) -> Iterator[str]:
+def _assumptions(report: SimulationReport) -> Iterator[str]:
     timing, sources = report.timing, report.sources
-    styles = {one.scenario.group.style for one in report.played}
-    restarts = [one.scenario.change.restart for one in report.played]
+    styles = {simulated.scenario.group.style for simulated in report.played}
+    restarts = [simulated.scenario.change.restart for simulated in report.played]
     statics = any(member.instance_id is not None for member in report.group.members or ())
     if any(restarts):
-        yield f"a restart takes {format_duration(timing.restart_s)}{_default(sources.restart)}"
+        yield f"a restart takes {format_duration(timing.restart_s)}{_default_text(sources.restart)}"
     if RestartStrategy.STATIC in restarts or statics or report.change.kill:
-        whose = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
-        yield f"session timeout {format_duration(timing.session_timeout_s)}{whose}"
+        source = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
+        yield f"session timeout {format_duration(timing.session_timeout_s)}{source}"
     if styles - {RebalanceStyle.CONSUMER}:
         text = f"a rebalance takes {format_duration(timing.rebalance_s)}"
-        yield text + _from(sources.rebalance, sources.rebalances_seen)
+        yield text + _source_text(sources.rebalance, sources.rebalances_seen)
     if RebalanceStyle.CONSUMER in styles:
         text = f"a partition is handed over in {format_duration(timing.handover_s)}"
-        yield text + _from(sources.handover, sources.rebalances_seen)
+        yield text + _source_text(sources.handover, sources.rebalances_seen)
 
 
-def _from(source: str, seen: int | None) -> str:
-    return f" (median of the last {seen})" if source == "log" else _default(source)
+def _source_text(source: str, rebalances: int | None) -> str:
+    return f" (median of the last {rebalances})" if source == "log" else _default_text(source)
 
 
-def _default(source: str) -> str:
+def _default_text(source: str) -> str:
     return " (default)" if source == "default" else ""
 
 
