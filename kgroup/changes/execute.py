@@ -102,13 +102,13 @@ def execute_plan(
         if not possible.size or (result.errors and not how.partial):
             return result
         write_backup(how, possible, cluster.ref)
-        entry = _entry(run.typed, cluster, how, possible, context, journal) if journal else None
+        entry = _journal_entry(run.typed, cluster, how, possible, context, journal) if journal else None
         try:
             writing = journal.begin(entry) if journal and entry else None
         except Refused as error:  # the disk is full; the plan is shown with this refusal
             return replace(result, refusals=(*result.refusals, Refusal(None, error)))
         run.reporter.note_effect(*(JOURNALED, entry.id) if entry else (_BACKED_UP,))
-        ended = _applied(run.reporter, cluster, result, writing)
+        ended = _apply(run.reporter, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
 
 
@@ -128,7 +128,7 @@ def journaling(reporter: Reporter, *, backup: bool = False) -> Iterator[Journal 
         yield journal
 
 
-def _entry(
+def _journal_entry(
     command: Sequence[str],
     cluster: ChangingCluster,
     how: Change,
@@ -177,7 +177,7 @@ def new_entry(
     )
 
 
-def _applied(reporter: Reporter, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
+def _apply(reporter: Reporter, cluster: ChangingCluster, planned: Result, writing: ChangeWriter | None) -> Result:
     possible = planned.possible
     results: dict[GroupTopicPartition, KgroupError | None] = {}
     whole: dict[str, RowError | None] = {}
@@ -186,7 +186,7 @@ def _applied(reporter: Reporter, cluster: ChangingCluster, planned: Result, writ
     shows = reporter.progress("changing", count, "groups") if count >= _PROGRESS_FROM else nullcontext()
     so_far = 0
     with defer_signals() as pending, shows as progress:
-        for done in _sent(cluster, possible):
+        for done in _send(cluster, possible):
             results |= done.rows
             whole |= _row_errors(done.groups)
             configured |= _row_errors(done.configured)
@@ -207,7 +207,7 @@ def _applied(reporter: Reporter, cluster: ChangingCluster, planned: Result, writ
             if writing.fault:
                 reporter.warn(writing.fault)
     tried = {id(row) for row in possible.rows}
-    ended = tuple(_ended(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
+    ended = tuple(_ended_row(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
     plan = replace(planned.plan, rows=ended)
     whole |= _row_errors(missing) | {name: configured[name] for name in possible.only_configured & configured.keys()}
     whole |= {name: replace(_NOT_DONE, group=name) for name in possible.whole if name not in whole}
@@ -227,7 +227,7 @@ def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError
     return {group: RowError.of(error, group=group) if error else None for group, error in results.items()}
 
 
-def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
+def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
     """Send the requests round by round: first offsets, then the changes of whole groups.
 
     A group is converted only after all its commits were made again; otherwise they would expire minutes later. Right
@@ -261,12 +261,12 @@ def _sent(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
             found = dict.fromkeys(names, error)
         yield _Round(groups=found)
         converted = [name for name in names if found[name] is None and name in plan.configs]
-        yield _configured(cluster, plan, converted)
+        yield _set_configs(cluster, plan, converted)
     for names in _batches(sorted(plan.only_configured)):
-        yield _configured(cluster, plan, names)
+        yield _set_configs(cluster, plan, names)
 
 
-def _configured(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]) -> _Round:
+def _set_configs(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]) -> _Round:
     configs = {name: plan.configs[name] for name in names}
     try:
         return _Round(configured=cluster.set_group_configs(configs) if configs else {})
@@ -278,7 +278,7 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
 
 
-def _ended(
+def _ended_row(
     row: ChangeRow,
     results: Mapping[GroupTopicPartition, KgroupError | None],
     back: Mapping[str, CommittedOffsets | KgroupError] | None,

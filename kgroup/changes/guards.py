@@ -46,24 +46,30 @@ def check_guards(
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
-    refusals = [_not_empty(group, how, blocked_action) for group in groups if blocked_action and not group.is_empty]
-    refusals = _with_members(cluster, groups, refusals)
+    refusals = [
+        _refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_empty
+    ]
+    refusals = _list_members(cluster, groups, refusals)
     if "foreign-owner" not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
     if "active-committer" not in accepted:
-        active, unknown = _active(reporter, cluster, [group for group in groups if group.is_empty])
+        active, unknown = _refuse_active_committers(reporter, cluster, [group for group in groups if group.is_empty])
         refusals += active
     if "hidden-commits" not in accepted:
-        refusals += [_hides(group) for group in groups if group.name in plan.deleted and group.hidden_commits != ()]
+        refusals += [
+            _refuse_hidden_commits(group)
+            for group in groups
+            if group.name in plan.deleted and group.hidden_commits != ()
+        ]
     if how.expect is not None and how.expect != plan.size:
         message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
         refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
     return GuardResult(tuple(refusals), unknown)
 
 
-def _hides(group: Group) -> Refusal:
+def _refuse_hidden_commits(group: Group) -> Refusal:
     """Deleting a group also deletes commits that the broker does not show, and no journal can restore those."""
     hidden = group.hidden_commits
     names = tuple(f"{topic}:{number}" for topic, number in hidden or ())
@@ -97,7 +103,7 @@ def check_change_permitted(settings: Settings, how: Execution, *, backup: bool =
     return ()
 
 
-def _not_empty(group: Group, how: Change, blocked_action: str) -> Refusal:
+def _refuse_members(group: Group, how: Change, blocked_action: str) -> Refusal:
     within = how.within or DEFAULT_WITHIN
     waits = f"Stop them, or add --wait-empty to wait for up to {within}."
     if how.wait_empty:
@@ -112,7 +118,7 @@ def _not_empty(group: Group, how: Change, blocked_action: str) -> Refusal:
     )
 
 
-def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
+def _list_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
     """The same refusals; those of the first groups (at most 5) list their members."""
     live = {refusal.group for refusal in refusals}
     named = [group for group in groups if group.name in live and group.members][:_DESCRIBED_GROUPS]
@@ -131,7 +137,9 @@ def _with_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
     ]
 
 
-def _active(reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group]) -> tuple[list[Refusal], str | None]:
+def _refuse_active_committers(
+    reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group]
+) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that a client commits to, why that is not known for all groups or None)."""
     if not groups:
         return [], None

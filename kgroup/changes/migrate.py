@@ -132,7 +132,7 @@ def plan_migration(
     evidence = read_evidence(reporter, cluster, found.selected, found.others, options.clients.used, options.configured)
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
-    kept = tuple(item for item in assessed if not options.only_ready or _stays(item, how))
+    kept = tuple(item for item in assessed if not options.only_ready or _is_kept(item, how))
     targets = {item.group: wanted.target for item in kept if item.result in _FIT}
     values = _configs(wanted)
     empty = replace(found.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
@@ -141,12 +141,12 @@ def plan_migration(
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
     plan, layouts = plan_conversion(cluster, empty, targets, set_for)
-    refusals = [*_blocked(kept, _guesses(evidence)), *_unread(found.selected, targets)]
+    refusals = [*_blocked(kept, _guessed_owners(evidence)), *_unread(found.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
     return Migration(evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
 
 
-def _stays(item: Readiness, how: Change) -> bool:
+def _is_kept(item: Readiness, how: Change) -> bool:
     """Whether ``--only ready`` keeps the group: it is READY, and Empty or waited for."""
     return item.result is ReadinessResult.READY and (item.how is MigrationPath.NOW or how.wait_empty)
 
@@ -175,7 +175,7 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
     return found
 
 
-def _guesses(evidence: Sequence[MigrationEvidence]) -> dict[str, Owner]:
+def _guessed_owners(evidence: Sequence[MigrationEvidence]) -> dict[str, Owner]:
     consumers = [item.group for item in evidence if item.kind in DESCRIBED_TYPES]
     guessed = {group.name: foreign_owner(group) for group in consumers if is_of_consumers(group.protocol_type)}
     return {name: owner for name, owner in guessed.items() if owner}

@@ -75,14 +75,16 @@ def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups
         )
         raise Refused(
             f"{names}: still not empty after {within}",
-            details=tuple(line for group in left if group.group for line in _who(group.group, group.sessions)),
+            details=tuple(
+                line for group in left if group.group for line in _remaining_members(group.group, group.sessions)
+            ),
             hint="Nothing was changed. Stop these members, or wait longer with --within.",
             code="not-empty",
         )
     return True
 
 
-def _who(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
+def _remaining_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
     """The remaining members, and how to remove a static one."""
     static = evict_text(group, sessions)
     lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]

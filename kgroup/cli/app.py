@@ -173,7 +173,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
                 from kgroup.output.watch.loop import watch
 
                 return watch(verb, result, reporter)
-            with _where_it_belongs(run):
+            with _leave_stdout_to_backup(run):
                 if isinstance(result, Outcome):
                     return present(verb, (result,), output, run.typed, reporter)
                 # Always close: Python 3.13 waits forever for the thread of a connection that is closed only at exit.
@@ -183,7 +183,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
         if change := reporter.change_id:
             made = f"The change was made: {change}. To take it back:  {run.command('undo', change)}"
             error = error.with_context(details=(made,))
-        with _where_it_belongs(run):
+        with _leave_stdout_to_backup(run):
             return _fail(path, error, output, reporter)
     except StdoutClosed:  # from a verb that follows and shows its result at the end
         streams.drop_stdout()
@@ -201,7 +201,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
         return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
-def _where_it_belongs(run: Invocation) -> AbstractContextManager[object]:
+def _leave_stdout_to_backup(run: Invocation) -> AbstractContextManager[object]:
     """A redirection of stdout to stderr if the verb writes its backup to stdout."""
     options = run.line.options
     used = "--execute" in options and options.get("--backup") == ("--backup", "-")

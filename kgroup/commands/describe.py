@@ -111,7 +111,7 @@ def describe(
         if watch.watch:
             raise UsageError("--from-log and --watch: one of them", hint="kgroup history GROUP --follow")
         return _from_log(run, which, view, source)
-    return watched(run, watch, lambda run: _connected(run, which, view)) or _once(run, which, view)
+    return watched(run, watch, lambda run: _connect(run, which, view)) or _once(run, which, view)
 
 
 def _reading(run: Invocation, view: DescribeView) -> SnapshotRequest:
@@ -162,7 +162,7 @@ def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
 
 
 @contextmanager
-def _connected(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
+def _connect(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
     want = _reading(run, view)
     with Cluster(run.settings) as cluster:
         yield lambda: _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want))
@@ -186,7 +186,7 @@ def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iter
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is DescribePart.STATE else [[group] for group in groups]
-        shown = _owed(run, view, cluster, groups) if groups else PendingCatchups()
+        shown = _pending_catchups(run, view, cluster, groups) if groups else PendingCatchups()
         shown.note(run, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
@@ -204,7 +204,9 @@ def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iter
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _owed(run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group]) -> PendingCatchups:
+def _pending_catchups(
+    run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group]
+) -> PendingCatchups:
     """The pending catch-ups, if they are shown at all."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
         return PendingCatchups()

@@ -111,7 +111,7 @@ def doctor(
     Exit codes: 0 2 3 4 5 6 7 8
     """
     if explain_rule is not None or rules:
-        return _explained(which, options, explain_rule, rules=rules)
+        return _explain(which, options, explain_rule, rules=rules)
     check_selection(which)
     fail_on, depth = options.severity, options.depth
     narrowed = which != Selection()
@@ -123,7 +123,7 @@ def doctor(
         if not narrowed:
             diagnoses.append(diagnose_cluster(cluster_snapshot(cluster, cluster.list_groups())))
         if not options.cluster:
-            found = _consumers(run.reporter, _found(run.reporter, cluster, which))
+            found = _consumers(run.reporter, _read_groups(run.reporter, cluster, which))
             errors = found.errors
             diagnoses += [diagnose_group(one) for one in group_snapshots(run.reporter, cluster, found, depth)]
         ref = cluster.ref
@@ -134,11 +134,11 @@ def doctor(
         if fail_on is not None:  # a typo in --topic must not make a check that always holds
             raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
         run.reporter.note("no group is chosen: nothing to do")
-    finished = [_finished(run, diagnosis) for diagnosis in diagnoses]
+    finished = [_with_connection_options(run, diagnosis) for diagnosis in diagnoses]
     return outcome(finished, ref, errors, check_failed=decision.failed, verbose=options.verbose)
 
 
-def _explained(which: Selection, options: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
+def _explain(which: Selection, options: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
     if which != Selection() or options != DoctorOptions(verbose=options.verbose):
         raise UsageError("--explain and --rules look at no cluster: without groups and other options")
     if rules and rule is not None:
@@ -148,7 +148,7 @@ def _explained(which: Selection, options: DoctorOptions, rule: str | None, *, ru
     return explanation_outcome(explain(rule))
 
 
-def _found(reporter: Reporter, cluster: Cluster, which: Selection) -> Snapshot:
+def _read_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Snapshot:
     """All chosen groups in one snapshot; notes are reported."""
     parts = list(snapshots(reporter, cluster, which, _WANT))
     for note in dict.fromkeys(note for part in parts for note in part.notes):
@@ -172,11 +172,11 @@ def _consumers(reporter: Reporter, found: Snapshot) -> Snapshot:
     return replace(found, groups=tuple(group for group in found.groups if is_of_consumers(group.protocol_type)))
 
 
-def _finished(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
+def _with_connection_options(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
     """The diagnosis with commands that reach this cluster when they are pasted."""
-    return replace(diagnosis, findings=tuple(_with_connection(run, finding) for finding in diagnosis.findings))
+    return replace(diagnosis, findings=tuple(_finding_with_options(run, finding) for finding in diagnosis.findings))
 
 
-def _with_connection(run: Invocation, finding: Finding) -> Finding:
+def _finding_with_options(run: Invocation, finding: Finding) -> Finding:
     commands = (command.shown(run.command) if isinstance(command, Hint) else command for command in finding.commands)
     return replace(finding, commands=tuple(commands))

@@ -147,7 +147,7 @@ def evict(
             refusal = missing_read_right(run.reporter, cluster, group)
         done, survivors, stopped = plan, None, None
         if how.execute and plan and not refusal:
-            done, stopped = _executed(run, cluster, how, found, plan)
+            done, stopped = _execute_evictions(run, cluster, how, found, plan)
             survivors = _survivors(cluster, group)
     outcome = _outcome(run, cluster, found, done, refusal, survivors)
     return outcome if stopped is None else replace(outcome, decided=stopped)
@@ -201,7 +201,7 @@ def _refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execu
     return None
 
 
-def _executed(
+def _execute_evictions(
     run: Invocation, cluster: ChangingCluster, how: Execution, group: Group, plan: tuple[Eviction, ...]
 ) -> tuple[tuple[Eviction, ...], ExitCode | None]:
     """The members with their results, and the exit code of a signal that arrived meanwhile, else None."""

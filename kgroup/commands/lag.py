@@ -173,7 +173,7 @@ def lag(
     """
     check_selection(which)
     measurement = _LagMeasurement(which, options, checks.bounds(options))
-    if found := watched(run, watch, lambda run: _connected(run, measurement)):
+    if found := watched(run, watch, lambda run: _connect(run, measurement)):
         return found
     _check_file(run, options)
     with Cluster(run.settings) as cluster:
@@ -191,7 +191,7 @@ def _check_file(run: Invocation, options: LagOptions) -> None:
 
 
 @contextmanager
-def _connected(run: Invocation, measurement: _LagMeasurement) -> Iterator[Refresh]:
+def _connect(run: Invocation, measurement: _LagMeasurement) -> Iterator[Refresh]:
     with Cluster(run.settings) as cluster:
         measurement.compare_clocks(run.reporter, cluster)
         yield lambda: [measurement.measure(run, cluster)]
@@ -217,7 +217,7 @@ class _LagMeasurement:
         ask = self.options.read_options(alone=alone and run.format in _WITH_VERDICT)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
-        snapshot = _joined(run.reporter, list(snapshots(run.reporter, cluster, self.which, want)))
+        snapshot = _join_snapshots(run.reporter, list(snapshots(run.reporter, cluster, self.which, want)))
         groups = [_of_topics(group, self.which.topic) for group in snapshot.groups]
         read = read_evidence(cluster, groups, ask, utc_ms()) if groups else {}
         if not groups and not snapshot.errors:
@@ -260,7 +260,7 @@ class _LagMeasurement:
         return (*found, *(v for r in reports if r.group not in said for v in check_hidden(r)))
 
 
-def _joined(reporter: Reporter, found: Sequence[Snapshot]) -> Snapshot:
+def _join_snapshots(reporter: Reporter, found: Sequence[Snapshot]) -> Snapshot:
     for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
         reporter.note(note)
     return Snapshot(

@@ -172,7 +172,7 @@ def migrate(
     wanted = goal.migration_request(how)
     if watch:
         _check_watching(how, goal, application, only)
-        return _watched(run, groups, how, wanted)
+        return _follow_rollout(run, groups, how, wanted)
     prepare_change(run, how)
     rules = load_rules()
     clients = Clients.parsed(application.client or (), rules)
@@ -204,7 +204,7 @@ def migrate(
     if config:
         rows = tuple(replace(row, config=config_document(config, name, application.write)) for row in rows)
     shown = Page(
-        watch=run.command("migrate", *_some_names(rows), "--protocol", wanted.target, "--watch"),
+        watch=run.command("migrate", *_converted_names(rows), "--protocol", wanted.target, "--watch"),
         why=run.command("migrate", "GROUP", "--protocol", wanted.target),
         summary=readiness_summary(migration.readiness),
         steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
@@ -274,7 +274,7 @@ def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
     return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
 
 
-def _some_names(rows: Sequence[MigrationResult]) -> tuple[str, ...]:
+def _converted_names(rows: Sequence[MigrationResult]) -> tuple[str, ...]:
     converted = [row.name for row in rows if row.converted] or [row.name for row in rows]
     return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
 
@@ -310,7 +310,7 @@ def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wante
             raise Refused(text, hint=check.remedy, code="blocked")
 
 
-def _watched(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:
+def _follow_rollout(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:
     """Follow a rollout without changing anything."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:

@@ -216,7 +216,7 @@ def reset(
         found = reload_groups(cluster, found, waited=waited)
         plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
         refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
-        return _carried_out(run, cluster, how, plan, layouts, request, which, refusals)
+        return _plan_or_execute(run, cluster, how, plan, layouts, request, which, refusals)
 
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
@@ -257,7 +257,7 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)
 
 
-def _carried_out(
+def _plan_or_execute(
     run: Invocation,
     cluster: ChangingCluster,
     how: Change,

@@ -109,8 +109,8 @@ def undo(
         "take back",
         f"{entry.id}: {entry.what} {entry.subject}",
         run.command_line if change is not None else run.command_line.with_argument(entry.id),
-        head=(Text(_told(entry)),),
-        before_end=other_changes([_listed(other, entries) for other in others]),
+        head=(Text(_change_lines(entry)),),
+        before_end=other_changes([_change_row(other, entries) for other in others]),
         verbose=verbose,
     )
     types = type_restores(result)
@@ -174,12 +174,12 @@ def _not_yours(entry: JournalEntry) -> Refused:
     )
 
 
-def _told(entry: JournalEntry) -> tuple[str, ...]:
+def _change_lines(entry: JournalEntry) -> tuple[str, ...]:
     reason = f'  "{entry.reason}"' if entry.reason else ""
     unfinished = "  (kgroup could not finish it)" if entry.ended is None else ""
     return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
 
 
-def _listed(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[str, ...]:
+def _change_row(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[str, ...]:
     what = f"{entry.what} {entry.subject}"
     return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, change_state(entry, entries)

@@ -22,14 +22,14 @@ class Connection:
     def with_defaults(self, outer: Connection) -> Connection:
         """These options; those not given are taken from ``outer``. ``-X`` settings of both count, these win."""
         return Connection(
-            bootstrap_server=_said(self.bootstrap_server, outer.bootstrap_server),
-            command_config=_said(self.command_config, outer.command_config),
+            bootstrap_server=_first_given(self.bootstrap_server, outer.bootstrap_server),
+            command_config=_first_given(self.command_config, outer.command_config),
             property=[*(outer.property or ()), *(self.property or ())] or None,
-            context=_said(self.context, outer.context),
-            timeout=_said(self.timeout, outer.timeout),
+            context=_first_given(self.context, outer.context),
+            timeout=_first_given(self.timeout, outer.timeout),
         )
 
 
-def _said(inner: T | None, outer: T | None) -> T | None:
+def _first_given(inner: T | None, outer: T | None) -> T | None:
     """An empty value counts as given (``-b "$PROD"`` with PROD unset); it is an error later."""
     return outer if inner is None else inner

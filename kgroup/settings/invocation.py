@@ -61,20 +61,20 @@ class Invocation:
         """
         named = variable("KGROUP_OUTPUT")
         if self.presentation.output:
-            found, said = self.presentation.output, f"-o {self.presentation.output}"
+            output, source = self.presentation.output, f"-o {self.presentation.output}"
         elif not named:
             return Format.KCG if self.verb == _EXPORT else Format.TABLE
         elif named not in tuple(Format):
             raise UsageError(f"KGROUP_OUTPUT={named} is no output format", hint=f"one of {', '.join(Format)}")
         else:
-            found, said = Format(named), f"KGROUP_OUTPUT={named}"
-        if found is Format.PROMETHEUS and self.verb != _LAG:
-            raise UsageError(f"{said} is a form of kgroup lag alone", hint="-o json is for other scripts")
-        if found is Format.KCG and self.verb != _EXPORT:
+            output, source = Format(named), f"KGROUP_OUTPUT={named}"
+        if output is Format.PROMETHEUS and self.verb != _LAG:
+            raise UsageError(f"{source} is a form of kgroup lag alone", hint="-o json is for other scripts")
+        if output is Format.KCG and self.verb != _EXPORT:
             raise UsageError(
-                f"{said} is the form of kgroup export alone", hint="-o csv is for spreadsheets and scripts"
+                f"{source} is the form of kgroup export alone", hint="-o csv is for spreadsheets and scripts"
             )
-        return found
+        return output
 
     @property
     def format_given(self) -> bool:
@@ -124,9 +124,9 @@ class Invocation:
             ("--context", given.context),
             ("--command-config", given.command_config),
         ]
-        said = [part for flag, value in flags if value is not None for part in (flag, str(value))]
-        said += [part for setting in given.property or () for part in ("-X", setting)]
-        return join(self._without_secrets(("kgroup", *words, *said)))
+        options = [part for flag, value in flags if value is not None for part in (flag, str(value))]
+        options += [part for setting in given.property or () for part in ("-X", setting)]
+        return join(self._without_secrets(("kgroup", *words, *options)))
 
     @property
     def command_line(self) -> CommandLine:

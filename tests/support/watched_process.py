@@ -60,10 +60,10 @@ def main(script: list[str], flags: list[str]) -> None:
     """Run the command line with looks of this kind."""
 
     @contextmanager
-    def connected(run: Invocation, *_: Any) -> Iterator[Refresh]:
+    def connect(run: Invocation, *_: Any) -> Iterator[Refresh]:
         yield Looks(script, run)
 
-    setattr(describe, "_connected", connected)  # noqa: B010 - mypy sees another signature
+    setattr(describe, "_connect", connect)  # noqa: B010 - mypy sees another signature
     app.main(["describe", "svc", "-b", "127.0.0.1:1", "--watch", "--every", "500ms", *flags])
 
 
