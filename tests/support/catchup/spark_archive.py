@@ -37,7 +37,8 @@ def use_archive(directory: Path) -> None:
         made.unlink(missing_ok=True)
         making = os.environ | {_OPTIONS: f"-XX:ArchiveClassesAtExit={made} {_QUICK}"}
         subprocess.run([sys.executable, "-m", __name__], env=making, check=True)
-        made.replace(archive)
+        if made.exists():  # on a busy machine Java may be ended before it has written it: the next run tries again
+            made.replace(archive)
 
 
 def _changed() -> float:
