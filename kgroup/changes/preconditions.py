@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.changes.execution import ACCEPTED, Change, Execution
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.member_sessions import SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Groups, names_of
-from kgroup.groups.wait_conditions import SessionBound, evict_text, lines_of_members
 from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until

@@ -10,16 +10,10 @@ import typer
 
 from kgroup.cli.help_parts import SAFETY, WHAT
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.groups.member_sessions import evict_text, session_text
 from kgroup.groups.members import labels
 from kgroup.groups.selection import Selection, check_selection, names_of, names_only, unknown_groups
-from kgroup.groups.wait_conditions import (
-    FORMS,
-    Condition,
-    evict_text,
-    holds_without_group,
-    parse_conditions,
-    session_text,
-)
+from kgroup.groups.wait_conditions import FORMS, Condition, holds_without_group, parse_conditions
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter

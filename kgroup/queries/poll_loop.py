@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.wait_conditions import FIRST_PAUSE_S, SHORTEST_PAUSE_S, EventLine, next_pause_s
+from kgroup.groups.wait_progress import FIRST_PAUSE_S, SHORTEST_PAUSE_S, EventLine, next_pause_s
 from kgroup.model.reporter import Reporter
 from kgroup.support.errors import KgroupError
 

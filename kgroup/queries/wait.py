@@ -12,25 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
 from kgroup.groups.wait_conditions import (
     Condition,
     ConditionResult,
     Empty,
-    EventLine,
-    GroupVersion,
-    Hold,
     LagTimeBelow,
-    Liveness,
     Observation,
-    ObservedMembers,
-    SessionBound,
-    evict_text,
-    line_of,
-    lines_of_members,
     total_lag,
     unread,
-    waiting_summary,
 )
+from kgroup.groups.wait_progress import EventLine, GroupVersion, Hold, line_of, waiting_summary
 from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_document
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter

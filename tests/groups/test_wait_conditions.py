@@ -7,25 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.wait_conditions import (
-    EventLine,
-    GroupVersion,
-    Hold,
+from kgroup.groups.member_sessions import (
     Liveness,
-    Observation,
     ObservedMembers,
     SessionBound,
     evict_text,
-    holds_without_group,
-    line_of,
     lines_of_members,
-    next_pause_s,
-    parse_conditions,
     session_text,
-    total_lag,
-    unread,
-    waiting_summary,
 )
+from kgroup.groups.wait_conditions import Observation, holds_without_group, parse_conditions, total_lag, unread
+from kgroup.groups.wait_progress import EventLine, GroupVersion, Hold, line_of, next_pause_s, waiting_summary
 from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError

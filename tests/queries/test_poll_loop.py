@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.wait_conditions import EventLine
+from kgroup.groups.wait_progress import EventLine
 from kgroup.queries.poll_loop import EventLog
 from tests.support.command_line import QuietReporter
 

@@ -14,7 +14,8 @@ from kgroup.groups.migration.about_assignors import client_assignors, server_ass
 from kgroup.groups.migration.check import MigrationPath
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.groups.wait_conditions import EventLine, Observation, Stable
+from kgroup.groups.wait_conditions import Observation, Stable
+from kgroup.groups.wait_progress import EventLine
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.quoting import quote
