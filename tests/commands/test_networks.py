@@ -56,6 +56,7 @@ def test_nobody_at_an_ipv6_address(kgroup_cli: CommandLine) -> None:
     assert "refused" in result.stderr
 
 
+@pytest.mark.soak
 def test_every_verb_over_a_slow_network_in_pieces(
     far: ProxiedBroker, behind: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

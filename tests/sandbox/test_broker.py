@@ -172,6 +172,7 @@ def test_up_killed_hard_leaves_what_down_can_stop(sandbox: Sandbox, reporter: Re
     assert sandbox.status().brokers[0].pid is None
 
 
+@pytest.mark.soak
 def test_demo_twice(sandbox: Sandbox) -> None:
     for group in ("demo-order-service", "demo-order-service-2"):
         run = _start_kgroup(sandbox.directory.parent, "sandbox", "demo", "--crash-only")
