@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kgroup.groups.migration.client_config.decide import ConfigChange
 
 
-def blocks(config: ConfigPlan, name: str, written: str | None) -> tuple[Block, ...]:
+def config_blocks(config: ConfigPlan, name: str, written: str | None) -> tuple[Block, ...]:
     """The blocks of the page for one configuration file."""
     if written:
         result = f"written to {written}"
@@ -36,7 +36,7 @@ def _change_text(change: ConfigChange) -> str:
     return f"  set     {change.key}={change.new_value}: {change.reason}"
 
 
-def document(config: ConfigPlan, name: str, written: str | None) -> Mapping[str, Any]:
+def config_document(config: ConfigPlan, name: str, written: str | None) -> Mapping[str, Any]:
     """Its JSON form, with secrets masked."""
     changes = (
         {

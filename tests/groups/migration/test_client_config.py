@@ -14,7 +14,7 @@ from kgroup.groups.migration.client_config import ConfigPlan, plan_config
 from kgroup.groups.migration.client_config.decide import masked
 from kgroup.groups.migration.client_config.notes import MINIMUM
 from kgroup.model.blocks import Text
-from kgroup.output.pages.client_config import blocks, document
+from kgroup.output.pages.client_config import config_blocks, config_document
 from kgroup.settings.java_properties import parse_properties
 from kgroup.support.errors import ConfigError
 from tests.support.places import ROOT
@@ -203,7 +203,7 @@ def test_changes(target: Target, case: str, name: str, text: str, changes: list[
 def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> None:
     config = plan("group.id=g\nsession.timeout.ms=10000\ngroup.protocol=classic\n")
 
-    assert document(config, "x", None)["changes"] == [
+    assert config_document(config, "x", None)["changes"] == [
         {
             "key": "group.protocol",
             "line": 3,
@@ -219,7 +219,7 @@ def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> Non
             "reason": "the session timeout is the broker's (group config consumer.session.timeout.ms)",
         },
     ]
-    lines = [line for block in blocks(config, "x", None) if isinstance(block, Text) for line in block.lines]
+    lines = [line for block in config_blocks(config, "x", None) if isinstance(block, Text) for line in block.lines]
     page = " ".join(" ".join(lines).split())
     assert "set group.protocol (line 3: classic) to consumer: the rebalance protocol of the group" in page
     assert "remove session.timeout.ms (line 2: 10000)" in page
@@ -377,7 +377,7 @@ SECRET = "hunter-2-hunter"
 def test_secrets_are_not_shown(name: str, text: str) -> None:
     config = plan(text, name=name)
 
-    shown = json.dumps(document(config, name, None)) + str(blocks(config, name, None)) + repr(config)
+    shown = json.dumps(config_document(config, name, None)) + str(config_blocks(config, name, None)) + repr(config)
     assert "group.protocol" in shown
     assert SECRET not in shown
 
