@@ -33,8 +33,18 @@ from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import rollout as rollout_screen
 from kgroup.output.pages.change import Wording, outcome, with_rows
-from kgroup.output.pages.client_config import config_blocks, config_document
-from kgroup.output.pages.migrate import HEADER, LISTED, Page, about, nothing_to_do, ready_now, record, table
+from kgroup.output.pages.migrate import (
+    HEADER,
+    LISTED,
+    Page,
+    about,
+    config_blocks,
+    config_document,
+    nothing_to_do,
+    ready_now,
+    record,
+    table,
+)
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation

@@ -14,7 +14,7 @@ from kgroup.groups.migration.client_config import ConfigPlan, plan_config
 from kgroup.groups.migration.client_config.decide import masked
 from kgroup.groups.migration.client_config.notes import MINIMUM
 from kgroup.model.blocks import Text
-from kgroup.output.pages.client_config import config_blocks, config_document
+from kgroup.output.pages.migrate import config_blocks, config_document
 from kgroup.settings.java_properties import parse_properties
 from kgroup.support.errors import ConfigError
 from tests.support.places import ROOT
