@@ -1,4 +1,4 @@
-"""The page of a migration: the readiness of each group, the result, and what the application has to do next."""
+"""The page of a migration: readiness of each group, the result, what the application does next, its configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kgroup.groups.migration.check import CheckStatus, MigrationCheck, Migration
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
-from kgroup.model.blocks import LabelledLine as Line
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
 from kgroup.support.instants import rfc3339, utc_datetime
@@ -131,9 +130,9 @@ def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]
         yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
         yield from _settings(row, executed=executed)
         return
-    yield Line(readiness.result.value, _in_words(row), _STYLES[readiness.result])
+    yield LabelledLine(readiness.result.value, _in_words(row), _STYLES[readiness.result])
     if row.error and executed:
-        yield Line("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
+        yield LabelledLine("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
         yield Text(tuple(f"  {line}" for line in (*row.error.details, *((row.error.hint,) if row.error.hint else ()))))
     yield from _settings(row, executed=executed)
     yield BlankLine()
@@ -147,7 +146,7 @@ def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]
 def _settings(row: MigrationResult, *, executed: bool) -> Iterator[Block]:
     if row.configs:
         said = "set" if row.configured else "NOT SET" if executed else "to be set"
-        yield Line("SETTINGS", f"{settings_text(row.configs)}: {said}")
+        yield LabelledLine("SETTINGS", f"{settings_text(row.configs)}: {said}")
 
 
 def _facts(page: Page) -> Iterator[Block]:
@@ -212,7 +211,7 @@ def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Ite
         for row in rows:
             if row.readiness.result is not ReadinessResult.DONE:
                 yield BlankLine()
-                yield Line(row.readiness.result.value, row.name, _STYLES[row.readiness.result])
+                yield LabelledLine(row.readiness.result.value, row.name, _STYLES[row.readiness.result])
                 yield from _checks(row.readiness.checks, verbose=True)
     yield from _facts(page)
 
@@ -239,7 +238,7 @@ def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
 
 def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     """The blocks for one group that was converted."""
-    yield Line("OFFSETS", _offsets((row,)))
+    yield LabelledLine("OFFSETS", _offsets((row,)))
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
         yield Text((f"         {moved.name}: {moved.note}",))
     if kept_until_ms := row.kept_until_ms:
@@ -248,14 +247,14 @@ def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
         ends = (
             f"; would have expired {utc_datetime(expires_ms):%m-%d %H:%MZ}" if expires_ms is not None and sooner else ""
         )
-        yield Line("KEPT   ", f"until {rfc3339(kept_until_ms, 'minutes')} if nobody commits (made again{ends})")
+        yield LabelledLine("KEPT   ", f"until {rfc3339(kept_until_ms, 'minutes')} if nobody commits (made again{ends})")
     if (session := row.check("session")) and row.target == "consumer":
-        yield Line("SESSION", session.evidence)
+        yield LabelledLine("SESSION", session.evidence)
         if session.remedy:
             yield Text(tuple(f"         {line}" for line in wrapped(session.remedy)))
     yield from _settings(row, executed=True)
     if (hidden := row.check("hidden-commits")) and hidden.status in (CheckStatus.WARNING, CheckStatus.UNKNOWN):
-        yield Line("UNKNOWN", hidden.evidence, "warn")
+        yield LabelledLine("UNKNOWN", hidden.evidence, "warn")
     yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
 
@@ -265,9 +264,9 @@ def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
     if not converted:
         return
     yield BlankLine()
-    yield Line("OFFSETS", _offsets(converted))
+    yield LabelledLine("OFFSETS", _offsets(converted))
     if until := [kept for row in converted if (kept := row.kept_until_ms)]:
-        yield Line("KEPT   ", f"until {rfc3339(min(until), 'minutes')} if nobody commits")
+        yield LabelledLine("KEPT   ", f"until {rfc3339(min(until), 'minutes')} if nobody commits")
     yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[converted[0].target], f"  {page.watch}"))
 
