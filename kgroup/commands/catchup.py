@@ -11,9 +11,9 @@ from kgroup.catchup.service.end import cancel_plan, finish_release, prune_plans,
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
 from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
-from kgroup.catchup.service.skipped_by import skipped_intent
+from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
-from kgroup.catchup.service.start_plan import Intent
+from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
@@ -58,21 +58,20 @@ def start(
 
     Exit codes: 0 1 2 3 4 5 6 7 8 130 143
     """
-    how, wanted = care.change, speed.replay_options(to)
-    wanted.check_lanes()
-    wish = part.gap_request(group)
+    change, replay = care.change, speed.replay_options(to)
+    replay.check_lanes()
+    request = StartRequest(group, part.gap_request(group), change, replay)
     if release_only:
         speed.check_released_only(to)
-    if how.execute and not release_only and wanted.sink is None:
+    if change.execute and not release_only and replay.sink is None:
         raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
-    prepare_change(run, how, ACCEPTED_BY_START)
+    prepare_change(run, change, ACCEPTED_BY_START)
     _check_report(speed)
-    doing = RunOptions(how.execute, speed.spark_log, speed.report)
+    doing = RunOptions(change.execute, speed.spark_log, speed.report)
     with open_engine(run, books.ledger_topic) as engine:
-        intent = Intent(group, wish, how)
         if part.skipped_by is not None:
-            intent = skipped_intent(run, engine, intent, part.skipped_by)
-        result = start_catchup(run, engine, intent, wanted, doing)
+            request = request_skipped(run, engine, request, part.skipped_by)
+        result = start_catchup(run, engine, request, doing)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 
 

@@ -15,7 +15,7 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
-from kgroup.catchup.service.start_plan import Intent
+from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.execution import Change
@@ -129,8 +129,9 @@ class _DemoRun:
         self, engine: CatchupEngine, replay_options: ReplayOptions, words: Sequence[str], *, execute: bool
     ) -> Outcome:
         run = self._run_of(*words)
-        intent = Intent(self._crashed.group, GapRequest(), Change(execute=execute, reason=_REASON))
-        result = start_catchup(run, engine, intent, replay_options, RunOptions(execute=execute))
+        change = Change(execute=execute, reason=_REASON)
+        request = StartRequest(self._crashed.group, GapRequest(), change, replay_options)
+        result = start_catchup(run, engine, request, RunOptions(execute=execute))
         return catchup.outcome(result, engine.cluster.ref, run.command_line)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:

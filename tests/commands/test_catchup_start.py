@@ -13,7 +13,7 @@ from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.show import show_plan
-from kgroup.catchup.service.start_plan import Intent, plan_of, plan_start
+from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.catchup.service.start_release import show_may_start
 from kgroup.changes.execution import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
@@ -464,9 +464,9 @@ def test_the_box_says_where_the_group_begins(
     for until in (None, now_ms - 3_600_000):
         reporter = QuietReporter()
         run = Invocation(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
-        wish = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
+        request = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
         with open_engine(run, ledger) as engine:
-            plan = plan_start(run, engine, Intent(group, wish, Change(partial=True)))
+            plan = plan_start(run, engine, StartRequest(group, request, Change(partial=True)))
             made = plan_of(run, engine, plan, None)
         show_may_start(run, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan)
         boxes[made.released_at] = reporter.lines

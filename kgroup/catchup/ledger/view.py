@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
-from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
+from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, GapRange, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -137,13 +137,13 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
         other = view.plan(plan_id)
         if other.group != plan.group or not view.state(plan_id).state.is_open:
             continue
-        if error := shared_with(plan, other):
+        if error := overlap_refusal(plan.ranges, other):
             raise error
 
 
-def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
-    """Refused [plan-overlaps] if the two plans share offsets, else None; ``other`` is an open plan."""
-    shared = tuple(_shared(plan, other))
+def overlap_refusal(ranges: Sequence[GapRange], other: CatchupPlan) -> Refused | None:
+    """Refused [plan-overlaps] if the open plan ``other`` has some of the same offsets, else None."""
+    shared = tuple(_shared(ranges, other))
     if not shared:
         return None
     whose = "" if other.group is None else f" of {other.group}"
@@ -155,11 +155,11 @@ def shared_with(plan: CatchupPlan, other: CatchupPlan) -> Refused | None:
     )
 
 
-def _shared(one: CatchupPlan, other: CatchupPlan) -> Iterator[OffsetRange]:
+def _shared(ranges: Sequence[GapRange], other: CatchupPlan) -> Iterator[OffsetRange]:
     by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
     for item in other.ranges:
         by_partition.setdefault(item.tp, []).append((item.start, item.end))
-    for item in one.ranges:
+    for item in ranges:
         for start, end in by_partition.get(item.tp, ()):
             low, high = max(start, item.start), min(end, item.end)
             if low < high:

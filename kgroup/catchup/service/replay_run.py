@@ -24,7 +24,7 @@ from kgroup.catchup.service.replay import (
     delivery_of,
     task_specs,
 )
-from kgroup.catchup.service.results import Planned, ReplayedPlan
+from kgroup.catchup.service.results import ReplayedPlan, StartPlan
 from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
     SinkFinding,
@@ -84,7 +84,7 @@ class ReplayChecks:
         """Checks that passed."""
         return tuple(item.message for item in self.findings if item.level is RiskLevel.READ)
 
-    def of(self, plan: Planned) -> Planned:
+    def of(self, plan: StartPlan) -> StartPlan:
         """The plan, with what prevents its replay and what was checked."""
         said = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
         refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in said or not error.hint)

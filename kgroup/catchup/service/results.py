@@ -20,7 +20,7 @@ from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreacha
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class StartPlan:
     """A plan that may be executed, and what prevents it.
 
     ``where`` is where the records go, None if the user has not chosen it; ``checks`` are the checks that passed.
@@ -96,7 +96,7 @@ class ReleasedPlan:
 
     state: VerifiedPlan
     commands: PlanCommands
-    planned: Planned | None = None
+    planned: StartPlan | None = None
 
     @property
     def errors(self) -> tuple[RowError, ...]:
@@ -193,4 +193,4 @@ class Cancellation:
         }
 
 
-CatchupResult: TypeAlias = Planned | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation
+CatchupResult: TypeAlias = StartPlan | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation

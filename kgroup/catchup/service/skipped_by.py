@@ -14,7 +14,7 @@ from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanState
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import list_plans
-from kgroup.catchup.service.start_plan import Intent
+from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
 from kgroup.changes.undo import may_be_done, restored_partitions, why_not_restorable
@@ -48,8 +48,8 @@ class Skipped:
     unbounded: tuple[TopicPartition, ...] = ()
 
 
-def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, change_id: str) -> Intent:
-    """The same intent with the skipped ranges, and no group to move; ``intent.group`` selects the group.
+def request_skipped(run: Invocation, engine: CatchupEngine, request: StartRequest, change_id: str) -> StartRequest:
+    """The same request for the skipped ranges, with no group to move; ``request.group`` selects the group.
 
     Raises NotFound for a change that is not in this machine's journal, and for a group that the change did not affect.
     Raises Refused ``other-cluster`` and ``topic-recreated``, and UsageError if the change skipped for several groups.
@@ -58,18 +58,18 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     entry = journal.entry(change_id, cluster_id)
     back, maybe_back = restored_partitions(entry, journal.entries(cluster_id))
     groups = _groups(entry)
-    if intent.group is not None and intent.group not in entry.groups:
+    if request.group is not None and request.group not in entry.groups:
         raise NotFound(
-            f"{entry.id} did not touch {intent.group}: {entry.what} {entry.subject}",
+            f"{entry.id} did not touch {request.group}: {entry.what} {entry.subject}",
             details=(f"Its groups: {', '.join(sorted(entry.groups)[:_NAMED])}",),
         )
-    if intent.group is None and len(groups) > 1:
+    if request.group is None and len(groups) > 1:
         raise UsageError(
             f"{entry.id} skipped records for {plural(len(groups), 'group')}: {', '.join(groups[:_NAMED])}",
             hint=Hint("say whose: {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
         )
-    group = intent.group or next(iter(groups), None)
-    found = skipped_offsets(entry, group, intent.wish.topics, back, maybe_back)
+    group = request.group or next(iter(groups), None)
+    found = skipped_offsets(entry, group, request.gap.topics, back, maybe_back)
     layouts = engine.cluster.layouts(sorted({item.topic for item in found.ranges}))
     for topic in layouts:
         if (fault := why_not_restorable(topic, entry, layouts)) is not None:
@@ -81,9 +81,9 @@ def skipped_intent(run: Invocation, engine: CatchupEngine, intent: Intent, chang
     if group is not None:
         run.reporter.note(f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}")
     why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
-    reason = intent.how.reason or variable("KGROUP_REASON")
-    how = replace(intent.how, reason=f"{reason} ({why})" if reason else why)
-    return replace(intent, group=None, wish=GapRequest(ranges=found.ranges), how=how)
+    reason = request.change.reason or variable("KGROUP_REASON")
+    change = replace(request.change, reason=f"{reason} ({why})" if reason else why)
+    return replace(request, group=None, gap=GapRequest(ranges=found.ranges), change=change)
 
 
 def skipped_offsets(

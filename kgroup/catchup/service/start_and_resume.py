@@ -11,16 +11,16 @@ from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
-from kgroup.catchup.model import Delivery, Order, PlanSnapshot, PlanState
+from kgroup.catchup.model import Delivery, PlanSnapshot, PlanState
 from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.end import parse_assumed, refusal_of, refused_status
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session, where_of
-from kgroup.catchup.service.results import Planned, PlanStatus, ReleasedPlan, ReplayedPlan
+from kgroup.catchup.service.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.catchup.service.show import commands, plan_status
-from kgroup.catchup.service.start_plan import Intent, plan_start
+from kgroup.catchup.service.start_plan import StartRequest, plan_start
 from kgroup.catchup.service.start_release import (
     explain_partial_release,
     note_nothing,
@@ -50,25 +50,20 @@ class RunOptions:
 
 
 def start_catchup(
-    run: Invocation, engine: CatchupEngine, intent: Intent, wanted: ReplayOptions, doing: RunOptions
-) -> Planned | ReleasedPlan | ReplayedPlan:
+    run: Invocation, engine: CatchupEngine, request: StartRequest, doing: RunOptions
+) -> StartPlan | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
-    if wanted.sink is not None:
-        intent = replace(
-            intent,
-            rate=wanted.rate,
-            parallelism=wanted.at_once if wanted.order is Order.NONE or wanted.latest else None,
-        )
+    wanted = request.replay
     if doing.execute:
-        engine.ledger.expect(of_group(intent.group))
-    plan = replace(plan_start(run, engine, intent), where=where_of(wanted))
+        engine.ledger.expect(of_group(request.group))
+    plan = replace(plan_start(run, engine, request), where=where_of(wanted))
     fits: ReplayChecks | None = None
     if wanted.sink is not None and plan.gap.ranges:
         plan, fits = _fitted(run, engine, plan, wanted)
     if not (doing.execute and plan.possible):
         note_nothing(run, plan)
         return plan
-    reason = intent.how.reason
+    reason = request.change.reason
     if fits is None:
         with release_group(run, engine, plan, reason) as runner:
             found = runner.snapshot
@@ -81,15 +76,15 @@ def start_catchup(
         return replace(replay(run, engine, runner, session, wanted, doing.report), left_out=plan.errors)
 
 
-def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: Planned) -> Planned:
+def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: StartPlan) -> StartPlan:
     """The plan, after Spark has accepted its options. Raises as ``rehearse``."""
     rehearse(run, session, wanted)
     return plan
 
 
 def _fitted(
-    run: Invocation, engine: CatchupEngine, plan: Planned, wanted: ReplayOptions
-) -> tuple[Planned, ReplayChecks | None]:
+    run: Invocation, engine: CatchupEngine, plan: StartPlan, wanted: ReplayOptions
+) -> tuple[StartPlan, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
         found = check_replay(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)

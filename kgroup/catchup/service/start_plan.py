@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.catchup.chunks import RateLimit, cut_into_chunks
@@ -10,13 +9,14 @@ from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.gap_request import GapRequest, Missing
 from kgroup.catchup.ledger.ledger import PlanListing
-from kgroup.catchup.ledger.view import shared_with
-from kgroup.catchup.model import CatchupPlan, Chunk, PlanSnapshot, PlanState
+from kgroup.catchup.ledger.view import overlap_refusal
+from kgroup.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
 from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, risks
 from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
 from kgroup.catchup.service.read_gap import read_gap
-from kgroup.catchup.service.results import MAY_PASS, Planned
+from kgroup.catchup.service.replay import ReplayOptions
+from kgroup.catchup.service.results import MAY_PASS, StartPlan
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.changes.execute import COMMITS
@@ -25,8 +25,7 @@ from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.committed import PATIENCE_S
-from kgroup.groups.change_plan import ChangePlan as ChangePlan
-from kgroup.groups.change_plan import ChangeRow
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.groups.selection import Selection
@@ -50,65 +49,59 @@ _PARALLELISM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """The request of ``start``; ``parallelism`` and ``rate`` are those of the replay, None if not given."""
+class StartRequest:
+    """The request of ``start``: which gap of which group, under which conditions, and how it is replayed.
+
+    ``group`` is None if ranges are named. ``replay`` has no sink if the user does not name one yet.
+    """
 
     group: str | None
-    wish: GapRequest
-    how: Change
-    parallelism: int | None = None
-    rate: RateLimit | None = None
-    refusals: Sequence[Refusal] = field(default=())
-    """What prevents the replay."""
-    checks: Sequence[str] = field(default=())
+    gap: GapRequest
+    change: Change
+    replay: ReplayOptions = field(default_factory=ReplayOptions)
 
 
-def plan_start(run: Invocation, engine: CatchupEngine, intent: Intent) -> Planned:
+def plan_start(run: Invocation, engine: CatchupEngine, request: StartRequest) -> StartPlan:
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
-    cluster, how = engine.cluster, intent.how
-    group, unread = _group(run, engine, intent)
-    if group is not None and wait_empty(run.reporter, cluster, how, [group.name]):
-        group, unread = _group(run, engine, intent)
+    cluster, change, replay = engine.cluster, request.change, request.replay
+    group, unread = _read_group(run, engine, request)
+    if group is not None and wait_empty(run.reporter, cluster, change, [group.name]):
+        group, unread = _read_group(run, engine, request)
     at_ms = utc_ms()
-    seen = read_gap(cluster, group, intent.wish, at_ms)
-    for note in seen.notes:
+    gap_input = read_gap(cluster, group, request.gap, at_ms)
+    for note in gap_input.notes:
         run.reporter.note(note)
-    gap = seen.gap
-    chunks = cut_into_chunks(gap.ranges, parallelism=intent.parallelism or _PARALLELISM, rate=intent.rate)
-    pace = _paced(intent.rate)
-    found_risks = risks(gap, seen.logs, seen.work, pace, at_ms)
+    gap = gap_input.gap
+    rate = None if replay.sink is None else replay.rate
+    parallelism = replay.at_once if replay.sink and (replay.order is Order.NONE or replay.latest) else _PARALLELISM
+    chunks = cut_into_chunks(gap.ranges, parallelism=parallelism, rate=rate)
+    pace = _pace(rate)
+    found_risks = risks(gap, gap_input.logs, gap_input.work, pace, at_ms)
     if group is not None and (hidden := hidden_words(group.hidden_commits)):
         message = f"{hidden}; they are neither released nor replayed"
         found_risks = (*found_risks, Risk(RiskLevel.WARNING, "hidden-commits", message))
-    refusals, checks, unknown = _refusals(run, engine, intent, group, gap)
+    refusals, checks, unknown = _refusals(run, engine, request, group, gap)
     if unknown is not None:
         found_risks = (*found_risks, Risk(RiskLevel.WARNING, "committers-unknown", unknown))
-    if group is not None and not (gap.ranges or gap.not_moved or unread) and intent.wish.missing is not Missing.LEAVE:
+    if group is not None and not (gap.ranges or gap.not_moved or unread) and request.gap.missing is not Missing.LEAVE:
         refusals.append(Refusal(group.name, _unknown_topics(group)))
-    return Planned(
-        group,
-        seen,
-        chunks,
-        found_risks,
-        (*refusals, *intent.refusals),
-        (*checks, *intent.checks),
-        pace,
-        how.partial,
-        at_ms,
-        unread,
+    return StartPlan(
+        group, gap_input, chunks, found_risks, tuple(refusals), tuple(checks), pace, change.partial, at_ms, unread
     )
 
 
-def _group(run: Invocation, engine: CatchupEngine, intent: Intent) -> tuple[Group | None, tuple[RowError, ...]]:
-    if intent.group is None:
+def _read_group(
+    run: Invocation, engine: CatchupEngine, request: StartRequest
+) -> tuple[Group | None, tuple[RowError, ...]]:
+    if request.group is None:
         return None, ()
-    snapshot = next(snapshots(run.reporter, engine.cluster, Selection(names=[intent.group]), COMMITS))
+    snapshot = next(snapshots(run.reporter, engine.cluster, Selection(names=[request.group]), COMMITS))
     for note in snapshot.notes:
         run.reporter.note(note)
     if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
         raise _as_raised(snapshot.errors[0])
-    wanted = {choice.topic for choice in intent.wish.topics}
-    unread = tuple(error for error in snapshot.errors if not wanted or error.topic in wanted)
+    named = {choice.topic for choice in request.gap.topics}
+    unread = tuple(error for error in snapshot.errors if not named or error.topic in named)
     return without_own_member(snapshot.groups[0]), unread
 
 
@@ -133,44 +126,46 @@ def _as_raised(error: RowError) -> KgroupError:
 
 
 def _refusals(
-    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
+    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, gap: Gap
 ) -> tuple[list[Refusal], list[str], str | None]:
     """(what prevents the plan besides the gap itself, checks that passed, why active committers are unknown)"""
-    how, checks = intent.how, []
-    refusals = list(check_change_permitted(run.settings, how, backup=True))
-    guarded = check_guards(run.reporter, engine.cluster, how, _rows(group, gap), "its offsets cannot be moved")
+    change, checks = request.change, []
+    refusals = list(check_change_permitted(run.settings, change, backup=True))
+    guarded = check_guards(
+        run.reporter, engine.cluster, change, _change_plan(group, gap), "its offsets cannot be moved"
+    )
     refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
         refusals += missing_release_rights(run.reporter, engine.cluster, gap.group, {item.topic for item in gap.ranges})
     if group is not None and not any(refusal.error.code in MAY_PASS for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
-        looked = guarded.unknown is None and "active-committer" not in (how.accept or ())
-        checks.append(f"{group.name} is {group.state}" + (", nobody commits" if looked else ""))
-    if gap.skips and "skip" not in (how.accept or ()):
-        lost = sum(row.end - row.start for row in gap.given_up)
+        checked = guarded.unknown is None and "active-committer" not in (change.accept or ())
+        checks.append(f"{group.name} is {group.state}" + (", nobody commits" if checked else ""))
+    if gap.skips and "skip" not in (change.accept or ()):
+        abandoned = sum(row.end - row.start for row in gap.given_up)
         refusals.append(
             Refusal(
                 gap.group,
                 Refused(
-                    f"--skip-before leaves {plural(lost, 'offset')} to nobody",
+                    f"--skip-before leaves {plural(abandoned, 'offset')} to nobody",
                     hint="if that is meant: --accept skip",
                     code="skip",
                 ),
             )
         )
     refusals += [
-        Refusal(None, with_connection_flags(run, error)) for error in _of_ledger(run, engine, intent, group, gap)
+        Refusal(None, with_connection_flags(run, error)) for error in _ledger_refusals(run, engine, request, group, gap)
     ]
-    if gap.ranges and not how.execute and not any(refusal.group is None for refusal in refusals):
+    if gap.ranges and not change.execute and not any(refusal.group is None for refusal in refusals):
         checks.append("the ledger can be written, and no open plan overlaps")
     return refusals, checks, guarded.unknown
 
 
-def _of_ledger(
-    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, gap: Gap
+def _ledger_refusals(
+    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, gap: Gap
 ) -> list[KgroupError]:
     """Why the plan cannot, or must not, be written. With ``execute`` the write itself shows whether it can."""
-    execute = intent.how.execute
+    execute = request.change.execute
     if gap.ranges and not execute:
         try:
             ledger = engine.ledger.check()
@@ -179,26 +174,25 @@ def _of_ledger(
         for note in ledger.notes:
             run.reporter.warn(note)
         if not ledger.exists:
-            return _unledgered(run, engine, intent, group, PlanListing(()))
+            return _unledgered(run, engine, request, group, PlanListing(()))
     # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
-    probe = _plan(run, engine, gap, (), None, "cu-none", 0)
     listing = list_plans(run, engine, patience_s)
-    found = (_beside(run, intent, probe, other) for other in listing.plans)
-    refused = [refused for refused in found if refused is not None]
-    return [*refused, *_unledgered(run, engine, intent, group, listing)]
+    found = (_open_plan_refusal(run, request, gap, other) for other in listing.plans)
+    refusals = [refusal for refusal in found if refusal is not None]
+    return [*refusals, *_unledgered(run, engine, request, group, listing)]
 
 
 def _unledgered(
-    run: Invocation, engine: CatchupEngine, intent: Intent, group: Group | None, listing: PlanListing
+    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, listing: PlanListing
 ) -> list[KgroupError]:
     """Releases that only the group's commits show, not the ledger: a new release would overwrite the tags."""
-    if group is None or "not-in-ledger" in (intent.how.accept or ()):
+    if group is None or "not-in-ledger" in (request.change.accept or ()):
         return []
     why = f"the ledger {engine.ledger.topic} does not have that plan: what of it was delivered is not known"
     if listing.hidden is not None:
         why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: whether it is known there is not"
-    refused: list[KgroupError] = []
+    refusals: list[KgroupError] = []
     for row in find_unrecorded_releases(group, listing.knows, listing.plans):
         many = (
             f"{len(row.ranges) + len(row.unknown)} partitions"
@@ -212,7 +206,7 @@ def _unledgered(
             hint = f"to deliver it, possibly again:  {run.command(*words, '--execute')};  {other}"
         if row.unknown:
             hint += f";  {run.command('history', group.name)} shows where the gap of {row.unknown[0].topic} began"
-        refused.append(
+        refusals.append(
             Refused(
                 f"{group.name} was released by {row.plan_id} ({many}), and {why}",
                 details=(*map(str, row.ranges[:_NAMED]), *(["..."] if len(row.ranges) > _NAMED else [])),
@@ -220,30 +214,30 @@ def _unledgered(
                 code="not-in-ledger",
             )
         )
-    return refused
+    return refusals
 
 
-def _beside(run: Invocation, intent: Intent, probe: CatchupPlan, other: PlanSnapshot) -> Refused | None:
+def _open_plan_refusal(run: Invocation, request: StartRequest, gap: Gap, other: PlanSnapshot) -> Refused | None:
     """Why another plan prevents this one; None: it does not. A permitted overlap is only reported."""
-    plan, state = other.plan, other.state.state
-    ours = plan.group == probe.group
-    if not state.is_open or not (ours or plan.group is None or probe.group is None):
+    plan = other.plan
+    same_group = plan.group == gap.group
+    if not other.state.state.is_open or not (same_group or plan.group is None or gap.group is None):
         return None
-    overlaps = shared_with(probe, plan)
-    if overlaps is not None and ours:
-        return overlaps
-    if ours and plan.group is not None:
+    overlap = overlap_refusal(gap.ranges, plan)
+    if overlap is not None and same_group:
+        return overlap
+    if same_group and plan.group is not None:
         return _unsettled(run, other)
-    if overlaps is None:
+    if overlap is None:
         return None
-    if probe.group is None and "twice" not in (intent.how.accept or ()):
+    if gap.group is None and "twice" not in (request.change.accept or ()):
         return Refused(
-            f"{overlaps.message}: both would deliver them",
-            details=overlaps.details,
+            f"{overlap.message}: both would deliver them",
+            details=overlap.details,
             hint="if that is meant: --accept twice",
             code="twice",
         )
-    run.reporter.warn(f"{overlaps.message}: both deliver them")
+    run.reporter.warn(f"{overlap.message}: both deliver them")
     return None
 
 
@@ -264,7 +258,7 @@ def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
     )
 
 
-def _rows(group: Group | None, gap: Gap) -> ChangePlan:
+def _change_plan(group: Group | None, gap: Gap) -> ChangePlan:
     """The plan in the form that the guards of all changes check."""
     rows = tuple(
         ChangeRow(
@@ -279,7 +273,7 @@ def _rows(group: Group | None, gap: Gap) -> ChangePlan:
     return ChangePlan(() if group is None else (group,), rows)
 
 
-def _paced(rate: RateLimit | None) -> ReplayPace:
+def _pace(rate: RateLimit | None) -> ReplayPace:
     if rate is None:
         return ASSUMED
     records = min(rate.records_per_s or ASSUMED.records_per_s or 0, ASSUMED.records_per_s or 0)
@@ -287,31 +281,20 @@ def _paced(rate: RateLimit | None) -> ReplayPace:
     return replace(ASSUMED, records_per_s=records, bytes_per_s=size)
 
 
-def plan_of(run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None) -> CatchupPlan:
+def plan_of(run: Invocation, engine: CatchupEngine, plan: StartPlan, reason: str | None) -> CatchupPlan:
     """The plan in the form of the ledger, with a new id."""
-    return _plan(run, engine, plan.gap, plan.chunks, reason, new_plan_id(), utc_ms())
-
-
-def _plan(
-    run: Invocation,
-    engine: CatchupEngine,
-    gap: Gap,
-    chunks: tuple[Chunk, ...],
-    reason: str | None,
-    plan_id: str,
-    at_ms: int,
-) -> CatchupPlan:
+    gap = plan.gap
     return CatchupPlan(
-        plan_id,
+        new_plan_id(),
         gap.group,
         gap.group_type,
         engine.cluster.ref.cluster_id,
-        at_ms,
+        utc_ms(),
         engine.who,
         reason or variable("KGROUP_REASON"),
         tuple(run.typed),
         gap.ranges,
-        chunks,
+        plan.chunks,
         gap.given_up,
         gap.released_at,
     )

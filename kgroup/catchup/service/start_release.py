@@ -9,7 +9,7 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import PlanSnapshot, PlanState
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import ReplayOptions, new_delivery
-from kgroup.catchup.service.results import Planned
+from kgroup.catchup.service.results import StartPlan
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.start_plan import plan_of
 from kgroup.settings.invocation import Invocation
@@ -21,13 +21,13 @@ from kgroup.support.units import human_count, plural
 _NAMED = 3
 
 
-def note_nothing(run: Invocation, plan: Planned) -> None:
+def note_nothing(run: Invocation, plan: StartPlan) -> None:
     """Tell that a plan has nothing to do, if that is so."""
     if not plan.gap.ranges and not plan.errors:
         run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
 
 
-def _nothing(plan: Planned) -> str:
+def _nothing(plan: StartPlan) -> str:
     held = [row.name for row in plan.gap.not_moved if row.code == "hanging-transaction"]
     return f"has no gap that can be read yet, for an open transaction on {_few(held)}" if held else "has no gap"
 
@@ -63,7 +63,7 @@ def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
 
 @contextmanager
 def release_group(
-    run: Invocation, engine: CatchupEngine, plan: Planned, reason: str | None, wanted: ReplayOptions | None = None
+    run: Invocation, engine: CatchupEngine, plan: StartPlan, reason: str | None, wanted: ReplayOptions | None = None
 ) -> Iterator[Runner]:
     """Write the plan to the ledger and release its group; yields the runner.
 
@@ -89,7 +89,7 @@ def release_group(
         yield runner
 
 
-def show_may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None = None) -> None:
+def show_may_start(run: Invocation, found: PlanSnapshot, planned: StartPlan | None = None) -> None:
     """Show in a terminal that the group may start, while the replay begins."""
     plan = found.plan
     if plan.group is None:
@@ -103,7 +103,7 @@ def show_may_start(run: Invocation, found: PlanSnapshot, planned: Planned | None
     )
 
 
-def _but(planned: Planned) -> Iterator[str]:
+def _but(planned: StartPlan) -> Iterator[str]:
     """The partitions that are released below the log end, or not at all."""
     below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
     if below:
@@ -122,7 +122,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def sizes(plan: Planned) -> str:
+def sizes(plan: StartPlan) -> str:
     """``12 partitions, 10.04M records``."""
     records = plan.gap.offsets if plan.gap.records is None else plan.gap.records
     return f"{plural(len(plan.gap.ranges), 'partition')}, {human_count(records)} record{'s' * (records != 1)}"

@@ -10,11 +10,11 @@ from kgroup.catchup.plan_state import VerifiedPlan, sink_name
 from kgroup.catchup.service.results import (
     Cancellation,
     CatchupResult,
-    Planned,
     PlanStatus,
     PrunedPlans,
     ReleasedPlan,
     ReplayedPlan,
+    StartPlan,
 )
 from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
@@ -54,7 +54,7 @@ LIST_HEADER = (
 def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *, verbose: bool = False) -> Outcome:
     """The outcome of a catch-up verb; ``command`` is its command line, ``verbose`` shows every row."""
     match result:
-        case Planned():
+        case StartPlan():
             return Outcome(
                 data=(result,),
                 screen=lambda: plan_screen(result, command, verbose=verbose),

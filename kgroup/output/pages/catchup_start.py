@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kgroup.catchup.gap import Gap
 from kgroup.catchup.model import GapRange
 from kgroup.catchup.risks import Risk, RiskLevel
-from kgroup.catchup.service.results import Planned
+from kgroup.catchup.service.results import StartPlan
 from kgroup.groups.change_result import NOT_EMPTY, Refusal
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
@@ -39,7 +39,7 @@ HEADER = (
 _INDENT = " " * 9
 
 
-def plan_screen(plan: Planned, command: CommandLine, *, verbose: bool) -> Screen:
+def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Screen:
     """The page; empty if there are no ranges, no excluded partitions and no refusals."""
     gap = plan.gap
     if not gap.ranges and not gap.not_moved and not plan.refusals:
@@ -60,7 +60,7 @@ def plan_screen(plan: Planned, command: CommandLine, *, verbose: bool) -> Screen
     return Screen((*blocks, Space(), Text(tuple(_end(plan, command)))))
 
 
-def _steps(plan: Planned) -> Iterator[str]:
+def _steps(plan: StartPlan) -> Iterator[str]:
     gap = plan.gap
     if gap.group is not None:
         where = "the head" if gap.released_at == "head" else "--until"
@@ -82,7 +82,7 @@ def _records(gap: Gap) -> str:
     return f"{human_count(gap.records)} record{'s' * (gap.records != 1)}"
 
 
-def _partitions(plan: Planned, *, verbose: bool) -> Iterator[Block]:
+def _partitions(plan: StartPlan, *, verbose: bool) -> Iterator[Block]:
     gap = plan.gap
     ranked = sorted(gap.ranges, key=lambda item: item.start - item.end)
     rows = [_row(item, plan.at_ms, of_group=gap.group is not None) for item in ranked]
@@ -122,7 +122,7 @@ def _read(risk: Risk) -> Iterator[str]:
     yield from others
 
 
-def _checks(plan: Planned) -> Iterator[Block]:
+def _checks(plan: StartPlan) -> Iterator[Block]:
     for check in plan.checks:
         yield Text((f" ok       {check}",))
     for risk in plan.risks:
@@ -161,7 +161,7 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
     yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
 
 
-def _end(plan: Planned, command: CommandLine) -> Iterator[str]:
+def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
     if plan.where is None and "--release-only" not in command.options:
         command = command.with_option("--release-only")
     if not plan.may_pass:
