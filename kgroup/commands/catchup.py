@@ -6,13 +6,19 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup.service.catchup_request import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
-from kgroup.catchup.service.end import cancel_plan, finish_release, prune_plans, stop_plan
+from kgroup.catchup.service.end import cancel_plan, prune_plans, stop_plan
 from kgroup.catchup.service.lookup import open_engine
-from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
+from kgroup.catchup.service.options import (
+    ExecuteOptions,
+    GapOptions,
+    LedgerOptions,
+    SafetyOptions,
+    SinkOptions,
+    SpeedOptions,
+)
 from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
-from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
+from kgroup.catchup.service.start import RunOptions, finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_execution, prepare_change

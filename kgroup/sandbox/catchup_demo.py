@@ -14,7 +14,7 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.start_and_resume import RunOptions, resume_catchup, start_catchup
+from kgroup.catchup.service.start import RunOptions, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED

@@ -610,7 +610,7 @@ def test_a_verb_that_asks_no_cluster_imports_no_client(arguments: list[str]) -> 
 def test_a_notebook_and_the_making_of_changes_load_nothing_of_the_command_line() -> None:
     modules = modules_after(
         "import kgroup.spark, kgroup.queries.snapshots, kgroup.output.watch.request, kgroup.queries.from_log\n"
-        "import kgroup.changes.execute, kgroup.catchup.service.catchup_request, kgroup.catchup.service.replay_request"
+        "import kgroup.changes.execute, kgroup.catchup.service.options"
     )
 
     assert loaded(modules, "typer", "rich", "kgroup.cli.app", "kgroup.cli.options", "kgroup.cli.typer_adapter") == set()

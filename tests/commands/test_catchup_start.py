@@ -13,8 +13,8 @@ from kgroup.catchup.gap_request import GapRequest
 from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.show import show_plan
+from kgroup.catchup.service.start import show_may_start
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
-from kgroup.catchup.service.start_release import show_may_start
 from kgroup.changes.execution import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from kgroup.changes.journal import whoami
 from kgroup.cluster.reader.committed import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.commit_tags import is_plan_id
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
@@ -135,3 +137,22 @@ def _unknown(
         hint=hint,
         code="no-plan",
     )
+
+
+def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartition, bool]:
+    """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
+    assumed: dict[TopicPartition, bool] = {}
+    partitions = {item.tp for item in found.plan.ranges}
+    for word in given:
+        parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())
+        if parts is None:
+            raise UsageError(f"--assume {word}: not released or unreleased", hint="--assume orders:7=released")
+        released = parts[3] == "released"
+        if parts[1] is None:
+            assumed |= dict.fromkeys(partitions - assumed.keys(), released)
+            continue
+        tp = (parts[1], int(parts[2]))
+        if tp not in partitions:
+            raise UsageError(f"--assume {word}: {found.plan.id} has no such partition")
+        assumed[tp] = released
+    return assumed

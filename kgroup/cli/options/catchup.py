@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup.service.catchup_request import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
+from kgroup.catchup.service.options import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
 from kgroup.changes.execution import ACCEPTED_BY_START
 from kgroup.cli.help_parts import SAFETY, accept_help
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup.service.replay_request import SinkOptions, SpeedOptions
+from kgroup.catchup.service.options import SinkOptions, SpeedOptions
 
 WHERE = "Where to"
 SPEED = "Order and speed"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from typer.core import TyperCommand
 
-from kgroup.catchup.service.catchup_request import LedgerOptions
-from kgroup.catchup.service.replay_request import SpeedOptions
+from kgroup.catchup.service.options import LedgerOptions, SpeedOptions
 from kgroup.cli import options as cli_options
 from kgroup.cli.completion import line
 from kgroup.cli.options import MODULE_OF, connection, field_annotations
