@@ -18,7 +18,7 @@ from kgroup.catchup.service.options import (
 )
 from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
-from kgroup.catchup.service.start import RunOptions, finish_release, resume_catchup, start_catchup
+from kgroup.catchup.service.start import finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
@@ -73,11 +73,10 @@ def start(
         raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
     prepare_change(run, change, ACCEPTED_BY_START)
     _check_report(speed)
-    doing = RunOptions(change.execute, speed.spark_log, speed.report)
     with open_engine(run, books.ledger_topic) as engine:
         if part.skipped_by is not None:
             request = request_skipped(run, engine, request, part.skipped_by)
-        result = start_catchup(run, engine, request, doing)
+        result = start_catchup(run, engine, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 
 
@@ -182,7 +181,7 @@ def resume(
 
     Exit codes: 0 1 2 3 4 5 6 8 130 143
     """
-    wanted = speed.replay_options(to)
+    options = speed.replay_options(to)
     if release_only:
         speed.check_released_only(to)
     check_execution(run, how.execution)
@@ -191,8 +190,7 @@ def resume(
         if release_only:
             released = finish_release(run, engine, plan, assume or (), execute=how.execute)
             return outcome(released, engine.cluster.ref, run.command_line)
-        doing = RunOptions(how.execute, speed.spark_log, speed.report)
-        resumed = resume_catchup(run, engine, plan, wanted, assume or (), doing)
+        resumed = resume_catchup(run, engine, plan, options, assume or (), execute=how.execute)
         return outcome(resumed, engine.cluster.ref, run.command_line)
 
 

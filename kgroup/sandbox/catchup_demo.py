@@ -14,7 +14,7 @@ from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.start import RunOptions, resume_catchup, start_catchup
+from kgroup.catchup.service.start import resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
@@ -86,7 +86,7 @@ class _DemoRun:
             yield replace(page, errors=(RowError.of(refusal), *page.errors), done=False)
             return
         yield self.page(engine)
-        crashed, options = self._crashed, RunOptions(execute=True)
+        crashed = self._crashed
         demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
         start = ("catchup", "start", crashed.group)
         planned = self._started(engine, self._replay_options, (*start, "--to-topic", crashed.target), execute=False)
@@ -102,7 +102,7 @@ class _DemoRun:
             self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
             run = self._run_of("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
             before = len(application.handled)
-            resumed = resume_catchup(run, engine, crashed.group, self._replay_options, (), options)
+            resumed = resume_catchup(run, engine, crashed.group, self._replay_options, (), execute=True)
             verified = catchup.outcome(resumed, engine.cluster.ref, run.command_line)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(
@@ -131,7 +131,7 @@ class _DemoRun:
         run = self._run_of(*words)
         change = Change(execute=execute, reason=_REASON)
         request = StartRequest(self._crashed.group, GapRequest(), change, replay_options)
-        result = start_catchup(run, engine, request, RunOptions(execute=execute))
+        result = start_catchup(run, engine, request)
         return catchup.outcome(result, engine.cluster.ref, run.command_line)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kgroup.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges
 from kgroup.catchup.model import LATEST, Order
-from kgroup.catchup.service.replay import DEAD_LETTERS, ReplayOptions
-from kgroup.catchup.service.replay import WHERE as ROWS_WANTED
+from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
 from kgroup.changes.execution import Change, Execution
@@ -167,7 +166,7 @@ class SinkOptions:
                     raise UsageError(f"--{option} {value}: {', '.join(words[:-1])} or {words[-1]}")
         if self.option and sink != "spark":
             raise UsageError("--option is for --to-spark", hint="Spark's own settings are said with --conf")
-        found = {} if self.where is None else {ROWS_WANTED: self.where}
+        found = {} if self.where is None else {WHERE: self.where}
         if self.latest_per_key:
             found[LATEST] = "true"
         if self.to_spark is not None:
@@ -217,7 +216,15 @@ class SpeedOptions:
             "handler-timeout": self.handler_timeout,
         }
         tuning = {name: str(value).strip() for name, value in said.items() if value is not None}
-        return ReplayOptions.tuned(tuning, sink=sink, options=options, order=self.order, spark=settings)
+        return ReplayOptions.tuned(
+            tuning,
+            sink=sink,
+            sink_options=options,
+            order=self.order,
+            spark=settings,
+            spark_log=self.spark_log,
+            report=self.report,
+        )
 
     def check_released_only(self, to: SinkOptions) -> None:
         """Raise UsageError for replay options given with ``--release-only``, which would ignore them."""

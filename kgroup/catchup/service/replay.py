@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.chunks import RateLimit, assign_to_tasks
@@ -13,6 +14,7 @@ from kgroup.catchup.delivered import started_chunks, unfinished
 from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
+from kgroup.catchup.plan_state import sink_name
 from kgroup.catchup.spark.settings import SparkSettings, slots
 from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.rate_limit import share
@@ -46,17 +48,20 @@ _SIGN_EVERY_S = 5.0
 class ReplayOptions:
     """What the user specified about a replay.
 
-    ``sink`` and ``order`` None: as in the ledger, else order ``partition``. ``options`` are the sink's.
+    ``sink`` and ``order`` None: as in the ledger, else order ``partition``.
     """
 
     sink: str | None = None
-    options: Mapping[str, str] | None = None
+    sink_options: Mapping[str, str] | None = None
     order: Order | None = None
     handling: Handling = field(default_factory=Handling)
     rate: RateLimit | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
     tuning: Mapping[str, str] = field(default_factory=dict)
     """The texts of ``handling`` and ``rate`` as the user typed them, kept with the plan (``Delivery.tuning``)."""
+    spark_log: bool = False
+    report: Path | None = None
+    """The file for the report of the verification."""
 
     @classmethod
     def tuned(cls, tuning: Mapping[str, str], **more: Any) -> ReplayOptions:
@@ -64,9 +69,10 @@ class ReplayOptions:
         return cls(handling=_handling(tuning), rate=_rate(tuning), tuning=tuning, **more)
 
     def with_kept(self, delivery: Delivery) -> ReplayOptions:
-        """These options, with the plan's speed and retries where this run does not set them."""
+        """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
+        kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
         tuning = {**delivery.tuning, **self.tuning}
-        return replace(self, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else self
+        return replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else kept
 
     def check_lanes(self) -> None:
         """Raise UsageError for ``--lanes`` if handlers cannot work in parallel: it would be ignored."""
@@ -81,14 +87,25 @@ class ReplayOptions:
             )
 
     @property
+    def destination(self) -> str | None:
+        """``topic orders-backfill, exactly once``; None if no sink is given."""
+        if self.sink is None:
+            return None
+        guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
+        if self.sink == "spark":
+            guarantee += ": broken off, all of it comes again"
+        newest = ", the newest record of each key" if self.latest else ""
+        return f"{sink_name(self.sink, dict(self.sink_options or {}))}{newest}, {guarantee}"
+
+    @property
     def where(self) -> str | None:
         """The filter in Spark SQL; None: all records."""
-        return (self.options or {}).get(WHERE)
+        return (self.sink_options or {}).get(WHERE)
 
     @property
     def latest(self) -> bool:
         """Whether only the newest record of each key is delivered (``--latest-per-key``); False if not given."""
-        return LATEST in (self.options or {})
+        return LATEST in (self.sink_options or {})
 
     @property
     def needs_sql(self) -> bool:
@@ -125,7 +142,7 @@ _KEPT = (DEAD_LETTERS, WHERE, LATEST)
 """Options of every sink: they are kept for another sink, unless given again."""
 
 
-def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = None) -> Delivery:
+def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None = None) -> Delivery:
     """The delivery of a plan: the ledger's, or as specified now if no record is delivered yet.
 
     ``typed`` is the hint for a plan without a sink: this command line with one. Raises Refused [no-sink] if no sink was
@@ -133,22 +150,24 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
     """
     plan, known = found.plan, found.delivery
     if known is None:
-        if wanted.sink is None:
+        if options.sink is None:
             raise Refused(
                 f"nobody has said where the records of {plan.id} go",
                 hint=typed or Hint("{}", ("catchup", "resume", plan.id, "--to-topic", "TOPIC")),
                 code="no-sink",
             )
-        return new_delivery(plan, wanted)
-    said = {name: text for name, text in (wanted.options or {}).items() if name != DEAD_LETTERS}
-    differs = wanted.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
-    if differs or wanted.order not in (None, known.order):
-        kept = {name: text for name, text in known.options.items() if wanted.sink is None or name in _KEPT}
+        return new_delivery(plan, options)
+    said = {name: text for name, text in (options.sink_options or {}).items() if name != DEAD_LETTERS}
+    differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
+    if differs or options.order not in (None, known.order):
+        kept = {name: text for name, text in known.options.items() if options.sink is None or name in _KEPT}
         if not any(started_chunks(plan, found.progress)):
-            options = {**kept, **(wanted.options or {})}
-            sink, order = wanted.sink or known.sink, wanted.order or known.order
-            tuning = {**_fitting(known.tuning, known.sink, sink, order, latest=LATEST in options), **wanted.tuning}
-            return _new(plan, sink, options, replace(wanted, order=order, tuning=tuning))
+            sink, order = options.sink or known.sink, options.order or known.order
+            sink_options = {**kept, **(options.sink_options or {})}
+            fitting = _fitting(known.tuning, known.sink, sink, order, latest=LATEST in sink_options)
+            tuning = {**fitting, **options.tuning}
+            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
+            return new_delivery(plan, changed)
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
             f"{plan.id} goes to {known.sink} ({shown}) in order {known.order}: it is set, as it decides what is "
@@ -156,9 +175,9 @@ def delivery_of(found: PlanSnapshot, wanted: ReplayOptions, typed: str | None = 
             hint=Hint("go on with it as it is: {}", ("catchup", "resume", plan.id)),
             code="sink-set",
         )
-    dead = (wanted.options or {}).get(DEAD_LETTERS)
-    options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}
-    return replace(known, options=options, tuning={**known.tuning, **wanted.tuning})
+    dead = (options.sink_options or {}).get(DEAD_LETTERS)
+    sink_options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}
+    return replace(known, options=sink_options, tuning={**known.tuning, **options.tuning})
 
 
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *, latest: bool) -> dict[str, str]:
@@ -169,18 +188,14 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *,
     return kept
 
 
-def new_delivery(plan: CatchupPlan, wanted: ReplayOptions) -> Delivery:
-    """The delivery of a plan that has none yet; ``wanted`` names a sink."""
-    assert wanted.sink is not None
-    return _new(plan, wanted.sink, dict(wanted.options or {}), wanted)
-
-
-def _new(plan: CatchupPlan, sink: str, options: dict[str, str], wanted: ReplayOptions) -> Delivery:
-    if LATEST in options and sink == "spark":
+def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
+    """The delivery of a plan that has none yet; ``options`` names a sink."""
+    assert options.sink is not None
+    if options.latest and options.sink == "spark":
         raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
-    order = Order.NONE if LATEST in options else wanted.order or Order.PARTITION
-    tasks = assign_to_tasks(plan.ranges, plan.chunks, order, wanted.at_once)
-    return Delivery(sink, order, tasks, options, tuning=dict(wanted.tuning))
+    order = Order.NONE if options.latest else options.order or Order.PARTITION
+    tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
+    return Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:
@@ -221,7 +236,7 @@ def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
 def task_specs(
     found: PlanSnapshot,
     delivery: Delivery,
-    wanted: ReplayOptions,
+    options: ReplayOptions,
     ledger: str,
     epoch: int,
     config: Mapping[str, Any],
@@ -235,7 +250,7 @@ def task_specs(
     maybe = tuple(
         (*item.tp, item.maybe_processed_until) for item in plan.ranges if item.maybe_processed_until is not None
     )
-    part = wanted.share_of(len(tasks))
+    part = options.share_of(len(tasks))
 
     def spec(task: Task) -> TaskSpec:
         return TaskSpec(
@@ -248,7 +263,7 @@ def task_specs(
             timeout_s=timeout_s,
             maybe_processed=maybe,
             dead_letters=delivery.options.get(DEAD_LETTERS),
-            handling=wanted.handling,
+            handling=options.handling,
             rate=part,
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
-from kgroup.catchup.plan_state import VerifiedPlan, sink_name
+from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.risks import RiskLevel
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import (
@@ -21,7 +21,6 @@ from kgroup.catchup.service.replay import (
     ReplayOptions,
     ReplayResult,
     ReplayRun,
-    delivery_of,
     task_specs,
 )
 from kgroup.catchup.service.results import ReplayedPlan, StartPlan
@@ -84,10 +83,10 @@ class ReplayChecks:
         """Checks that passed."""
         return tuple(item.message for item in self.findings if item.level is RiskLevel.READ)
 
-    def of(self, plan: StartPlan) -> StartPlan:
+    def added_to(self, plan: StartPlan) -> StartPlan:
         """The plan, with what prevents its replay and what was checked."""
-        said = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
-        refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in said or not error.hint)
+        known = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
+        refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in known or not error.hint)
         return replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
 
     @property
@@ -110,7 +109,7 @@ class ReplayChecks:
 
 def check_replay(
     run: Invocation,
-    wanted: ReplayOptions,
+    options: ReplayOptions,
     ranges: tuple[GapRange, ...],
     replay_s: float | None = None,
     *,
@@ -120,38 +119,40 @@ def check_replay(
 
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
-    ready = check(wanted.spark, timeout_s=run.settings.timeout_s)
-    options = dict(wanted.options or {})
+    ready = check(options.spark, timeout_s=run.settings.timeout_s)
+    sink_options = dict(options.sink_options or {})
     admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
     known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
-    found = [SinkFinding(RiskLevel.READ, f"Spark can run ({wanted.spark.master})"), *check_sources(sources)]
-    match wanted.sink:
+    findings = [SinkFinding(RiskLevel.READ, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
+    match options.sink:
         case "topic":
-            target = options["topic"]
+            target = sink_options["topic"]
             facts = _facts(admin, target)
-            found += check_target(target, facts, ranges, sources, options, utc_ms(), replay_s, ledger)
+            findings += check_target(target, facts, ranges, sources, sink_options, utc_ms(), replay_s, ledger)
         case "files":
-            files.check(options)
-            found.append(SinkFinding(RiskLevel.READ, f"sink: {options['dir']}, a file for each chunk"))
+            files.check(sink_options)
+            findings.append(SinkFinding(RiskLevel.READ, f"sink: {sink_options['dir']}, a file for each chunk"))
             # The workers of a cluster have their own disks, which cannot be checked from here.
-            if wanted.spark.is_local and (why := files.unwritable(options)):
-                found.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {options['dir']}: {why}"))
+            if options.spark.is_local and (why := files.unwritable(sink_options)):
+                findings.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {sink_options['dir']}: {why}"))
         case "command":
-            command.check(options)
-            command.require_no_secret(options["command"], run.settings.secrets)
+            command.check(sink_options)
+            command.require_no_secret(sink_options["command"], run.settings.secrets)
         case "python":
-            found += _loaded(options["function"])
+            findings += _check_function(sink_options["function"])
         case "spark":
-            spark_sink.resolved(options)
-            found.append(
+            spark_sink.resolved(sink_options)
+            findings.append(
                 SinkFinding(RiskLevel.READ, "sink: an empty append is tried at --execute, before anything moves")
             )
-    if wanted.where is not None:
-        found.append(SinkFinding(RiskLevel.READ, "--where is looked at by Spark at --execute, before anything moves"))
-    if dead := options.get(DEAD_LETTERS):
-        found += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
-    return ReplayChecks(ready, tuple(found))
+    if options.where is not None:
+        findings.append(
+            SinkFinding(RiskLevel.READ, "--where is looked at by Spark at --execute, before anything moves")
+        )
+    if dead := sink_options.get(DEAD_LETTERS):
+        findings += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
+    return ReplayChecks(ready, tuple(findings))
 
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
@@ -162,7 +163,7 @@ def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | No
         return may_not_write(topic)
 
 
-def _loaded(function: str) -> tuple[SinkFinding, ...]:
+def _check_function(function: str) -> tuple[SinkFinding, ...]:
     try:
         python.load(function)
     except KgroupError as error:
@@ -172,44 +173,33 @@ def _loaded(function: str) -> tuple[SinkFinding, ...]:
     return ()
 
 
-def where_of(wanted: ReplayOptions) -> str | None:
-    """``topic orders-backfill, exactly once``; None if no sink is given."""
-    if wanted.sink is None:
-        return None
-    guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(wanted.sink, "at least once")
-    if wanted.sink == "spark":
-        guarantee += ": broken off, all of it comes again"
-    newest = ", the newest record of each key" if wanted.latest else ""
-    return f"{sink_name(wanted.sink, dict(wanted.options or {}))}{newest}, {guarantee}"
-
-
 @contextmanager
 def spark_session(
-    run: Invocation, wanted: ReplayOptions, ready: DriverSetup, *, log: bool, needed: bool = True
+    run: Invocation, options: ReplayOptions, ready: DriverSetup, *, needed: bool
 ) -> Iterator[DriverSession | None]:
     """Spark, started in the background, so that the release does not wait for it. None: nothing to replay."""
     if not needed:
         yield None
         return
-    say = run.reporter.note if log else None
-    hidden = spark_sink.secrets_of(wanted.options or {}) if wanted.sink == "spark" else ()
-    with DriverSession(replace(wanted.spark, heavy=wanted.needs_sql), ready, say=say, hidden=hidden) as session:
+    say = run.reporter.note if options.spark_log else None
+    hidden = spark_sink.secrets_of(options.sink_options or {}) if options.sink == "spark" else ()
+    with DriverSession(replace(options.spark, heavy=options.needs_sql), ready, say=say, hidden=hidden) as session:
         yield session
 
 
-def rehearse(run: Invocation, session: DriverSession | None, wanted: ReplayOptions) -> None:
+def rehearse(run: Invocation, session: DriverSession | None, options: ReplayOptions) -> None:
     """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
 
     Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
     ``DriverSession.context`` raises.
     """
-    if session is None or (wanted.where is None and wanted.sink != "spark"):
+    if session is None or (options.where is None and options.sink != "spark"):
         return
     run.reporter.note("Spark is asked first whether it can be done: that takes some seconds, and nothing moves before")
-    if wanted.where is not None:
-        where.check(session.sql(), wanted.where)
-    if wanted.sink == "spark":
-        to_spark.rehearse(session.sql(), wanted.options or {})
+    if options.where is not None:
+        where.check(session.sql(), options.where)
+    if options.sink == "spark":
+        to_spark.rehearse(session.sql(), options.sink_options or {})
 
 
 def replay(
@@ -217,19 +207,15 @@ def replay(
     engine: CatchupEngine,
     runner: Runner,
     session: DriverSession | None,
-    wanted: ReplayOptions,
-    report: Path | None,
+    options: ReplayOptions,
 ) -> ReplayedPlan:
-    """Replay the rest of a released plan, and verify it.
+    """Replay the rest of a released plan, whose delivery is in the ledger, and verify it.
 
     Raises KeyboardInterrupt and Terminated after the tasks have ended their transactions and the resume command was
     reported; KgroupErrors of Spark and of the ledger.
     """
     found = runner.snapshot
     try:
-        delivery = delivery_of(found, wanted)
-        if delivery != found.delivery:
-            runner.write(delivery)
         _require_still_same_topics(engine, found)  # else lost records cannot be delivered again
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(run, engine, runner)
@@ -237,9 +223,9 @@ def replay(
         if loss is not None:
             report_loss(run, found, loss)
         if loss is not None and (loss.blocked or not loss.exists or session is None):
-            return _proved(run, engine, runner, ReplayResult((), (), (), 0.0), report, loss)
-        came = _worked(run, engine, runner, session, wanted.with_kept(delivery), found.delivery or delivery)
-        return _proved(run, engine, runner, came, report)
+            return _verify(run, engine, runner, ReplayResult((), (), (), 0.0), options.report, loss)
+        result = _run_tasks(run, engine, runner, session, options)
+        return _verify(run, engine, runner, result, options.report)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
         run.reporter.event("STOPPED", stopped_text(run, engine, found))
@@ -256,17 +242,14 @@ def replay(
         raise
 
 
-def _worked(
-    run: Invocation,
-    engine: CatchupEngine,
-    runner: Runner,
-    session: DriverSession | None,
-    wanted: ReplayOptions,
-    delivery: Delivery,
+def _run_tasks(
+    run: Invocation, engine: CatchupEngine, runner: Runner, session: DriverSession | None, options: ReplayOptions
 ) -> ReplayResult:
     """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
     found, epoch, timeout_s = runner.snapshot, runner.epoch.number, run.settings.timeout_s
-    tasks = task_specs(found, delivery, wanted, engine.ledger.topic, epoch, librdkafka_config(run.settings), timeout_s)
+    delivery, config = found.delivery, librdkafka_config(run.settings)
+    assert delivery is not None
+    tasks = task_specs(found, delivery, options, engine.ledger.topic, epoch, config, timeout_s)
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(found.plan)
@@ -275,22 +258,23 @@ def _worked(
     with run.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
 
-        def tell(totals: ProgressTotals) -> None:
+        def on_progress(totals: ProgressTotals) -> None:
             parts = [ProgressPart(row.topic, row.done, row.total) for row in totals.topics]
-            bar.update(totals.offsets, _text(totals), parts)
+            bar.update(totals.offsets, _progress_text(totals), parts)
 
         def read() -> PlanSnapshot:
             return engine.ledger.read(found.plan.id, found.offset)
 
-        whole = delivery.sink == "spark"
-        if whole:
+        whole_plan = delivery.sink == "spark"
+        if whole_plan:
             left = [chunk for task in tasks for chunk in task.chunks]
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
         differs = target_differs(engine, delivery)
-        came = ReplayRun(runner, utc_ms).run(session, tasks, tell, run.reporter.note, read, through, differs)
-        if whole and came.progress:
-            runner.write(*came.progress)
-    return came
+        replay_run = ReplayRun(runner, utc_ms)
+        result = replay_run.run(session, tasks, on_progress, run.reporter.note, read, through, differs)
+        if whole_plan and result.progress:
+            runner.write(*result.progress)
+    return result
 
 
 def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> None:
@@ -315,7 +299,7 @@ def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]
     return None if condition is None else sql_job.filtered(tasks, condition, found.progress)
 
 
-def _text(totals: ProgressTotals) -> str:
+def _progress_text(totals: ProgressTotals) -> str:
     if totals.heard_s is None and not totals.records_per_s:
         return _STARTING
     parts = [f"{human_count(totals.records)} {'record' if totals.records == 1 else 'records'}"]
@@ -330,11 +314,11 @@ def _text(totals: ProgressTotals) -> str:
     return "  ".join(parts)
 
 
-def _proved(
+def _verify(
     run: Invocation,
     engine: CatchupEngine,
     runner: Runner,
-    came: ReplayResult,
+    result: ReplayResult,
     report: Path | None,
     loss: TargetLoss | None = None,
 ) -> ReplayedPlan:
@@ -346,10 +330,10 @@ def _proved(
         found = runner.snapshot
         if loss is not None:
             # The counts of this run no longer match the ledger.
-            came = replace(came, counted=())
+            result = replace(result, counted=())
             report_loss(run, found, loss)
     since = engine.offsets_since_release(found)
-    proof = engine.verification(found, came.counted, since)
+    proof = engine.verification(found, result.counted, since)
     sentences = [missing_dead_letters(run, engine, found)]
     if loss is not None and loss.blocked is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
@@ -366,9 +350,9 @@ def _proved(
     if runner.snapshot.state.state.is_open:
         engine.sign_off(runner)
     state = VerifiedPlan(runner.snapshot, proof, utc_ms())
-    _say(run, engine, state, loss)
+    _report_end(run, engine, state, loss)
     errors = () if loss is None else loss_errors(run, found, loss)
-    errors += tuple(RowError.of(error, group=found.plan.group) for error in came.failures)
+    errors += tuple(RowError.of(error, group=found.plan.group) for error in result.failures)
     errors += tuple(
         RowError(
             "record-refused",
@@ -379,14 +363,14 @@ def _proved(
             hint=f"to deliver the others:  {commands(run, found, '--dead-letter-topic', 'TOPIC').resume}",
             exit_code=ExitCode.CHECK_FAILED,
         )
-        for row in came.stopped
+        for row in result.stopped
     )
     if report is not None:
-        _write_report(report, engine.cluster.ref, state, came, errors)
-    return ReplayedPlan(state, came.took_s, since.unread is None, errors)
+        _write_report(report, engine.cluster.ref, state, result, errors)
+    return ReplayedPlan(state, result.took_s, since.unread is None, errors)
 
 
-def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
+def _report_end(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
     proof, plan_id = state.verification, state.snapshot.plan.id
     if loss is not None and loss.blocked is not None:
         run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
@@ -406,10 +390,10 @@ def _say(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: Targ
 
 
 def _write_report(
-    path: Path, cluster: ClusterRef, state: VerifiedPlan, came: ReplayResult, errors: tuple[RowError, ...]
+    path: Path, cluster: ClusterRef, state: VerifiedPlan, result: ReplayResult, errors: tuple[RowError, ...]
 ) -> None:
     document: dict[str, Any] = plan_document(state.snapshot, state.verification)
-    document["took_ms"] = round(came.took_s * 1000)
+    document["took_ms"] = round(result.took_s * 1000)
     document["disputed"] = list(state.verification.contradictions)
     whole = envelope("catchup report", cluster, [document], executed=True, errors=errors)
     with AtomicFile(path, "--report") as file:

@@ -23,7 +23,7 @@ from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreacha
 class StartPlan:
     """A plan that may be executed, and what prevents it.
 
-    ``where`` is where the records go, None if the user has not chosen it; ``checks`` are the checks that passed.
+    ``destination`` is where the records go, None if the user has not chosen it; ``checks`` are the checks that passed.
     """
 
     group: Group | None
@@ -35,8 +35,8 @@ class StartPlan:
     pace: ReplayPace
     partial: bool
     at_ms: int
-    unread: tuple[RowError, ...] = ()
-    where: str | None = None
+    unread: tuple[RowError, ...]
+    destination: str | None
 
     @property
     def gap(self) -> Gap:

@@ -1,11 +1,10 @@
-"""``kgroup catchup start`` and ``resume``, from the parsed options to the verification."""
+"""``kgroup catchup start`` and ``resume``: the release of a group, and the replay of its gap to the verification."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from kgroup.catchup import decisions
 from kgroup.catchup.delivered import unfinished
@@ -16,11 +15,10 @@ from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, with_connection_flags
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
-from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session, where_of
+from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
 from kgroup.catchup.service.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.catchup.service.show import commands, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
-from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
@@ -29,140 +27,149 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
-from kgroup.support.signals import Terminated, defer_signals
+from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
 from kgroup.support.units import human_count, plural
 
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Whether to execute, whether to show Spark's log, and the file for the report."""
-
-    execute: bool
-    spark_log: bool = False
-    report: Path | None = None
-
-
 def start_catchup(
-    run: Invocation, engine: CatchupEngine, request: StartRequest, doing: RunOptions
+    run: Invocation, engine: CatchupEngine, request: StartRequest
 ) -> StartPlan | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
-    wanted = request.replay
-    if doing.execute:
+    options, execute = request.replay, request.change.execute
+    if execute:
         engine.ledger.expect(of_group(request.group))
-    plan = replace(plan_start(run, engine, request), where=where_of(wanted))
-    fits: ReplayChecks | None = None
-    if wanted.sink is not None and plan.gap.ranges:
-        plan, fits = _fitted(run, engine, plan, wanted)
-    if not (doing.execute and plan.possible):
-        note_nothing(run, plan)
+    plan = plan_start(run, engine, request)
+    checks: ReplayChecks | None = None
+    if options.sink is not None and plan.gap.ranges:
+        plan, checks = _check_replay(run, engine, plan, options)
+    if not (execute and plan.possible):
+        _note_nothing(run, plan)
         return plan
-    reason = request.change.reason
-    if fits is None:
-        with release_group(run, engine, plan, reason) as runner:
+    if checks is None:
+        with _create_and_release(run, engine, request, plan) as runner:
             found = runner.snapshot
         return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found), plan)
-    with (
-        spark_session(run, wanted, fits.ready, log=doing.spark_log, needed=bool(plan.chunks)) as session,
-        release_group(run, engine, _tried(run, session, wanted, plan), reason, wanted) as runner,
-    ):
-        show_may_start(run, runner.snapshot, plan)
-        return replace(replay(run, engine, runner, session, wanted, doing.report), left_out=plan.errors)
+    with spark_session(run, options, checks.ready, needed=bool(plan.chunks)) as session:
+        rehearse(run, session, options)
+        with _create_and_release(run, engine, request, plan) as runner:
+            show_may_start(run, runner.snapshot, plan)
+            return replace(replay(run, engine, runner, session, options), left_out=plan.errors)
 
 
-def _tried(run: Invocation, session: DriverSession | None, wanted: ReplayOptions, plan: StartPlan) -> StartPlan:
-    """The plan, after Spark has accepted its options. Raises as ``rehearse``."""
-    rehearse(run, session, wanted)
-    return plan
-
-
-def _fitted(
-    run: Invocation, engine: CatchupEngine, plan: StartPlan, wanted: ReplayOptions
+def _check_replay(
+    run: Invocation, engine: CatchupEngine, plan: StartPlan, options: ReplayOptions
 ) -> tuple[StartPlan, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
-        found = check_replay(run, wanted, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+        checks = check_replay(run, options, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
     except Refused as error:
         return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
-    found.warn(run)
-    return found.of(plan), found
+    checks.warn(run)
+    return checks.added_to(plan), checks
+
+
+@contextmanager
+def _create_and_release(
+    run: Invocation, engine: CatchupEngine, request: StartRequest, plan: StartPlan
+) -> Iterator[Runner]:
+    """Write the plan to the ledger and release its group; yields the runner.
+
+    The delivery is written with the plan, so a resume after a crash needs no sink options. A signal is deferred until
+    the group is released, and raised then. Raises as ``CatchupEngine.create`` and ``release_new``.
+    """
+    made = plan_of(run, engine, plan, request.change.reason)
+    with ExitStack() as stack:
+        with defer_signals() as pending:
+            found = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
+            run.reporter.note_effect(None)
+            run.reporter.event("PLANNED", f"{made.id}  {_size_text(plan)}")
+            runner = stack.enter_context(engine.take_over(found))
+            with _explain_partial_release(run, runner):
+                engine.release_new(runner)
+            run.reporter.event("RELEASED", _released_text(runner.snapshot))
+        _raise_pending(run, engine, runner, pending)
+        yield runner
+
+
+def _raise_pending(run: Invocation, engine: CatchupEngine, runner: Runner, pending: DeferredSignal) -> None:
+    """End the run of a released plan if a signal arrived meanwhile."""
+    if pending:
+        engine.sign_off(runner)
+        resume = commands(run, runner.snapshot).resume
+        run.reporter.event("STOPPED", f"{runner.plan_id}: nothing is lost; to go on: {resume}")
+        raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
 
 
 def resume_catchup(
-    run: Invocation, engine: CatchupEngine, text: str, wanted: ReplayOptions, assume: Sequence[str], doing: RunOptions
+    run: Invocation, engine: CatchupEngine, text: str, options: ReplayOptions, assume: Sequence[str], *, execute: bool
 ) -> PlanStatus | ReplayedPlan:
     """Continue a plan from its current state to its verification."""
     found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
-    would = engine.preview(found, decisions.resume, assumed)
-    if isinstance(would, AlreadyDone):
-        run.reporter.note(f"{would.why}: nothing to do")
+    decision = engine.preview(found, decisions.resume, assumed)
+    if isinstance(decision, AlreadyDone):
+        run.reporter.note(f"{decision.why}: nothing to do")
         return plan_status(run, engine, found)
-    refusal = refusal_of(would)
-    if refusal is not None and not (doing.execute and refusal.code == "went-on"):
-        return refused_status(run, engine, found, refusal)
+    refusal = _refusal_of(decision)
+    if refusal is not None and not (execute and refusal.code == "went-on"):
+        return _refused_status(run, engine, found, refusal)
     needed = bool(unfinished(found.plan, found.progress))
     try:
         if needed:
             engine.require_sources(found.plan)
     except (Refused, NotFound) as error:
-        return refused_status(run, engine, found, error)
-    delivery = delivery_of(found, wanted, str(run.command_line.with_option("--to-topic", "TOPIC")))
-    effective = replace(wanted, sink=delivery.sink, options=delivery.options, order=delivery.order)
-    effective = effective.with_kept(delivery)
+        return _refused_status(run, engine, found, error)
+    delivery = delivery_of(found, options, str(run.command_line.with_option("--to-topic", "TOPIC")))
+    effective = options.with_kept(delivery)
     effective.check_lanes()
-    fits = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
-    fits.warn(run)
-    if fits.blocked:
-        return refused_status(run, engine, found, fits.blocked[0])
-    if not doing.execute:
-        nothing = f"Nothing was changed. To go on, to {where_of(effective)}:"
+    checks = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    checks.warn(run)
+    if checks.blocked:
+        return _refused_status(run, engine, found, checks.blocked[0])
+    if not execute:
+        nothing = f"Nothing was changed. To go on, to {effective.destination}:"
         return plan_status(run, engine, found, nothing, f"  {run.command_line.executing()}")
-    with spark_session(run, effective, fits.ready, log=doing.spark_log, needed=needed) as session:
+    with spark_session(run, effective, checks.ready, needed=needed) as session:
         rehearse(run, session, effective)
-        with _gone_on_with(run, engine, found, wanted, assumed, delivery) as runner:
-            return replay(run, engine, runner, session, wanted, doing.report)
+        with _take_over_released(run, engine, found, options, assumed, delivery) as runner:
+            return replay(run, engine, runner, session, effective)
 
 
 @contextmanager
-def _gone_on_with(
+def _take_over_released(
     run: Invocation,
     engine: CatchupEngine,
     found: PlanSnapshot,
-    wanted: ReplayOptions,
+    options: ReplayOptions,
     assumed: Mapping[TopicPartition, bool],
-    judged: Delivery,
+    delivery: Delivery,
 ) -> Iterator[Runner]:
     """The runner of a plan, which is released first if needed. A signal is deferred until the release is done.
 
-    ``judged`` is the delivery that was checked before.
+    ``delivery`` is what ``options`` made of the plan when it was checked; it is written to the ledger.
     """
     with ExitStack() as stack:
         with defer_signals() as pending:
             runner = stack.enter_context(engine.take_over(found))
-            _require_same(runner, engine, wanted, judged)
+            _require_same(runner, engine, options, delivery)
             run.reporter.note_effect(None)
-            state = runner.snapshot.state.state
-            if state in (PlanState.PLANNED, PlanState.RELEASING):
-                runner.write(judged)  # a resume after a crash needs no sink options
-            if state is not PlanState.RELEASED:
-                with explain_partial_release(run, runner):
+            if runner.snapshot.delivery != delivery:
+                runner.write(delivery)  # a resume after a crash needs no sink options
+            if runner.snapshot.state.state is not PlanState.RELEASED:
+                with _explain_partial_release(run, runner):
                     engine.release(runner, assumed)
-                run.reporter.event("RELEASED", released_text(runner.snapshot))
+                run.reporter.event("RELEASED", _released_text(runner.snapshot))
                 show_may_start(run, runner.snapshot)
-        if pending:
-            engine.sign_off(runner)
-            resume = commands(run, runner.snapshot).resume
-            run.reporter.event("STOPPED", f"{found.plan.id}: nothing is lost; to go on: {resume}")
-            raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
+        _raise_pending(run, engine, runner, pending)
         yield runner
 
 
-def _require_same(runner: Runner, engine: CatchupEngine, wanted: ReplayOptions, judged: Delivery) -> None:
+def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions, delivery: Delivery) -> None:
     """Raise Refused if another run changed the delivery just before this runner took over."""
     try:
-        if delivery_of(runner.snapshot, wanted) != judged:
+        if delivery_of(runner.snapshot, options) != delivery:
             raise Refused(
                 f"somebody said anew where the records of {runner.plan_id} go, while this run began",
                 hint=Hint("{}", ("catchup", "show", runner.plan_id)),
@@ -182,29 +189,29 @@ def finish_release(
     if found.state.state is PlanState.RELEASED:
         run.reporter.note(f"{found.plan.id} is released already")
         return plan_status(run, engine, found)
-    would = engine.preview(found, decisions.resume, assumed)
-    if (refusal := refusal_of(would)) is not None and (isinstance(would, Refuse) or not execute):
-        return refused_status(run, engine, found, refusal)
+    decision = engine.preview(found, decisions.resume, assumed)
+    if (refusal := _refusal_of(decision)) is not None and (isinstance(decision, Refuse) or not execute):
+        return _refused_status(run, engine, found, refusal)
     if not execute:
         return plan_status(
             run, engine, found, "Nothing was changed. To release the rest:", f"  {run.command_line.executing()}"
         )
     with defer_signals(), engine.take_over(found) as runner:
         run.reporter.note_effect(None)
-        with explain_partial_release(run, runner):
+        with _explain_partial_release(run, runner):
             found = engine.release(runner, assumed)
-    run.reporter.event("RELEASED", released_text(found))
+    run.reporter.event("RELEASED", _released_text(found))
     return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found))
 
 
-def refused_status(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
+def _refused_status(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
     """A plan as it is, and why the command cannot be executed."""
     return plan_status(run, engine, found, "Nothing was changed.", refused=with_connection_flags(run, refused))
 
 
-def refusal_of(would: Decision) -> KgroupError | None:
+def _refusal_of(decision: Decision) -> KgroupError | None:
     """The refusal of this decision, even if the plan is closed first; None: it is not refused."""
-    match would:
+    match decision:
         case Refuse(error=error):
             return error
         case Close(refused=refused):
@@ -213,7 +220,7 @@ def refusal_of(would: Decision) -> KgroupError | None:
             return None
 
 
-def note_nothing(run: Invocation, plan: StartPlan) -> None:
+def _note_nothing(run: Invocation, plan: StartPlan) -> None:
     """Tell that a plan has nothing to do, if that is so."""
     if not plan.gap.ranges and not plan.errors:
         run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
@@ -225,24 +232,24 @@ def _nothing(plan: StartPlan) -> str:
 
 
 @contextmanager
-def explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
+def _explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
     """Add to an error within the block how to resume or cancel a plan that may be partly released."""
     try:
         yield
     except KgroupError as error:
         if error.code == "superseded":
             raise
-        raise error.with_context(details=_left(run, runner)) from error
+        raise error.with_context(details=_partial_release_lines(run, runner)) from error
 
 
-def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
-    found, taken = runner.snapshot, False
+def _partial_release_lines(run: Invocation, runner: Runner) -> tuple[str, ...]:
+    found, superseded = runner.snapshot, False
     typed = commands(run, found)
     try:
         runner.read()
     except KgroupError as error:
-        taken = error.code == "superseded"
-    if taken:
+        superseded = error.code == "superseded"
+    if superseded:
         return (f"Another run has taken {found.plan.id} over by now: {typed.show}",)
     if found.state.state is not PlanState.RELEASING:
         return ()
@@ -253,34 +260,6 @@ def _left(run: Invocation, runner: Runner) -> tuple[str, ...]:
     )
 
 
-@contextmanager
-def release_group(
-    run: Invocation, engine: CatchupEngine, plan: StartPlan, reason: str | None, wanted: ReplayOptions | None = None
-) -> Iterator[Runner]:
-    """Write the plan to the ledger and release its group; yields the runner.
-
-    The delivery (``wanted``) is written with the plan, so a resume after a crash needs no sink options. A signal is
-    deferred until the group is released, and raised then. Raises as ``CatchupEngine.create`` and ``release_new``.
-    """
-    made = plan_of(run, engine, plan, reason)
-    with ExitStack() as stack:
-        with defer_signals() as pending:
-            delivery = None if wanted is None or wanted.sink is None else new_delivery(made, wanted)
-            found = engine.create(made, delivery)
-            run.reporter.note_effect(None)
-            run.reporter.event("PLANNED", f"{made.id}  {sizes(plan)}")
-            runner = stack.enter_context(engine.take_over(found))
-            with explain_partial_release(run, runner):
-                found = engine.release_new(runner)
-            run.reporter.event("RELEASED", released_text(found))
-        if pending:
-            engine.sign_off(runner)
-            resume = commands(run, found).resume
-            run.reporter.event("STOPPED", f"{made.id}: it is released, and owed; to go on: {resume}")
-            raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
-        yield runner
-
-
 def show_may_start(run: Invocation, found: PlanSnapshot, planned: StartPlan | None = None) -> None:
     """Show in a terminal that the group may start, while the replay begins."""
     plan = found.plan
@@ -289,13 +268,13 @@ def show_may_start(run: Invocation, found: PlanSnapshot, planned: StartPlan | No
     begins = f"It begins at the head of {utc_now():%H:%M:%SZ}. [committed, head) is {plan.id}'s."
     if plan.released_at != "head":
         begins = f"It begins at --until, NOT at the head. [committed, --until) is {plan.id}'s."
-    run.reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _but(planned))))
+    run.reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
     run.reporter.note(
         f"closing this terminal ends the replay, and loses nothing; to go on: {commands(run, found).resume}"
     )
 
 
-def _but(planned: StartPlan) -> Iterator[str]:
+def _exceptions(planned: StartPlan) -> Iterator[str]:
     """The partitions that are released below the log end, or not at all."""
     below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
     if below:
@@ -314,13 +293,13 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def sizes(plan: StartPlan) -> str:
+def _size_text(plan: StartPlan) -> str:
     """``12 partitions, 10.04M records``."""
     records = plan.gap.offsets if plan.gap.records is None else plan.gap.records
     return f"{plural(len(plan.gap.ranges), 'partition')}, {human_count(records)} record{'s' * (records != 1)}"
 
 
-def released_text(found: PlanSnapshot) -> str:
+def _released_text(found: PlanSnapshot) -> str:
     """What was released, for the RELEASED event."""
     plan = found.plan
     if plan.group is None:

@@ -86,7 +86,17 @@ def plan_start(run: Invocation, engine: CatchupEngine, request: StartRequest) ->
     if group is not None and not (gap.ranges or gap.not_moved or unread) and request.gap.missing is not Missing.LEAVE:
         refusals.append(Refusal(group.name, _unknown_topics(group)))
     return StartPlan(
-        group, gap_input, chunks, found_risks, tuple(refusals), tuple(checks), pace, change.partial, at_ms, unread
+        group,
+        gap_input,
+        chunks,
+        found_risks,
+        tuple(refusals),
+        tuple(checks),
+        pace,
+        change.partial,
+        at_ms,
+        unread,
+        replay.destination,
     )
 
 

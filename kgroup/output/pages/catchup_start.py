@@ -68,7 +68,8 @@ def _steps(plan: StartPlan) -> Iterator[str]:
     else:
         yield " 1 release  nothing: no group is moved"
     size = "" if gap.size is None else f", {human_bytes(gap.size)}"
-    yield f" 2 replay   {_records(gap)}{size} -> {plan.where or 'you have not said where to (resume --to-... does)'}"
+    destination = plan.destination or "you have not said where to (resume --to-... does)"
+    yield f" 2 replay   {_records(gap)}{size} -> {destination}"
     took = "" if plan.takes_s is None else f"; about {format_duration(plan.takes_s)}"
     per_s = plan.pace.records_per_s
     assumed = f" ({human_count(round(per_s))}/s assumed)" if took and per_s else ""
@@ -162,7 +163,7 @@ def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
 
 
 def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
-    if plan.where is None and "--release-only" not in command.options:
+    if plan.destination is None and "--release-only" not in command.options:
         command = command.with_option("--release-only")
     if not plan.may_pass:
         yield "Nothing was changed."

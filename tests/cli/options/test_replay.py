@@ -187,7 +187,11 @@ TOUCHED = ChunkProgress(0, 71, 1, 1, 0, 0, 0, 1)
         (ReplayOptions("topic", {"topic": "copy"}), "topic", {"topic": "copy", "where": "true", "timestamps": "now"}),
         (ReplayOptions("topic", {"topic": "other"}), "topic", {"topic": "other", "where": "true"}),
         (ReplayOptions("python", {"function": "a:b"}), "python", {"function": "a:b", "where": "true"}),
-        (ReplayOptions(options={"where": "false"}), "topic", {"topic": "copy", "where": "false", "timestamps": "now"}),
+        (
+            ReplayOptions(sink_options={"where": "false"}),
+            "topic",
+            {"topic": "copy", "where": "false", "timestamps": "now"},
+        ),
     ],
 )
 @pytest.mark.parametrize("progress", [{}, {0: UNTOUCHED}])
@@ -204,9 +208,9 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
     [
         ReplayOptions("topic", {"topic": "other"}),
         ReplayOptions("python", {"function": "a:b"}),
-        ReplayOptions(options={"where": "false"}),
+        ReplayOptions(sink_options={"where": "false"}),
         ReplayOptions(order=Order.NONE),
-        ReplayOptions(options={LATEST: "true"}),
+        ReplayOptions(sink_options={LATEST: "true"}),
     ],
 )
 @pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
@@ -227,13 +231,13 @@ COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
         (ReplayOptions(), KEPT),
         (ReplayOptions.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
         (ReplayOptions.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
-        (ReplayOptions(options={"command": "tee"}), KEPT),
+        (ReplayOptions(sink_options={"command": "tee"}), KEPT),
         (ReplayOptions(order=Order.NONE), KEPT),
         # What would be refused if it was typed beside the new sink, or the new order, goes.
         (ReplayOptions(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
         (ReplayOptions("topic", {"topic": "copy"}), {"rate": "5/s"}),
         (
-            ReplayOptions.tuned({"lanes": "2"}, sink="python", options={"function": "a:b"}),
+            ReplayOptions.tuned({"lanes": "2"}, sink="python", sink_options={"function": "a:b"}),
             {"rate": "5/s", "lanes": "2"},
         ),
     ],
@@ -264,10 +268,10 @@ def test_another_order_deals_the_chunks_anew() -> None:
 
 
 def test_the_newest_of_each_key_is_delivered_in_no_order_and_stays_so() -> None:
-    made = delivery_of(found({}), ReplayOptions(options={LATEST: "true"}))
+    made = delivery_of(found({}), ReplayOptions(sink_options={LATEST: "true"}))
 
     assert (made.order, made.options[LATEST]) == (Order.NONE, "true")
     assert delivery_of(found({0: TOUCHED}, made), ReplayOptions()) == made
-    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions(options={LATEST: "true"})) == made
+    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions(sink_options={LATEST: "true"})) == made
     elsewhere = delivery_of(found({}, made), ReplayOptions("files", {"dir": "/x"}))
     assert (elsewhere.sink, elsewhere.order, elsewhere.options[LATEST]) == ("files", Order.NONE, "true")
