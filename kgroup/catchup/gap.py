@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.gap_request import GapSelection as GapSelection
-from kgroup.catchup.gap_request import Missing as Missing
-from kgroup.catchup.gap_request import parse_ranges as parse_ranges
+from kgroup.catchup.gap_request import GapRequest, Missing
 from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit, Group
@@ -36,6 +34,8 @@ class PartitionLog:
     - ``oldest_ms`` is the time of the first record of the gap. To learn where that record is, plan once without it.
     - ``growth_per_s`` is the offsets written per second, None if unknown.
     - ``retention_unknown`` is why it is unknown when retention deletes records; None: it is known.
+    - ``skip_to`` and ``until`` are the offsets of the first records since ``--skip-before`` and ``--until``. None:
+      there is none, or the option is not given.
     """
 
     start: int
@@ -50,6 +50,8 @@ class PartitionLog:
     oldest_ms: int | None = None
     growth_per_s: float | None = None
     retention_unknown: str | None = None
+    skip_to: int | None = None
+    until: int | None = None
 
     @property
     def bytes_per_offset(self) -> float | None:
@@ -172,7 +174,7 @@ def total(counts: Iterable[int | None]) -> int | None:
 def plan_gap(
     group: Group | None,
     logs: Mapping[TopicPartition, PartitionLog],
-    choice: GapSelection,
+    request: GapRequest,
     work: LastActivity,
     now_ms: int,
 ) -> Gap:
@@ -182,20 +184,20 @@ def plan_gap(
     be read. Example (KIP-333): commit 70 and last stable offset 120 give the range [70, 120).
     """
     rows = _Rows()
-    if choice.ranges or group is None:
-        for wanted in choice.ranges:
+    if request.ranges or group is None:
+        for wanted in request.ranges:
             rows.named(wanted, logs.get(wanted.tp), now_ms)
         return rows.gap(None, None, "head")
     commits = {p.tp: p.commit for p in group.partitions}
     unread = {p.tp: p.error for p in group.partitions if p.error is not None}
-    for tp in rows.select(choice.topics, commits.keys() | logs.keys()):
+    for tp in rows.select(request.topics, commits.keys() | logs.keys()):
         log = logs.get(tp)
         if log is None or tp in unread:
             why = unread.get(tp, "its log could not be read")
             rows.stays(tp, "unread", why, error=True)
         else:
-            rows.partition(tp, commits.get(tp), log, choice, work, now_ms)
-    return rows.gap(group.name, group.type, "head" if choice.until is None else "until")
+            rows.partition(tp, commits.get(tp), log, request, work, now_ms)
+    return rows.gap(group.name, group.type, "head" if request.until_ms is None else "until")
 
 
 class _Rows:
@@ -249,20 +251,20 @@ class _Rows:
         tp: TopicPartition,
         commit: Commit | None,
         log: PartitionLog,
-        choice: GapSelection,
+        request: GapRequest,
         work: LastActivity,
         now_ms: int,
     ) -> None:
         """Add one partition of the group."""
         end = log.last_stable
-        cut_off = choice.until is not None and choice.until.get(tp, end) < end
-        if cut_off and choice.until is not None:
-            end = choice.until[tp]
+        cut_off = log.until is not None and log.until < end
+        if cut_off and log.until is not None:
+            end = log.until
         if commit is None:
-            if choice.missing is None or choice.missing is Missing.LEAVE:
-                self._without_commit(tp, log, choice.missing)
+            if request.missing is None or request.missing is Missing.LEAVE:
+                self._without_commit(tp, log, request.missing)
                 return
-            base = log.start if choice.missing is Missing.EARLIEST else max(log.start, end)
+            base = log.start if request.missing is Missing.EARLIEST else max(log.start, end)
         elif commit.offset > log.high_watermark:
             why = f"the commit {commit.offset} lies above the log end {log.high_watermark}"
             hint = "the log was cut, or the topic made anew: look at it, and put the offset right with kgroup reset"
@@ -270,7 +272,7 @@ class _Rows:
             return
         else:
             base = max(commit.offset, log.start)
-        latest = commit is None and choice.missing is Missing.LATEST
+        latest = commit is None and request.missing is Missing.LATEST
         moves = latest or not (_hangs(log, end) or (commit is not None and commit.offset == base))
         if end < base or (end == base and not moves):
             self._nothing(tp, commit, log, end, cut_off=cut_off)
@@ -280,8 +282,8 @@ class _Rows:
         if latest and log.start < end:
             self._given_up.append(Abandoned(*tp, log.start, end, UNREAD))
         start = base
-        if choice.skip_to is not None:
-            start = min(max(base, choice.skip_to.get(tp, end)), end)
+        if request.skip_before_ms is not None:
+            start = min(end if log.skip_to is None else max(base, log.skip_to), end)
             if start > base:
                 self._given_up.append(Abandoned(*tp, base, start, SKIPPED))
         maybe = None if commit is None else _maybe_processed(tp, commit, start, end, work)

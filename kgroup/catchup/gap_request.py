@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -11,7 +11,6 @@ from itertools import pairwise
 from kgroup.catchup.chunks import RateLimit
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.records import OffsetRange
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 _LARGEST_OFFSET = 2**63 - 1
@@ -28,34 +27,21 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GapRequest:
-    """What to catch up, with ``--skip-before`` and ``--until`` still as times (ms)."""
+    """What to catch up.
+
+    - ``topics`` (``--topic t`` or ``t:0,3``); empty: all topics of the group.
+    - ``ranges`` (``--range t:0=70-120``) move no group. ``missing`` None: a partition without a commit is an error.
+    - ``skip_before_ms`` (``--skip-before``): records before that time are given up, in a partition without a newer
+      record all of them.
+    - ``until_ms`` (``--until``): a partition is released at its first record since that time; without one, at the same
+      offset as without the option.
+    """
 
     topics: tuple[TopicChoice, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     missing: Missing | None = None
     skip_before_ms: int | None = None
     until_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GapSelection:
-    """What to catch up, with the times as offsets.
-
-    - ``topics`` (``--topic t`` or ``t:0,3``); empty: all topics of the group.
-    - ``ranges`` (``--range t:0=70-120``) move no group. ``missing`` None: a partition without a commit is an error.
-    - ``skip_to`` (``--skip-before``): the first offset of each partition that is not given up. A partition that is not
-      listed has no record since that time, so its whole gap is given up.
-    - ``until`` (``--until``): the offset at which a partition is released. A partition that is not listed is released
-      at the same offset as without the option.
-
-    ``skip_to`` and ``until`` are None if the option is not given.
-    """
-
-    topics: tuple[TopicChoice, ...] = ()
-    ranges: tuple[OffsetRange, ...] = ()
-    missing: Missing | None = None
-    skip_to: Mapping[TopicPartition, int] | None = None
-    until: Mapping[TopicPartition, int] | None = None
 
 
 def check_topic_name(option: str, name: str) -> None:

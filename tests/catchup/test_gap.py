@@ -14,12 +14,10 @@ from kgroup.catchup.gap import (
     Gap,
     LastActivity,
     LastCommit,
-    Missing,
     PartitionLog,
-    parse_ranges,
     plan_gap,
 )
-from kgroup.catchup.gap_request import GapSelection
+from kgroup.catchup.gap_request import GapRequest, Missing, parse_ranges
 from kgroup.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Commit, Group, Partition
@@ -29,6 +27,8 @@ from kgroup.support.errors import UsageError
 from tests.support.for_each import for_each
 
 NOW_MS = 10_000_000
+SINCE_MS = 5_000_000
+"""The time of --skip-before and --until; a log has the offset."""
 HERE = TopicPartition("orders", 0)
 NOTHING = LastActivity()
 
@@ -55,11 +55,11 @@ def log_of(start: int = 0, last_stable: int = 120, high_watermark: int | None = 
 def planned(
     commit: int | None,
     log: PartitionLog | None = None,
-    choice: GapSelection | None = None,
+    gap_request: GapRequest | None = None,
     work: LastActivity = NOTHING,
 ) -> Gap:
     """The gap of a group with one partition."""
-    return plan_gap(group_at(commit), {HERE: log or log_of()}, choice or GapSelection(), work, NOW_MS)
+    return plan_gap(group_at(commit), {HERE: log or log_of()}, gap_request or GapRequest(), work, NOW_MS)
 
 
 def spans(gap: Gap) -> list[tuple[int, int]]:
@@ -81,43 +81,50 @@ def test_the_example_of_kip_333() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "log", "choice", "span", "gone", "given_up"),
+    ("commit", "log", "gap_request", "span", "gone", "given_up"),
     [
-        (70, log_of(high_watermark=130), GapSelection(), (70, 120), (), ()),
-        (0, log_of(), GapSelection(), (0, 120), (), ()),
-        (119, log_of(), GapSelection(), (119, 120), (), ()),
+        (70, log_of(high_watermark=130), GapRequest(), (70, 120), (), ()),
+        (0, log_of(), GapRequest(), (0, 120), (), ()),
+        (119, log_of(), GapRequest(), (119, 120), (), ()),
         # The log start has passed the commit.
-        (70, log_of(90), GapSelection(), (90, 120), ((70, 90),), ()),
-        (70, log_of(120), GapSelection(), (120, 120), ((70, 120),), ()),
+        (70, log_of(90), GapRequest(), (90, 120), ((70, 90),), ()),
+        (70, log_of(120), GapRequest(), (120, 120), ((70, 120),), ()),
         # --missing
-        (None, log_of(5), GapSelection(missing=Missing.EARLIEST), (5, 120), (), ()),
-        (None, log_of(5), GapSelection(missing=Missing.LATEST), (120, 120), (), ((5, 120, UNREAD),)),
-        (None, log_of(5, 110, 120), GapSelection(missing=Missing.LATEST), (110, 110), (), ((5, 110, UNREAD),)),
-        (None, log_of(120), GapSelection(missing=Missing.LATEST), (120, 120), (), ()),
-        (None, log_of(120), GapSelection(missing=Missing.EARLIEST), (120, 120), (), ()),
-        (70, log_of(), GapSelection(missing=Missing.LATEST), (70, 120), (), ()),
+        (None, log_of(5), GapRequest(missing=Missing.EARLIEST), (5, 120), (), ()),
+        (None, log_of(5), GapRequest(missing=Missing.LATEST), (120, 120), (), ((5, 120, UNREAD),)),
+        (None, log_of(5, 110, 120), GapRequest(missing=Missing.LATEST), (110, 110), (), ((5, 110, UNREAD),)),
+        (None, log_of(120), GapRequest(missing=Missing.LATEST), (120, 120), (), ()),
+        (None, log_of(120), GapRequest(missing=Missing.EARLIEST), (120, 120), (), ()),
+        (70, log_of(), GapRequest(missing=Missing.LATEST), (70, 120), (), ()),
         # --skip-before
-        (70, log_of(), GapSelection(skip_to={HERE: 90}), (90, 120), (), ((70, 90, SKIPPED),)),
-        (70, log_of(), GapSelection(skip_to={HERE: 60}), (70, 120), (), ()),
-        (70, log_of(), GapSelection(skip_to={HERE: 500}), (120, 120), (), ((70, 120, SKIPPED),)),
-        (70, log_of(), GapSelection(skip_to={}), (120, 120), (), ((70, 120, SKIPPED),)),
-        (70, log_of(80), GapSelection(skip_to={HERE: 90}), (90, 120), ((70, 80),), ((80, 90, SKIPPED),)),
+        (70, log_of(skip_to=90), GapRequest(skip_before_ms=SINCE_MS), (90, 120), (), ((70, 90, SKIPPED),)),
+        (70, log_of(skip_to=60), GapRequest(skip_before_ms=SINCE_MS), (70, 120), (), ()),
+        (70, log_of(skip_to=500), GapRequest(skip_before_ms=SINCE_MS), (120, 120), (), ((70, 120, SKIPPED),)),
+        (70, log_of(), GapRequest(skip_before_ms=SINCE_MS), (120, 120), (), ((70, 120, SKIPPED),)),
+        (70, log_of(80, skip_to=90), GapRequest(skip_before_ms=SINCE_MS), (90, 120), ((70, 80),), ((80, 90, SKIPPED),)),
         # --until
-        (70, log_of(), GapSelection(until={HERE: 100}), (70, 100), (), ()),
-        (70, log_of(), GapSelection(until={HERE: 500}), (70, 120), (), ()),
-        (70, log_of(), GapSelection(until={}), (70, 120), (), ()),
-        (70, log_of(), GapSelection(until={HERE: 100}, skip_to={HERE: 90}), (90, 100), (), ((70, 90, SKIPPED),)),
+        (70, log_of(until=100), GapRequest(until_ms=SINCE_MS), (70, 100), (), ()),
+        (70, log_of(until=500), GapRequest(until_ms=SINCE_MS), (70, 120), (), ()),
+        (70, log_of(), GapRequest(until_ms=SINCE_MS), (70, 120), (), ()),
+        (
+            70,
+            log_of(until=100, skip_to=90),
+            GapRequest(until_ms=SINCE_MS, skip_before_ms=SINCE_MS),
+            (90, 100),
+            (),
+            ((70, 90, SKIPPED),),
+        ),
     ],
 )
 def test_what_is_replayed_and_what_is_not(
     commit: int | None,
     log: PartitionLog,
-    choice: GapSelection,
+    gap_request: GapRequest,
     span: tuple[int, int],
     gone: tuple[tuple[int, int], ...],
     given_up: tuple[tuple[int, int, str], ...],
 ) -> None:
-    gap = planned(commit, log, choice)
+    gap = planned(commit, log, gap_request)
 
     assert spans(gap) == [span]
     assert tuple((row.start, row.end) for row in gap.gone) == gone
@@ -127,44 +134,44 @@ def test_what_is_replayed_and_what_is_not(
 
 
 @pytest.mark.parametrize(
-    ("commit", "log", "choice", "code", "error", "says"),
+    ("commit", "log", "gap_request", "code", "error", "says"),
     [
-        (120, log_of(), GapSelection(), "nothing-to-do", False, "nothing lies above its commit 120"),
+        (120, log_of(), GapRequest(), "nothing-to-do", False, "nothing lies above its commit 120"),
         (
             120,
             log_of(high_watermark=125),
-            GapSelection(),
+            GapRequest(),
             "hanging-transaction",
             False,
             "at 120, 5 offsets below the log end",
         ),
-        (121, log_of(high_watermark=125), GapSelection(), "hanging-transaction", False, "open transaction"),
-        (70, log_of(90, 90, 95), GapSelection(), "hanging-transaction", False, "open transaction"),
-        (None, log_of(90, 90, 95), GapSelection(missing=Missing.EARLIEST), "hanging-transaction", False, "at 90"),
-        (126, log_of(high_watermark=125), GapSelection(), "above-end", True, "126 lies above the log end 125"),
-        (None, log_of(5), GapSelection(), "no-commit", True, "its log is [5, 120)"),
-        (None, log_of(5), GapSelection(missing=Missing.LEAVE), "left", False, "--missing leave"),
+        (121, log_of(high_watermark=125), GapRequest(), "hanging-transaction", False, "open transaction"),
+        (70, log_of(90, 90, 95), GapRequest(), "hanging-transaction", False, "open transaction"),
+        (None, log_of(90, 90, 95), GapRequest(missing=Missing.EARLIEST), "hanging-transaction", False, "at 90"),
+        (126, log_of(high_watermark=125), GapRequest(), "above-end", True, "126 lies above the log end 125"),
+        (None, log_of(5), GapRequest(), "no-commit", True, "its log is [5, 120)"),
+        (None, log_of(5), GapRequest(missing=Missing.LEAVE), "left", False, "--missing leave"),
         (
             70,
-            log_of(),
-            GapSelection(until={HERE: 70}),
+            log_of(until=70),
+            GapRequest(until_ms=SINCE_MS),
             "nothing-to-do",
             False,
             "--until is offset 70, which is not above",
         ),
-        (70, log_of(), GapSelection(until={HERE: 10}), "nothing-to-do", False, "its commit 70"),
+        (70, log_of(until=10), GapRequest(until_ms=SINCE_MS), "nothing-to-do", False, "its commit 70"),
         (
             None,
-            log_of(50),
-            GapSelection(until={HERE: 10}, missing=Missing.LATEST),
+            log_of(50, until=10),
+            GapRequest(until_ms=SINCE_MS, missing=Missing.LATEST),
             "nothing-to-do",
             False,
             "log start 50",
         ),
         (
             None,
-            log_of(50),
-            GapSelection(until={HERE: 10}, missing=Missing.EARLIEST),
+            log_of(50, until=10),
+            GapRequest(until_ms=SINCE_MS, missing=Missing.EARLIEST),
             "nothing-to-do",
             False,
             "log start 50",
@@ -172,9 +179,9 @@ def test_what_is_replayed_and_what_is_not(
     ],
 )
 def test_why_a_partition_is_not_moved(
-    commit: int | None, log: PartitionLog, choice: GapSelection, code: str, error: bool, says: str
+    commit: int | None, log: PartitionLog, gap_request: GapRequest, code: str, error: bool, says: str
 ) -> None:
-    gap = planned(commit, log, choice)
+    gap = planned(commit, log, gap_request)
 
     (row,) = gap.not_moved
     assert (row.name, row.code, row.error) == ("orders:0", code, error)
@@ -185,7 +192,7 @@ def test_why_a_partition_is_not_moved(
 
 def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> None:
     logs = {TopicPartition("orders", number): log_of() for number in (0, 2)}
-    gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, GapSelection(), NOTHING, NOW_MS)
+    gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, GapRequest(), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120)]
     assert [(row.name, row.code, row.why) for row in gap.errors] == [
@@ -197,7 +204,7 @@ def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> No
 def test_partitions_without_a_commit_are_found_in_the_logs() -> None:
     logs = {TopicPartition("orders", number): log_of() for number in range(3)}
 
-    gap = plan_gap(group_at(70), logs, GapSelection(missing=Missing.EARLIEST), NOTHING, NOW_MS)
+    gap = plan_gap(group_at(70), logs, GapRequest(missing=Missing.EARLIEST), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120), (0, 120), (0, 120)]
     assert [item.before for item in gap.ranges] == [Commit(70, 2, "m0"), None, None]
@@ -222,9 +229,9 @@ def test_topics_and_partitions_are_chosen(
         place: log_of()
         for place in (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0))
     }
-    choice = GapSelection(parse_topics(topics), missing=Missing.EARLIEST)
+    gap_request = GapRequest(parse_topics(topics), missing=Missing.EARLIEST)
 
-    gap = plan_gap(group, logs, choice, NOTHING, NOW_MS)
+    gap = plan_gap(group, logs, gap_request, NOTHING, NOW_MS)
 
     assert [item.tp for item in gap.ranges] == found
     assert [(row.name, row.code) for row in gap.errors] == [(name, "not-found") for name in missing]
@@ -249,9 +256,9 @@ def test_named_ranges_move_no_group(
     gone: tuple[int, int] | None,
     code: str | None,
 ) -> None:
-    choice = GapSelection(ranges=(OffsetRange("orders", 0, *wanted),))
+    gap_request = GapRequest(ranges=(OffsetRange("orders", 0, *wanted),))
 
-    gap = plan_gap(group_at(5), {} if log is None else {HERE: log}, choice, NOTHING, NOW_MS)
+    gap = plan_gap(group_at(5), {} if log is None else {HERE: log}, gap_request, NOTHING, NOW_MS)
 
     assert (gap.group, gap.group_type) == (None, None)
     assert spans(gap) == ([span] if span else [])
@@ -264,9 +271,10 @@ def test_named_ranges_move_no_group(
 def test_what_a_range_that_is_cut_off_is_committed_with() -> None:
     """A leader epoch that belongs to another offset would look like a log that was cut."""
     assert [item.end_leader_epoch for item in planned(70).ranges] == [7]
-    assert [item.end_leader_epoch for item in planned(70, choice=GapSelection(until={HERE: 100})).ranges] == [None]
+    until = planned(70, log_of(until=100), GapRequest(until_ms=SINCE_MS))
+    assert [item.end_leader_epoch for item in until.ranges] == [None]
     assert planned(70).released_at == "head"
-    assert planned(70, choice=GapSelection(until={HERE: 100})).released_at == "until"
+    assert until.released_at == "until"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +341,7 @@ def test_what_may_have_been_handled_before_the_crash(work: LastActivity, until: 
 def test_without_a_commit_nothing_can_have_been_handled_after_it() -> None:
     work = LastActivity(6_000, {HERE: LastCommit(3_000, 10.0)}, {HERE: 95})
 
-    (item,) = planned(None, choice=GapSelection(missing=Missing.EARLIEST), work=work).ranges
+    (item,) = planned(None, gap_request=GapRequest(missing=Missing.EARLIEST), work=work).ranges
 
     assert item.maybe_processed_until is None
 
@@ -380,19 +388,26 @@ def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
     """From the commit to the end, each offset is to be replayed, given up, gone, or in a partition that stays."""
     pick = random.Random(seed)
     commits = [pick.choice([None, pick.randrange(200)]) for _ in range(20)]
+    skips, ends = pick.random() < 0.5, pick.random() < 0.5
     logs = {}
     for number in range(20):
         start = pick.randrange(100)
         last_stable = start + pick.randrange(80)
-        logs[TopicPartition("orders", number)] = log_of(start, last_stable, last_stable + pick.choice([0, 0, 9]))
-    choice = GapSelection(
+        logs[TopicPartition("orders", number)] = log_of(
+            start,
+            last_stable,
+            last_stable + pick.choice([0, 0, 9]),
+            skip_to=pick.randrange(200) if skips and pick.random() < 0.8 else None,
+            until=pick.randrange(200) if ends and pick.random() < 0.8 else None,
+        )
+    gap_request = GapRequest(
         (TopicChoice("orders", None),),
         missing=pick.choice([None, *Missing]),
-        skip_to=pick.choice([None, {place: pick.randrange(200) for place in logs if pick.random() < 0.8}]),
-        until=pick.choice([None, {place: pick.randrange(200) for place in logs if pick.random() < 0.8}]),
+        skip_before_ms=SINCE_MS if skips else None,
+        until_ms=SINCE_MS if ends else None,
     )
 
-    gap = plan_gap(group_at(*commits), logs, choice, NOTHING, NOW_MS)
+    gap = plan_gap(group_at(*commits), logs, gap_request, NOTHING, NOW_MS)
 
     ranges = {item.partition: item for item in gap.ranges}
     stay = {row.partition for row in gap.not_moved}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.catchup.gap import Gap, LastActivity, LastCommit, PartitionLog, plan_gap
-from kgroup.catchup.gap_request import GapRequest, GapSelection
+from kgroup.catchup.gap_request import GapRequest
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_retention import TopicRetentions
@@ -50,25 +50,24 @@ class GapInput:
         return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
-def read_gap(cluster: Cluster, group: Group | None, wish: GapRequest, now_ms: int) -> GapInput:
+def read_gap(cluster: Cluster, group: Group | None, request: GapRequest, now_ms: int) -> GapInput:
     """The gap now. ``group`` is None, or ignored, if ranges are named.
 
     Raises what requests to the cluster raise; an error of one partition is a row of the gap.
     """
-    if wish.ranges:
+    if request.ranges:
         group = None
-    layouts = cluster.layouts(_topics(group, wish))
-    _require_named(layouts, wish)
-    partitions = _partitions(layouts, wish)
+    layouts = cluster.layouts(_topics(group, request))
+    _require_named(layouts, request)
+    partitions = _partitions(layouts, request)
     past = _Past.read(cluster, group)
-    reading = _Reading(cluster, layouts, partitions, wish, past, now_ms)
-    choice = reading.choice(wish)
+    reading = _Reading(cluster, layouts, partitions, request, past, now_ms)
     faults = reading.faults | _without_log(layouts, group)
     if group is not None:
-        group = _told(group, faults)
-    gap = plan_gap(group, reading.logs, choice, reading.work, now_ms)
+        group = _with_errors(group, faults)
+    gap = plan_gap(group, reading.logs, request, reading.work, now_ms)
     logs, notes = _with_oldest(cluster, gap, reading.logs)
-    gap = plan_gap(group, logs, choice, reading.work, now_ms)
+    gap = plan_gap(group, logs, request, reading.work, now_ms)
     return GapInput(gap, logs, reading.work, (*past.notes, *notes), faults)
 
 
@@ -85,21 +84,21 @@ def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
     return {topic: layout.id for topic, layout in found.items() if isinstance(layout, TopicLayout)}
 
 
-def _topics(group: Group | None, wish: GapRequest) -> set[str]:
-    if wish.ranges:
-        return {item.topic for item in wish.ranges}
-    if wish.topics:
-        return {choice.topic for choice in wish.topics}
+def _topics(group: Group | None, request: GapRequest) -> set[str]:
+    if request.ranges:
+        return {item.topic for item in request.ranges}
+    if request.topics:
+        return {choice.topic for choice in request.topics}
     return set() if group is None else {partition.topic for partition in group.partitions}
 
 
-def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> None:
+def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], request: GapRequest) -> None:
     """Raise the error of a topic that cannot be read, and of a named range that does not exist."""
-    for choice in wish.topics:
+    for choice in request.topics:
         layout = layouts.get(choice.topic)
         if isinstance(layout, KgroupError) and not isinstance(layout, NotFound):  # NotFound may be a row among others
             raise type(layout)(f"--topic {choice.topic}: {layout.message}", hint=layout.hint, code=layout.code)
-    for item in wish.ranges:
+    for item in request.ranges:
         layout = layouts.get(item.topic)
         if isinstance(layout, KgroupError):
             raise type(layout)(f"--range {item.topic}: {layout.message}", hint=layout.hint, code=layout.code)
@@ -107,20 +106,20 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRe
             raise NotFound(f"--range {item.tp}: there is no such partition")
 
 
-def _partitions(layouts: Mapping[str, TopicLayout | KgroupError], wish: GapRequest) -> list[TopicPartition]:
+def _partitions(layouts: Mapping[str, TopicLayout | KgroupError], request: GapRequest) -> list[TopicPartition]:
     there = [
         TopicPartition(topic, number)
         for topic, layout in layouts.items()
         if isinstance(layout, TopicLayout)
         for number in layout.leaders
     ]
-    if not wish.ranges:
+    if not request.ranges:
         return there
-    named = {(item.topic, item.partition) for item in wish.ranges}
+    named = {(item.topic, item.partition) for item in request.ranges}
     return [tp for tp in there if tp in named]
 
 
-def _told(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> Group:
+def _with_errors(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> Group:
     """The same group, with the errors of partitions whose logs could not be read."""
     partitions = tuple(
         replace(item, error=faults[item.tp].message) if item.tp in faults else item for item in group.partitions
@@ -187,11 +186,11 @@ class _Reading:
         cluster: Cluster,
         layouts: Mapping[str, TopicLayout | KgroupError],
         partitions: Sequence[TopicPartition],
-        wish: GapRequest,
+        request: GapRequest,
         past: _Past,
         now_ms: int,
     ) -> None:
-        moments = (now_ms - _GROWTH_SPAN_MS, past.stopped_ms, wish.skip_before_ms, wish.until_ms)
+        moments = (now_ms - _GROWTH_SPAN_MS, past.stopped_ms, request.skip_before_ms, request.until_ms)
         asked = [moment for moment in moments if moment is not None]
         views = cluster.log_views(layouts, partitions, asked)
         keeping = cluster.topic_retention(layouts, partitions)
@@ -199,7 +198,11 @@ class _Reading:
         self._columns = {moment: column for column, moment in reversed(list(enumerate(asked)))}
         self.faults = {tp: view for tp, view in views.items() if isinstance(view, KgroupError)}
         self.logs = {
-            tp: _facts(tp, view, layouts[tp.topic], keeping, self._at(tp, moments[0]))
+            tp: replace(
+                _facts(tp, view, layouts[tp.topic], keeping, self._at(tp, moments[0])),
+                skip_to=self._at(tp, request.skip_before_ms),
+                until=self._at(tp, request.until_ms),
+            )
             for tp, view in self._views.items()
         }
         then: dict[TopicPartition, int] = {}
@@ -212,18 +215,6 @@ class _Reading:
 
     def _at(self, tp: TopicPartition, moment_ms: int | None) -> int | None:
         return None if moment_ms is None else self._views[tp].at_times[self._columns[moment_ms]]
-
-    def choice(self, wish: GapRequest) -> GapSelection:
-        """The request, with its times as offsets."""
-        return GapSelection(
-            wish.topics, wish.ranges, wish.missing, self._found(wish.skip_before_ms), self._found(wish.until_ms)
-        )
-
-    def _found(self, moment_ms: int | None) -> dict[TopicPartition, int] | None:
-        if moment_ms is None:
-            return None
-        found = {tp: self._at(tp, moment_ms) for tp in self._views}
-        return {tp: offset for tp, offset in found.items() if offset is not None}
 
 
 def _without_log(
