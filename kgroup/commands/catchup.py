@@ -36,11 +36,11 @@ VERBOSE = typer.Option("--verbose", rich_help_panel=WHAT, help="Show every row."
 
 def start(
     run: Invocation,
-    to: SinkOptions,
-    part: GapOptions,
+    sink: SinkOptions,
+    gap: GapOptions,
     speed: SpeedOptions,
-    care: SafetyOptions,
-    books: LedgerOptions,
+    safety: SafetyOptions,
+    ledger: LedgerOptions,
     group: Annotated[str | None, GROUP] = None,
     release_only: Annotated[
         bool,
@@ -64,18 +64,18 @@ def start(
 
     Exit codes: 0 1 2 3 4 5 6 7 8 130 143
     """
-    change, replay = care.change, speed.replay_options(to)
+    change, replay = safety.change, speed.replay_options(sink)
     replay.check_lanes()
-    request = StartRequest(group, part.gap_request(group), change, replay)
+    request = StartRequest(group, gap.gap_request(group), change, replay)
     if release_only:
-        speed.check_released_only(to)
+        speed.check_released_only(sink)
     if change.execute and not release_only and replay.sink is None:
         raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
     prepare_change(run, change, ACCEPTED_BY_START)
     _check_report(speed)
-    with open_engine(run, books.ledger_topic) as engine:
-        if part.skipped_by is not None:
-            request = request_skipped(run, engine, request, part.skipped_by)
+    with open_engine(run, ledger.ledger_topic) as engine:
+        if gap.skipped_by is not None:
+            request = request_skipped(run, engine, request, gap.skipped_by)
         result = start_catchup(run, engine, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 
@@ -88,7 +88,7 @@ def _check_report(speed: SpeedOptions) -> None:
 
 def list_(
     run: Invocation,
-    books: LedgerOptions,
+    ledger: LedgerOptions,
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these.", show_default=False)
     ] = None,
@@ -102,13 +102,13 @@ def list_(
 
     Exit codes: 0 2 3 4
     """
-    with open_engine(run, books.ledger_topic) as engine:
+    with open_engine(run, ledger.ledger_topic) as engine:
         return list_outcome(show_plans(run, engine, groups or ()), engine.cluster.ref, verbose=verbose)
 
 
 def show(
     run: Invocation,
-    books: LedgerOptions,
+    ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
     watch: Annotated[
         bool, typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow it until nobody works on it any more.")
@@ -125,7 +125,7 @@ def show(
 
     Exit codes: 0 2 3 4 5
     """
-    with open_engine(run, books.ledger_topic) as engine:
+    with open_engine(run, ledger.ledger_topic) as engine:
         if watch:
             plan = follow_replay(run, engine, plan)
         return outcome(show_plan(run, engine, plan), engine.cluster.ref, run.command_line, verbose=verbose)
@@ -139,7 +139,7 @@ ASSUME = typer.Option(
 )
 
 
-def stop(run: Invocation, how: ExecuteOptions, books: LedgerOptions, plan: Annotated[str, PLAN]) -> Outcome:
+def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Annotated[str, PLAN]) -> Outcome:
     """End a replay, from any machine; nothing is lost.
 
     Whoever works on it can deliver nothing more, and ends. resume goes on with what is left, with another rate or
@@ -151,17 +151,17 @@ def stop(run: Invocation, how: ExecuteOptions, books: LedgerOptions, plan: Annot
     Exit codes: 0 2 3 4 5 6
     """
     check_execution(run, how.execution)
-    with open_engine(run, books.ledger_topic) as engine:
+    with open_engine(run, ledger.ledger_topic) as engine:
         stopped = stop_plan(run, engine, plan, execute=how.execute)
         return outcome(stopped, engine.cluster.ref, run.command_line)
 
 
 def resume(
     run: Invocation,
-    to: SinkOptions,
+    sink: SinkOptions,
     speed: SpeedOptions,
     how: ExecuteOptions,
-    books: LedgerOptions,
+    ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
     release_only: Annotated[
         bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish a release that broke off.")
@@ -181,12 +181,12 @@ def resume(
 
     Exit codes: 0 1 2 3 4 5 6 8 130 143
     """
-    options = speed.replay_options(to)
+    options = speed.replay_options(sink)
     if release_only:
-        speed.check_released_only(to)
+        speed.check_released_only(sink)
     check_execution(run, how.execution)
     _check_report(speed)
-    with open_engine(run, books.ledger_topic) as engine:
+    with open_engine(run, ledger.ledger_topic) as engine:
         if release_only:
             released = finish_release(run, engine, plan, assume or (), execute=how.execute)
             return outcome(released, engine.cluster.ref, run.command_line)
@@ -197,7 +197,7 @@ def resume(
 def cancel(
     run: Invocation,
     how: ExecuteOptions,
-    books: LedgerOptions,
+    ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
     accept: Annotated[
         list[str] | None,
@@ -226,15 +226,15 @@ def cancel(
     Exit codes: 0 2 3 4 5 6 130 143
     """
     check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
-    with open_engine(run, books.ledger_topic) as engine:
-        ending = cancel_plan(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
-        return outcome(ending, engine.cluster.ref, run.command_line)
+    with open_engine(run, ledger.ledger_topic) as engine:
+        cancellation = cancel_plan(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
+        return outcome(cancellation, engine.cluster.ref, run.command_line)
 
 
 def prune(
     run: Invocation,
     how: ExecuteOptions,
-    books: LedgerOptions,
+    ledger: LedgerOptions,
     plans: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PLAN]...", help="Only these; else all finished ones.", show_default=False),
@@ -249,7 +249,7 @@ def prune(
     Exit codes: 0 2 3 4 5 6 7
     """
     check_execution(run, how.execution)
-    with open_engine(run, books.ledger_topic) as engine:
+    with open_engine(run, ledger.ledger_topic) as engine:
         pruned = prune_plans(run, engine, plans or (), execute=how.execute)
         return outcome(pruned, engine.cluster.ref, run.command_line)
 

@@ -39,18 +39,18 @@ def cancel_plan(
     found = find_plan(run, engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     # First without fencing: a refused cancel must not end a replay.
-    would = engine.preview(found, decide, assumed)
-    if isinstance(would, Refuse) or not execute or isinstance(would, AlreadyDone):
-        refusal = with_connection_flags(run, would.error) if isinstance(would, Refuse) else None
-        return Cancellation(_state(engine, found), would, refusal, executed=False)
+    preview = engine.preview(found, decide, assumed)
+    if isinstance(preview, Refuse) or not execute or isinstance(preview, AlreadyDone):
+        refusal = with_connection_flags(run, preview.error) if isinstance(preview, Refuse) else None
+        return Cancellation(_state(engine, found), preview, refusal, executed=False)
     with defer_signals(), engine.take_over(found) as runner:
         run.reporter.note_effect(None)
         decision = engine.cancel(runner, accepted, give_up=give_up, assumed=assumed)
         found = runner.snapshot
-    ending = Cancellation(_state(engine, found), decision, None, executed=True)
-    moved = f"; {plural(len(ending.moves), 'partition')} moved back" if ending.moves else ""
+    cancellation = Cancellation(_state(engine, found), decision, None, executed=True)
+    moved = f"; {plural(len(cancellation.moves), 'partition')} moved back" if cancellation.moves else ""
     run.reporter.event("STOPPED", f"{found.plan.id} is cancelled{moved}")
-    return ending
+    return cancellation
 
 
 def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:

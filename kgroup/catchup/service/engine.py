@@ -55,7 +55,7 @@ HISTORY_BUDGET_S = 10.0
 SIGNED_OFF = 0
 """The heartbeat of a runner that has ended: no run works on the plan any more."""
 
-_WITHOUT_HOLDING = ("not-empty", "foreign-owner")
+_WITHOUT_MEMBERSHIP = ("not-empty", "foreign-owner")
 """Other clients are members of the group: a decision is possible, but no offset is moved."""
 
 _MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
@@ -63,7 +63,7 @@ _MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 Decide = Callable[[Situation], Decision]
 
 
-def _unheard(text: str) -> None:
+def _ignore(text: str) -> None:
     """Ignores notes."""
 
 
@@ -101,7 +101,7 @@ class CatchupEngine:
     ledger: Ledger
     who: str
     now_ms: Callable[[], int]
-    note: Callable[[str], None] = _unheard
+    note: Callable[[str], None] = _ignore
     """Receives messages for the user that do not stop the command."""
 
     def create(self, plan: CatchupPlan, delivery: Delivery | None = None) -> PlanSnapshot:
@@ -118,7 +118,8 @@ class CatchupEngine:
     def release_new(self, runner: Runner) -> PlanSnapshot:
         """Release a new plan.
 
-        If it is refused before any offset was moved, the plan is closed: then nothing is pending. Raises as ``go_on``.
+        If it is refused before any offset was moved, the plan is closed: then nothing is pending. Raises as
+        ``release``.
         """
         try:
             return self.release(runner, as_planned=True)
@@ -146,9 +147,9 @@ class CatchupEngine:
         """
         found = runner.snapshot
         if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
-            self._done(runner, None, decisions.resume(Situation(found, runner.epoch.number)))
+            self._carry_out(runner, None, decisions.resume(Situation(found, runner.epoch.number)))
         else:
-            self._moved(runner, decisions.resume, assumed or {}, as_planned=as_planned)
+            self._decide_alone(runner, decisions.resume, assumed or {}, as_planned=as_planned)
         return runner.snapshot
 
     def cancel(
@@ -159,17 +160,17 @@ class CatchupEngine:
         give_up: bool = False,
         assumed: Mapping[TopicPartition, bool] | None = None,
     ) -> Decision:
-        """Cancel a plan and move its group back if possible; returns what was done. Raises as ``go_on``."""
+        """Cancel a plan and move its group back if possible; returns what was done. Raises as ``release``."""
 
         def decide(now: Situation) -> Decision:
             return decisions.cancel(now, accepted, give_up=give_up)
 
         found = runner.snapshot
         if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
-            return self._done(runner, None, decide(Situation(found, runner.epoch.number)))
+            return self._carry_out(runner, None, decide(Situation(found, runner.epoch.number)))
         # --give-up moves nothing either. But a run that was about to move offsets must be out of the group before the
         # abandoned offsets are reported.
-        return self._moved(runner, decide, assumed or {})
+        return self._decide_alone(runner, decide, assumed or {})
 
     def stop(self, found: PlanSnapshot) -> PlanSnapshot:
         """End the plan's runner and its workers; what they have delivered remains delivered."""
@@ -190,9 +191,9 @@ class CatchupEngine:
             self._require_own_cluster(found.plan)
         except Refused as error:
             return Refuse(error)
-        return self._decided(found.plan, decide, self._situation(found, 0, None, assumed or {}))
+        return self._decision(found.plan, decide, self._situation(found, 0, None, assumed or {}))
 
-    def _decided(self, plan: CatchupPlan, decide: Decide, now: Situation) -> Decision:
+    def _decision(self, plan: CatchupPlan, decide: Decide, now: Situation) -> Decision:
         """The decision; refused if a topic was recreated or deleted, because then its offsets mean nothing."""
         decision = decide(now)
         try:
@@ -242,7 +243,7 @@ class CatchupEngine:
         compacted = "some of it is compacted away" if history.compacted else None
         return CommitsSinceRelease(find_rewinds(plan, history), history.unread or compacted)
 
-    def _moved(
+    def _decide_alone(
         self, runner: Runner, decide: Decide, assumed: Mapping[TopicPartition, bool], *, as_planned: bool = False
     ) -> Decision:
         """Decide and execute under exclusive membership, so that no other client moves the group's offsets.
@@ -251,29 +252,30 @@ class CatchupEngine:
         offsets are executed. The member of an interrupted run is removed in any case.
         """
         found, inside = runner.snapshot, False
-        holding = exclusive_membership(self.cluster, found.plan, as_planned=as_planned)
+        membership = exclusive_membership(self.cluster, found.plan, as_planned=as_planned)
         try:
-            with holding:
+            with membership:
                 inside = True
-                now = self._situation(found, runner.epoch.number, holding, assumed)
-                return self._done(runner, holding, self._decided(found.plan, decide, now))
+                now = self._situation(found, runner.epoch.number, membership, assumed)
+                return self._carry_out(runner, membership, self._decision(found.plan, decide, now))
         except (Refused, NotFound) as error:
-            if inside or (isinstance(error, Refused) and error.code not in _WITHOUT_HOLDING):
+            if inside or (isinstance(error, Refused) and error.code not in _WITHOUT_MEMBERSHIP):
                 raise
-            decision = self._decided(found.plan, decide, self._seen(runner, assumed))
+            decision = self._decision(found.plan, decide, self._situation(found, runner.epoch.number, None, assumed))
             moves = isinstance(decision, Release | MoveBack)
             if moves or (isinstance(decision, Refuse) and decision.error.code == error.code):
                 raise  # this error names the members, or what is missing
-            return self._done(runner, None, decision)
+            return self._carry_out(runner, None, decision)
         finally:
-            self._tell_of(holding)
+            self._note_own_member(membership)
 
-    def _tell_of(self, holding: ExclusiveMembership) -> None:
-        if holding.leave_error is not None:
+    def _note_own_member(self, membership: ExclusiveMembership) -> None:
+        error = membership.leave_error
+        if error is not None:
             self.note(
-                f"kgroup's own member may still be in {holding.group} ({holding.leave_error.message}): until it is "
-                "out, in a minute at most, nobody else gets partitions; to take it out now: "
-                f"kgroup evict {quote(holding.group)} --instance {INSTANCE_ID} --execute"
+                f"kgroup's own member may still be in {membership.group} ({error.message}): until it is out, in a "
+                "minute at most, nobody else gets partitions; to take it out now: "
+                f"kgroup evict {quote(membership.group)} --instance {INSTANCE_ID} --execute"
             )
 
     def _require_own_cluster(self, plan: CatchupPlan) -> None:
@@ -313,23 +315,20 @@ class CatchupEngine:
                 )
         self.require_same_topics(plan)
 
-    def _seen(self, runner: Runner, assumed: Mapping[TopicPartition, bool]) -> Situation:
-        return self._situation(runner.snapshot, runner.epoch.number, None, assumed)
-
     def _situation(
         self,
         found: PlanSnapshot,
         epoch: int,
-        holding: ExclusiveMembership | None,
+        membership: ExclusiveMembership | None,
         assumed: Mapping[TopicPartition, bool],
     ) -> Situation:
-        """Everything that a decision needs; without ``holding`` it checks for other members of the group."""
+        """Everything that a decision needs; without ``membership`` it checks for other members of the group."""
         plan, position = found.plan, found.state.log_position
         if plan.group is None:
             return Situation(found, epoch)
-        live = False if holding is not None else self._is_live(plan.group)
+        live = False if membership is not None else self._is_live(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
-        committed = self._committed(plan, holding)
+        committed = self._committed(plan, membership)
         evidence: Mapping[TopicPartition, ReleaseEvidence] = {}
         if found.state.state is not PlanState.PLANNED:
             evidence = find_evidence(plan, history, committed, live=live, assumed=assumed)
@@ -343,20 +342,22 @@ class CatchupEngine:
             log_starts=log_starts(self.cluster, [item.tp for item in plan.ranges]),
         )
 
-    def _committed(self, plan: CatchupPlan, holding: ExclusiveMembership | None) -> dict[TopicPartition, Commit | None]:
+    def _committed(
+        self, plan: CatchupPlan, membership: ExclusiveMembership | None
+    ) -> dict[TopicPartition, Commit | None]:
         group = group_of(plan)
-        found = holding.committed() if holding is not None else self.cluster.committed([group])[group]
+        found = membership.committed() if membership is not None else self.cluster.committed([group])[group]
         if isinstance(found, NotFound):
             return {}
         if isinstance(found, KgroupError):
             raise found
-        standing: dict[TopicPartition, Commit | None] = {}
+        commits: dict[TopicPartition, Commit | None] = {}
         for item in plan.ranges:
             commit = found.get(item.tp)
             if isinstance(commit, KgroupError):
                 raise commit
-            standing[item.tp] = commit
-        return standing
+            commits[item.tp] = commit
+        return commits
 
     def _is_live(self, group: str) -> bool:
         found = self.cluster.describe([group], _MEMBERS)
@@ -369,29 +370,29 @@ class CatchupEngine:
     def _states(self, runner: Runner) -> StateWriter:
         return StateWriter(runner, runner.snapshot.state, self.now_ms)
 
-    def _done(self, runner: Runner, holding: ExclusiveMembership | None, decision: Decision) -> Decision:
+    def _carry_out(self, runner: Runner, membership: ExclusiveMembership | None, decision: Decision) -> Decision:
         states = self._states(runner)
         match decision:
             case Refuse(error=error):
                 raise error
-            case Release() if holding is not None:
-                release(self.cluster, holding, decision, states)
-            case MoveBack() if holding is not None:
-                move_back(holding, decision, states)
+            case Release() if membership is not None:
+                release(self.cluster, membership, decision, states)
+            case MoveBack() if membership is not None:
+                move_back(membership, decision, states)
             case WriteReleased():
                 states.write(PlanState.RELEASED)
             case Close(restores=restores, refused=refused):
-                if restores and holding is not None:
-                    check(holding, restores)
+                if restores and membership is not None:
+                    check(membership, restores)
                     runner.heartbeat(self.now_ms())  # a run that the ledger has fenced must not commit
-                    commit_moves(holding, restores)
+                    commit_moves(membership, restores)
                 states.write(PlanState.CANCELLED, note=decision.note)
                 if refused is not None:
                     raise refused
             case AlreadyDone() | Replay():
                 pass
             case _:
-                raise AssertionError(f"{decision} without holding the group")
+                raise AssertionError(f"{decision} without exclusive membership")
         return decision
 
 

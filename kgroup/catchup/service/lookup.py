@@ -40,13 +40,13 @@ def open_engine(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
             "WAIT", f"an open transaction hides a part of the ledger: {format_duration(seconds)} at most"
         )
 
-    books = ledger_topic(topic)
-    check_topic_name("--ledger-topic" if topic else "KGROUP_LEDGER_TOPIC", books)
+    name = ledger_topic(topic)
+    check_topic_name("--ledger-topic" if topic else "KGROUP_LEDGER_TOPIC", name)
     settings = run.settings
     config = librdkafka_config(settings)
     with (
         ChangingCluster(settings) as cluster,
-        Ledger(config, books, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
+        Ledger(config, name, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
     ):
         try:
             yield CatchupEngine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
@@ -58,8 +58,11 @@ def with_connection_flags(run: Invocation, error: E) -> E:
     """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
     if not isinstance(error.hint, Hint):
         return error
-    ledger = ledger_options(run)
-    return error.with_context(hint=error.hint.shown(lambda *words: run.command(*words, *ledger)))
+
+    def command(*words: str) -> str:
+        return run.command(*words, *(ledger_options(run) if words[0] == "catchup" else ()))
+
+    return error.with_context(hint=error.hint.shown(command))
 
 
 def ledger_options(run: Invocation) -> tuple[str, ...]:
@@ -83,7 +86,7 @@ def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnaps
     They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
-        found = _meant(engine, text, list_plans(run, engine, _SOON_S), finished=True)
+        found = _choose(engine, text, list_plans(run, engine, _SOON_S), finished=True)
         if found.state.state.is_open:
             return found
     return find_plan(run, engine, text, finished=True)
@@ -95,10 +98,10 @@ def find_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bo
     Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
     and UsageError if several plans match.
     """
-    return _meant(engine, text, list_plans(run, engine), finished=finished)
+    return _choose(engine, text, list_plans(run, engine), finished=finished)
 
 
-def _meant(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:
+def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:
     for plan_id, error in listing.unread:
         if plan_id == text:
             raise error
@@ -107,12 +110,12 @@ def _meant(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: 
         return by_id[text]
     of_group = [found for found in listing.plans if found.plan.group == text]
     still_open = [found for found in of_group if found.state.state.is_open]
-    meant = still_open or (of_group if finished else [])
-    if len(meant) > 1:
-        ids = [found.plan.id for found in meant]
+    chosen = still_open or (of_group if finished else [])
+    if len(chosen) > 1:
+        ids = [found.plan.id for found in chosen]
         raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one of them by its id")
-    if meant:
-        return meant[0]
+    if chosen:
+        return chosen[0]
     raise _unknown(engine, text, listing.plans, of_group)
 
 

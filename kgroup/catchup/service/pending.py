@@ -109,9 +109,9 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
     names = frozenset(plan.affected_groups)
     if not names:
         return
-    books = read_ledger(run, cluster)
-    for name in sorted(names & books.open.keys()):
-        for state in books.open[name]:
+    ledger = read_ledger(run, cluster)
+    for name in sorted(names & ledger.open.keys()):
+        for state in ledger.open[name]:
             plan_id, owed = state.snapshot.plan.id, plural(state.owed, "offset")
             run.reporter.warn(
                 f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
@@ -119,9 +119,9 @@ def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
             )
     for group in plan.groups:
         if group.name in names and has_catchup_tag(group):
-            for row in books.unledgered(group):
+            for row in ledger.unledgered(group):
                 run.reporter.warn(
-                    f"{group.name} may have a pending catch-up ({row.text}): {books.missing}, and only the group's "
+                    f"{group.name} may have a pending catch-up ({row.text}): {ledger.missing}, and only the group's "
                     f"commits still show it; see  {run.command('catchup', 'start', group.name)}"
                 )
 
@@ -150,10 +150,10 @@ class PendingCatchups:
         return {group: self.documents.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
-    def read(cls, run: Invocation, books: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
+    def read(cls, run: Invocation, ledger: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
         """Compute it for all groups at once. ``on_page``: the page has a place for it."""
-        lost = {group.name: rows for group in groups if has_catchup_tag(group) and (rows := books.unledgered(group))}
-        plans, unknown = books.open, books.unknown
+        lost = {group.name: rows for group in groups if has_catchup_tag(group) and (rows := ledger.unledgered(group))}
+        plans, unknown = ledger.open, ledger.unknown
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: very few groups have such a release.
@@ -172,7 +172,7 @@ class PendingCatchups:
             name: [
                 *pending_lines(plans.get(name, ())),
                 *(
-                    f"maybe {row.text}: {books.missing}; see  {run.command('catchup', 'start', name)}"
+                    f"maybe {row.text}: {ledger.missing}; see  {run.command('catchup', 'start', name)}"
                     for row in lost.get(name, ())
                 ),
             ]

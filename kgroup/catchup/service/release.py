@@ -20,7 +20,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 5
@@ -88,35 +88,35 @@ def exclusive_membership(
     return cluster.join_exclusively(group_of(plan), kind, [item.tp for item in plan.ranges])
 
 
-def release(cluster: Cluster, holding: ExclusiveMembership, step: Release, states: StateWriter) -> None:
+def release(cluster: Cluster, membership: ExclusiveMembership, step: Release, states: StateWriter) -> None:
     """Move partitions to their ends under exclusive membership; the ledger gets ``releasing``, then ``released``.
 
     Raises Refused [moved-since] if a commit differs from the one that the step expects; then nothing is changed. Raises
     Refused [superseded] or [not-empty], Unreachable [outcome-unknown], or the error of one partition; then the history
     of the group's commits shows what was moved.
     """
-    check(holding, step.moves)
-    noted = cluster.end_of_commits(holding.group) if step.log_position is None else step.log_position
+    check(membership, step.moves)
+    noted = cluster.end_of_commits(membership.group) if step.log_position is None else step.log_position
     states.write(PlanState.RELEASING, log_position=noted)
-    _carry_out(holding, step.moves, states)
+    _carry_out(membership, step.moves, states)
     states.write(PlanState.RELEASED)
 
 
-def move_back(holding: ExclusiveMembership, step: MoveBack, states: StateWriter) -> None:
+def move_back(membership: ExclusiveMembership, step: MoveBack, states: StateWriter) -> None:
     """Move partitions back under exclusive membership; the ledger gets ``cancelling``, then ``cancelled``.
 
     Raises as ``release``. ``cancelling`` is written even if it is the current state, and then with the same targets: a
     run that the ledger has fenced must not commit.
     """
-    check(holding, step.moves)
+    check(membership, step.moves)
     states.write(PlanState.CANCELLING, moving=step if step.write else None)
-    _carry_out(holding, step.moves, states)
+    _carry_out(membership, step.moves, states)
     states.write(PlanState.CANCELLED)
 
 
-def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
+def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
-    found = fetch_commits(holding)
+    found = fetch_commits(membership)
     moved = [(move, found.get(move.tp)) for move in moves if found.get(move.tp) != move.old_commit]
     if not moved:
         return
@@ -130,41 +130,41 @@ def check(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     ]
     more = (f"and {len(rows) - _NAMED} more",) if len(rows) > _NAMED else ()
     raise Refused(
-        f"{holding.group}'s offsets were moved since they were read: {plural(len(rows), 'partition')}",
+        f"{membership.group}'s offsets were moved since they were read: {plural(len(rows), 'partition')}",
         details=(*rows[:_NAMED], *more),
-        hint=f"nothing was changed; see who moved them: kgroup history {quote(holding.group)}",
+        hint=Hint("nothing was changed; see who moved them: {}", ("history", membership.group)),
         code="moved-since",
     )
 
 
-def _carry_out(holding: ExclusiveMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
+def _carry_out(membership: ExclusiveMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
     try:
-        commit_moves(holding, moves)
+        commit_moves(membership, moves)
     except Refused as error:
         if error.code == "moved-since":  # moved by another kgroup run, if one has taken over
             states.rewrite()
         raise
 
 
-def commit_moves(holding: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
+def commit_moves(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Commit, each partition's commits one after the other, and read the result back. Raises as ``release``."""
     moves = tuple(moves)
-    holding.verify_only_member()
+    membership.verify_only_member()
     for turn in range(max((len(move.commits) for move in moves), default=0)):
         wanted = {move.tp: move.commits[turn] for move in moves if turn < len(move.commits)}
-        for tp, error in holding.commit(wanted).items():
+        for tp, error in membership.commit(wanted).items():
             if error is not None:
                 raise error.with_context(prefix=f"{tp}: ")
-    found = fetch_commits(holding)
+    found = fetch_commits(membership)
     for move in moves:
         now = found.get(move.tp)
         if now != move.commits[-1]:
-            raise now if isinstance(now, KgroupError) else _overwritten(holding.group, move, now)
+            raise now if isinstance(now, KgroupError) else _overwritten(membership.group, move, now)
 
 
-def fetch_commits(holding: ExclusiveMembership) -> Mapping[TopicPartition, Commit | KgroupError]:
+def fetch_commits(membership: ExclusiveMembership) -> Mapping[TopicPartition, Commit | KgroupError]:
     """The current commits; a KgroupError for a partition with a pending transactional commit."""
-    return holding.committed()
+    return membership.committed()
 
 
 def read_history(cluster: Cluster, plan: CatchupPlan, position: int | None, budget_s: float) -> ReleaseHistory:
@@ -221,6 +221,6 @@ def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:
     return Refused(
         f"{move.tp} of {group} was committed at {move.offset}, and is {_shown(now)}: "
         "somebody commits in transactions beside the group",
-        hint=f"find out who: kgroup history {quote(group)}; then go on with the plan",
+        hint=Hint("find out who: {}; then go on with the plan", ("history", group)),
         code="moved-since",
     )

@@ -382,7 +382,7 @@ def _report_end(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, los
         more = f" and {len(proof.lost) - 1} more ranges" if len(proof.lost) > 1 else ""
         run.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
     elif not proof.undelivered and (why := contradiction_note(proof)) is not None:
-        run.reporter.event("DISPUTED", f"{plan_id}  {why}; kgroup catchup cancel {plan_id} --give-up closes it")
+        run.reporter.event("DISPUTED", f"{plan_id}  {why}; {commands(run, state.snapshot).give_up} closes it")
     else:
         left = plural(sum(row.offsets for row in proof.undelivered), "offset")
         following = resume_text(run, engine, state.snapshot).removeprefix("nothing is lost; ")

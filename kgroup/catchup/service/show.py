@@ -17,8 +17,8 @@ from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused
 from kgroup.support.stdout_reader import pause
 
-_LOOK_EVERY_S = 1.0
-_NOT_KEPT = ("--master", "--parallelism", "--conf")
+_READ_EVERY_S = 1.0
+_NOT_IN_LEDGER = ("--master", "--parallelism", "--conf")
 _PATIENCE_S = 1.0
 
 
@@ -33,7 +33,7 @@ def commands(run: Invocation, found: PlanSnapshot, *more: str) -> PlanCommands:
         return run.command("catchup", *words, *ledger, "--execute")
 
     return PlanCommands(
-        resume=typed("resume", plan_id, *where, *more, *_said_each_time(run)),
+        resume=typed("resume", plan_id, *where, *more, *_spark_options(run)),
         cancel=typed("cancel", plan_id),
         give_up=typed("cancel", plan_id, "--give-up"),
         stop=typed("stop", plan_id),
@@ -90,10 +90,10 @@ def stopped_text(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, wh
     )
 
 
-def _said_each_time(run: Invocation) -> Iterator[str]:
+def _spark_options(run: Invocation) -> Iterator[str]:
     """The typed options that the ledger does not keep: where Spark runs, which depends on the machine."""
     for option, words in run.line.options.items():
-        if option in _NOT_KEPT:
+        if option in _NOT_IN_LEDGER:
             yield from words
 
 
@@ -103,16 +103,16 @@ def follow_replay(run: Invocation, engine: CatchupEngine, text: str) -> str:
     The id is returned because the group may have several plans then. Raises as ``find_plan`` and ``Ledger.read``.
     """
     found = find_plan(run, engine, text, finished=True)
-    said = ""
+    reported = ""
     while True:
         state = VerifiedPlan(found, verify(found), utc_ms())
         line = f"{found.plan.id}  {state.word}  {state.progress_text}"
-        if line != said:
+        if line != reported:
             run.reporter.event("REPLAY", line)
-            said = line
+            reported = line
         if state.word != "replaying":
             return found.plan.id
-        pause(_LOOK_EVERY_S)
+        pause(_READ_EVERY_S)
         found = engine.ledger.read(found.plan.id, found.offset)
 
 

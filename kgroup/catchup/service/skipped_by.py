@@ -74,7 +74,7 @@ def request_skipped(run: Invocation, engine: CatchupEngine, request: StartReques
     for topic in layouts:
         if (fault := why_not_restorable(topic, entry, layouts)) is not None:
             raise fault
-    _tell(run, entry, found)
+    _report_left_out(run, entry, found)
     _warn_of_replays(run, engine, entry)
     if group is not None and found.ranges:
         _warn_of_group(run, engine, group, found.ranges)
@@ -100,7 +100,7 @@ def skipped_offsets(
     """
     ranges, doubtful, returned, unbounded = [], [], [], []
     for row in sorted(entry.rows, key=lambda row: (row.topic, row.partition)):
-        if row.group != group or not _named(row, topics) or not may_be_done(entry, row.key):
+        if row.group != group or not _is_named(row, topics) or not may_be_done(entry, row.key):
             continue
         if row.before is None:
             if row.after is not None:
@@ -122,7 +122,7 @@ def _forward(before: Commit | None, after: Commit | None) -> bool:
     return before is not None and after is not None and after.offset > before.offset
 
 
-def _named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
+def _is_named(row: JournalRow, topics: Sequence[TopicChoice]) -> bool:
     return not topics or any(
         choice.topic == row.topic and (choice.partitions is None or row.partition in choice.partitions)
         for choice in topics
@@ -135,13 +135,14 @@ def _groups(entry: JournalEntry) -> tuple[str, ...]:
     return tuple(sorted(moved))
 
 
-def _tell(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
+def _report_left_out(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
     """Report what is left out, and why."""
     if found.doubtful:
+        first = found.doubtful[0]
+        start = run.command("catchup", "start", "--range", f"{first.topic}:{first.partition}={first.start}-{first.end}")
         run.reporter.warn(
             f"left out, nobody knows whether {entry.id} moved it and that stands: {_listed(found.doubtful)}; if the "
-            f"group passed over it: kgroup catchup start --range {found.doubtful[0].topic}:"
-            f"{found.doubtful[0].partition}={found.doubtful[0].start}-{found.doubtful[0].end}"
+            f"group passed over it: {start}"
         )
     if found.back:
         run.reporter.note(f"left out, {entry.id} was taken back, so the group reads it itself: {_listed(found.back)}")
