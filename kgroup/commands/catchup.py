@@ -66,7 +66,7 @@ def start(
     """
     change, replay = safety.change, speed.replay_options(sink)
     replay.check_lanes()
-    request = StartRequest(group, gap.gap_request(group), change, replay)
+    request = StartRequest(group, gap.parse(group), change, replay)
     if release_only:
         speed.check_released_only(sink)
     if change.execute and not release_only and replay.sink is None:

@@ -36,7 +36,7 @@ class GapOptions:
     skip_before: str | None = None
     until: str | None = None
 
-    def gap_request(self, group: str | None) -> GapRequest:
+    def parse(self, group: str | None) -> GapRequest:
         """The same, parsed. Raises UsageError for invalid values and combinations."""
         if group is None and not self.range and self.skipped_by is None:
             raise UsageError(
