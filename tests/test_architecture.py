@@ -222,7 +222,7 @@ EDGES = """
 __main__: cli support
 catchup: changes cluster groups kgroup model queries settings support
 changes: cluster groups model queries settings support
-cli: catchup changes cluster groups kgroup model output queries settings support
+cli: changes cluster kgroup model output settings support
 cluster: kgroup model settings support
 commands: catchup changes cli cluster groups model output queries sandbox settings support
 groups: model support

@@ -1,8 +1,9 @@
 """The options of the shared option bundles: flags, value names, help. Only this package defines them.
 
 The bundles (``Connection``, ``Selection``, ``Change`` ...) are plain values of the layer that uses them. Each module
-here has a table ``OPTIONS``: for a bundle's class, the Typer option of each field that the class declares. A module is
-imported when a verb takes such a bundle. A bundle of a single command is annotated in that command.
+here has a table ``OPTIONS``: by the name of a bundle's class, the Typer option of each field that the class declares.
+So the command line does not import those layers. A module is imported when a verb takes such a bundle. A bundle of a
+single command is annotated in that command.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _annotated(bundle: type, field: str, hint: Any) -> Any:
         return hint
     for owner in bundle.__mro__:  # a bundle inherits the options of its bases
         if module := MODULE_OF.get(owner.__name__):
-            options = import_module(f"{__name__}.{module}").OPTIONS.get(owner, {})
+            options = import_module(f"{__name__}.{module}").OPTIONS.get(owner.__name__, {})
             if field in options:
                 return Annotated[hint, options[field]]
     raise TypeError(f"{bundle.__name__}.{field}: no option is declared for it in {__name__}")

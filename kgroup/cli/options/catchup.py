@@ -6,15 +6,14 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup.service.options import ExecuteOptions, GapOptions, LedgerOptions, SafetyOptions
 from kgroup.changes.execution import ACCEPTED_BY_START
 from kgroup.cli.help_parts import SAFETY, accept_help
 
 PART = "Which part"
 LEDGER = "Ledger"
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    GapOptions: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "GapOptions": {
         "topic": typer.Option(
             "--topic",
             metavar="TOPIC[:P,...]",
@@ -52,7 +51,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="Release the group at the first record since TIME, and not at the head.",
         ),
     },
-    SafetyOptions: {
+    "SafetyOptions": {
         "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown."),
         "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default."),
         "expect": typer.Option(
@@ -77,11 +76,11 @@ OPTIONS: dict[type, dict[str, Any]] = {
             "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the ledger (KGROUP_REASON)."
         ),
     },
-    ExecuteOptions: {
+    "ExecuteOptions": {
         "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, it is only said."),
         "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only say it, which is the default."),
     },
-    LedgerOptions: {
+    "LedgerOptions": {
         "ledger_topic": typer.Option(
             "--ledger-topic",
             metavar="TOPIC",

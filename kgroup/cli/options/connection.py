@@ -8,13 +8,11 @@ import typer
 
 from kgroup.cli.help_parts import CONNECTION, WHAT
 from kgroup.model.output_format import Format
-from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Presentation
 
 _FORMATS = "|".join(name for name in Format if name not in (Format.KCG, Format.PROMETHEUS))
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    Connection: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Connection": {
         "bootstrap_server": typer.Option(
             "--bootstrap-server",
             "-b",
@@ -48,7 +46,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="How long each question to the cluster may take, 10s by default; a bare number is milliseconds.",
         ),
     },
-    Presentation: {
+    "Presentation": {
         "output": typer.Option(
             "--output",
             "-o",

@@ -6,11 +6,11 @@ from typing import Any
 
 import typer
 
-from kgroup.changes.execution import ACCEPTED, Change, Execution
+from kgroup.changes.execution import ACCEPTED
 from kgroup.cli.help_parts import SAFETY, accept_help
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    Execution: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Execution": {
         "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown."),
         "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default."),
         "expect": typer.Option(
@@ -21,7 +21,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the journal (KGROUP_REASON)."
         ),
     },
-    Change: {
+    "Change": {
         "partial": typer.Option(
             "--partial", rich_help_panel=SAFETY, help="Apply the rows that can be, though others can't."
         ),

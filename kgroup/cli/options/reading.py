@@ -7,11 +7,9 @@ from typing import Any
 import typer
 
 from kgroup.cli.help_parts import WHAT
-from kgroup.output.watch.request import Watch
-from kgroup.queries.scan import AsOf, FromLog, LogBounds
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    Watch: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Watch": {
         "watch": typer.Option(
             "--watch",
             "-w",
@@ -22,7 +20,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             "--every", metavar="DURATION", rich_help_panel=WHAT, help="How often --watch looks, 2s by default."
         ),
     },
-    LogBounds: {
+    "LogBounds": {
         "log_budget": typer.Option(
             "--log-budget",
             metavar="DURATION",
@@ -36,7 +34,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="How much of it to read at most: 500MB, 2GiB; as much as there is by default.",
         ),
     },
-    AsOf: {
+    "AsOf": {
         "as_of": typer.Option(
             "--as-of",
             metavar="TIME",
@@ -44,7 +42,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="The offsets as they stood then, out of __consumer_offsets: 2026-11-21T03:05Z, or 03:05Z.",
         ),
     },
-    FromLog: {
+    "FromLog": {
         "from_log": typer.Option(
             "--from-log",
             rich_help_panel=WHAT,

@@ -6,15 +6,13 @@ from typing import Any
 
 import typer
 
-from kgroup.catchup.service.options import SinkOptions, SpeedOptions
-
 WHERE = "Where to"
 SPEED = "Order and speed"
 FAILURES = "Failures"
 SPARK = "Spark"
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    SinkOptions: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "SinkOptions": {
         "to_topic": typer.Option(
             "--to-topic", metavar="TOPIC", rich_help_panel=WHERE, help="Into a topic that exists, exactly once."
         ),
@@ -84,7 +82,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             help="Of each key only the newest record that --where lets through; of those without a key, all.",
         ),
     },
-    SpeedOptions: {
+    "SpeedOptions": {
         "order": typer.Option(
             "--order",
             metavar="partition|key|none",

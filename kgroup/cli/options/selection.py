@@ -7,10 +7,9 @@ from typing import Any
 import typer
 
 from kgroup.cli.help_parts import SAFETY, WHICH
-from kgroup.groups.selection import Groups, Selection
 
-OPTIONS: dict[type, dict[str, Any]] = {
-    Groups: {
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Groups": {
         "names": typer.Argument(metavar="[GROUP]...", help="Groups by name.", show_default=False),
         "group": typer.Option("--group", metavar="GROUP", rich_help_panel=WHICH, help="A group; may be repeated."),
         "all_groups": typer.Option("--all-groups", "-A", rich_help_panel=WHICH, help="Every group."),
@@ -27,7 +26,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             "--type", metavar="TYPE", rich_help_panel=WHICH, help="Only classic, consumer, share or streams."
         ),
     },
-    Selection: {
+    "Selection": {
         "topic": typer.Option(
             "--topic",
             metavar="TOPIC",
