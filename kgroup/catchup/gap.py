@@ -17,6 +17,7 @@ from kgroup.model.groups import Commit, Group
 from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
 
@@ -163,6 +164,26 @@ SKIPPED = "--skip-before"
 
 UNREAD = "no commit, and --missing latest"
 """The ``why`` of offsets of a partition that the group never read."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapInput:
+    """A gap and what it was computed from; ``notes`` are about unreadable parts.
+
+    ``faults`` are why the logs of partitions could not be read.
+    """
+
+    gap: Gap
+    logs: Mapping[TopicPartition, PartitionLog]
+    work: LastActivity
+    notes: tuple[str, ...] = ()
+    faults: Mapping[TopicPartition, KgroupError] = field(default_factory=dict)
+
+    @property
+    def growth_per_s(self) -> float:
+        """Offsets per second written to the partitions of the gap; partitions with an unknown rate are left out."""
+        facts = (self.logs.get(item.tp) for item in self.gap.ranges)
+        return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
 def total(counts: Iterable[int | None]) -> int | None:

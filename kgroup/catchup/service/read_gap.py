@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.catchup.gap import Gap, LastActivity, LastCommit, PartitionLog, plan_gap
+from kgroup.catchup.gap import Gap, GapInput, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.catchup.gap_request import GapRequest
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
@@ -28,26 +28,6 @@ _RATE_SPAN_MS = 60_000
 _GROWTH_SPAN_MS = 60_000
 _TIMES = "message.timestamp.type"
 _COMPACTED = "compact"
-
-
-@dataclass(frozen=True, slots=True)
-class GapInput:
-    """A gap and what it was computed from; ``notes`` are about unreadable parts.
-
-    ``faults`` are why the logs of partitions could not be read.
-    """
-
-    gap: Gap
-    logs: Mapping[TopicPartition, PartitionLog]
-    work: LastActivity
-    notes: tuple[str, ...] = ()
-    faults: Mapping[TopicPartition, KgroupError] = field(default_factory=dict)
-
-    @property
-    def growth_per_s(self) -> float:
-        """Offsets per second written to the partitions of the gap; partitions with an unknown rate are left out."""
-        facts = (self.logs.get(item.tp) for item in self.gap.ranges)
-        return sum(log.growth_per_s or 0.0 for log in facts if log is not None)
 
 
 def read_gap(cluster: Cluster, group: Group | None, request: GapRequest, now_ms: int) -> GapInput:

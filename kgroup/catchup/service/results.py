@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kgroup.catchup.documents import gap_document, plan_document
-from kgroup.catchup.gap import Gap, NotMoved
+from kgroup.catchup.gap import Gap, GapInput, NotMoved
 from kgroup.catchup.model import Chunk
 from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
-from kgroup.catchup.service.read_gap import GapInput
 from kgroup.catchup.steps import Close, Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
