@@ -227,9 +227,9 @@ cluster: kgroup model settings support
 commands: catchup changes cli cluster groups model output queries sandbox settings support
 groups: model support
 model: support
-output: catchup groups model settings support
+output: groups model settings support
 queries: cluster groups model support
-sandbox: catchup changes cluster model output settings support
+sandbox: catchup changes cluster groups model output settings support
 settings: model support
 spark: catchup model settings
 """

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgroup.catchup.gap_request import GapRequest
-from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
@@ -22,6 +20,8 @@ from kgroup.changes.execution import Change
 from kgroup.cluster import demo_clients
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.snapshot import SnapshotRequest
+from kgroup.groups.catchup.gap_request import GapRequest
+from kgroup.groups.catchup.model import LEDGER_TOPIC
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format

@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from kgroup.catchup.model import Order
 from kgroup.catchup.worker.task_spec import Handling
+from kgroup.groups.catchup.model import Order
 from kgroup.settings import paths
 from kgroup.support.java_home import find_java
 from tests.benchmarks import sleeping

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.model import Chunk
 from kgroup.catchup.spark.in_worker import Stop, Tell
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
+from kgroup.groups.catchup.model import Chunk
 from tests.benchmarks.replaying import CORES, Connector, Times, broker, ends, fill, say_rates, timed, turns
 from tests.support.kafka_world import KafkaWorld
 

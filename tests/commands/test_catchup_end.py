@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from kgroup.catchup.ledger.ledger import Ledger
-from kgroup.catchup.model import ChunkProgress, PlanSnapshot, PlanState
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.release import StateWriter, exclusive_membership
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup.model import ChunkProgress, PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, new_plan_id
 from kgroup.model.groups import Commit
 from kgroup.settings.clients import librdkafka_config

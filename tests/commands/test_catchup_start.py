@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.gap_request import GapRequest
-from kgroup.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.show import show_plan
 from kgroup.catchup.service.start import show_may_start
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.changes.execution import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
+from kgroup.groups.catchup.gap_request import GapRequest
+from kgroup.groups.catchup.model import PlanSnapshot, PlanState, StateRecord
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.settings.connection import Connection

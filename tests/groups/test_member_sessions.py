@@ -12,11 +12,7 @@ from kgroup.groups.member_sessions import (
     lines_of_members,
     session_text,
 )
-from tests.support.cases.observed_groups import (
-    STATIC,
-    group,
-    member,
-)
+from tests.support.cases.observed_groups import STATIC, group, member
 
 
 def test_names_are_quoted_in_commands() -> None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from kgroup.catchup.ledger.json_fields import FieldError, JsonFields
-from kgroup.catchup.model import (
+from kgroup.groups.catchup.model import (
     Abandoned,
     CatchupPlan,
     Chunk,

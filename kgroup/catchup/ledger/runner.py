@@ -10,8 +10,8 @@ from typing import Protocol
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
-from kgroup.catchup.model import ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.catchup.ledger import transactional_ids
-from kgroup.catchup.model import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicDescription
 from kgroup.cluster.transactions import Transactions
+from kgroup.groups.catchup.model import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 from kgroup.support.quoting import quote

@@ -7,7 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
-from kgroup.catchup.model import CatchupPlan, ChunkProgress, Delivery, GapRange, PlanSnapshot, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.model import (
+    CatchupPlan,
+    ChunkProgress,
+    Delivery,
+    GapRange,
+    PlanSnapshot,
+    RunnerEpoch,
+    StateRecord,
+)
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused

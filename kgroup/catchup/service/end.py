@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kgroup.catchup import decisions
-from kgroup.catchup.model import PlanSnapshot
-from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, list_plans, parse_assumed, running_plan, with_connection_flags
-from kgroup.catchup.service.results import Cancellation, PlanStatus, PrunedPlans
 from kgroup.catchup.service.show import plan_status, resume_text
-from kgroup.catchup.steps import AlreadyDone, Decision, Refuse, Situation
-from kgroup.catchup.verification import verify
+from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.results import Cancellation, PlanStatus, PrunedPlans
+from kgroup.groups.catchup.steps import AlreadyDone, Decision, Refuse, Situation
+from kgroup.groups.catchup.verification import verify
 from kgroup.model.groups import RowError
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms

@@ -10,12 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from kgroup.catchup import decisions
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState
-from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, find_rewinds
 from kgroup.catchup.service.read_gap import log_starts, topic_ids
 from kgroup.catchup.service.release import (
     StateWriter,
@@ -27,7 +24,14 @@ from kgroup.catchup.service.release import (
     read_history,
     release,
 )
-from kgroup.catchup.steps import (
+from kgroup.cluster.membership.exclusive import ExclusiveMembership
+from kgroup.cluster.membership.requests import INSTANCE_ID
+from kgroup.cluster.snapshot import SnapshotRequest
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState
+from kgroup.groups.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, find_rewinds
+from kgroup.groups.catchup.steps import (
     AlreadyDone,
     Close,
     Decision,
@@ -38,11 +42,7 @@ from kgroup.catchup.steps import (
     Situation,
     WriteReleased,
 )
-from kgroup.catchup.verification import ChunkResult, Verification, contradiction_note, verify
-from kgroup.cluster.membership.exclusive import ExclusiveMembership
-from kgroup.cluster.membership.requests import INSTANCE_ID
-from kgroup.cluster.snapshot import SnapshotRequest
-from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup.verification import ChunkResult, Verification, contradiction_note, verify
 from kgroup.model.groups import Commit, Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable

@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import TypeVar
 
-from kgroup.catchup.gap_request import check_topic_name
 from kgroup.catchup.ledger.ledger import Ledger, PlanListing
-from kgroup.catchup.model import PlanSnapshot
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.pending import ledger_topic
 from kgroup.changes.journal import whoami
 from kgroup.cluster.reader.committed import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup.gap_request import check_topic_name
+from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config

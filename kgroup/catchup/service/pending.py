@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.model import LEDGER_TOPIC
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.catchup.model import LEDGER_TOPIC
 from kgroup.model.output_format import Format
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.environment import variable
@@ -22,8 +22,8 @@ from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.ledger import PlanListing
-    from kgroup.catchup.plan_state import VerifiedPlan
-    from kgroup.catchup.unrecorded_releases import UnrecordedRelease
+    from kgroup.groups.catchup.plan_state import VerifiedPlan
+    from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
     from kgroup.groups.change_plan import ChangePlan
     from kgroup.model.groups import Group
 
@@ -53,7 +53,7 @@ class LedgerReading:
     def unledgered(self, group: Group) -> tuple[UnrecordedRelease, ...]:
         """The releases that the group's commits show and the ledger does not contain."""
         # Imported here: very few groups have such a release.
-        from kgroup.catchup.unrecorded_releases import find_unrecorded_releases
+        from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases
 
         if self.listing is None:
             return find_unrecorded_releases(group, lambda plan_id: False)
@@ -75,8 +75,8 @@ def read_ledger(run: Invocation, cluster: Cluster) -> LedgerReading:
             raise layout
         # Imported here: very few groups have such a release.
         from kgroup.catchup.ledger.ledger import Ledger
-        from kgroup.catchup.plan_state import VerifiedPlan
-        from kgroup.catchup.verification import verify
+        from kgroup.groups.catchup.plan_state import VerifiedPlan
+        from kgroup.groups.catchup.verification import verify
 
         settings = run.settings
         with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
@@ -157,7 +157,7 @@ class PendingCatchups:
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: very few groups have such a release.
-        from kgroup.catchup.plan_state import pending_documents, pending_lines
+        from kgroup.groups.catchup.plan_state import pending_documents, pending_lines
 
         names = {*plans, *lost}
         if run.format in (Format.JSON, Format.YAML):

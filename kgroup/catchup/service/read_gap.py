@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kgroup.catchup.gap import Gap, GapInput, LastActivity, LastCommit, PartitionLog, plan_gap
-from kgroup.catchup.gap_request import GapRequest
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_retention import TopicRetentions
 from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.catchup.gap import Gap, GapInput, LastActivity, LastCommit, PartitionLog, plan_gap
+from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition

@@ -1,6 +1,6 @@
 """Moves the offsets of a group under exclusive membership: to the log end, and back into its gap.
 
-``kgroup.catchup.decisions`` decides; this module executes, in a fixed order. First the planned state is committed to
+``groups.catchup.decisions`` decides; this module executes, in a fixed order. First the planned state is committed to
 the ledger. Then the offsets are committed, as the only member of the group (DESIGN.md 4.3). A run that is fenced,
 refused or no longer the only member stops at once; the next runner finds out how far it came.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
-from kgroup.catchup.release_evidence import GroupCommit, ReleaseHistory
-from kgroup.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseHistory
+from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused

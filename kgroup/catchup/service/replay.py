@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.chunks import RateLimit, assign_to_tasks
-from kgroup.catchup.delivered import started_chunks, unfinished
-from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
-from kgroup.catchup.plan_state import sink_name
 from kgroup.catchup.spark.settings import SparkSettings, slots
-from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
+from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks
+from kgroup.groups.catchup.delivered import started_chunks, unfinished
+from kgroup.groups.catchup.gap_request import parse_rate
+from kgroup.groups.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
+from kgroup.groups.catchup.plan_state import sink_name
+from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.hint import Hint

@@ -9,21 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kgroup.catchup.documents import plan_document
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
-from kgroup.catchup.plan_state import VerifiedPlan
-from kgroup.catchup.risks import RiskLevel
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.replay import (
-    DEAD_LETTERS,
-    WHERE,
-    ReplayOptions,
-    ReplayResult,
-    ReplayRun,
-    task_specs,
-)
-from kgroup.catchup.service.results import ReplayedPlan, StartPlan
+from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions, ReplayResult, ReplayRun, task_specs
 from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
     SinkFinding,
@@ -51,9 +39,14 @@ from kgroup.catchup.spark.newest_per_key import newest_per_key
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.verification import contradiction_note
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
+from kgroup.groups.catchup.documents import plan_document
+from kgroup.groups.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
+from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
+from kgroup.groups.catchup.risks import RiskLevel
+from kgroup.groups.catchup.verification import contradiction_note
 from kgroup.groups.change_result import Refusal
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError

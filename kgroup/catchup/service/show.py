@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.catchup.delivered import undelivered
-from kgroup.catchup.model import PlanSnapshot
-from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, ledger_options, list_plans
-from kgroup.catchup.service.results import PlanStatus
-from kgroup.catchup.unrecorded_releases import range_words
-from kgroup.catchup.verification import verify
+from kgroup.groups.catchup.delivered import undelivered
+from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
+from kgroup.groups.catchup.results import PlanStatus
+from kgroup.groups.catchup.unrecorded_releases import range_words
+from kgroup.groups.catchup.verification import verify
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused

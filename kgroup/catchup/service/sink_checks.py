@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import RiskLevel
+from kgroup.groups.catchup.model import GapRange
+from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.model.kafka_tools import acl_hint, tool_flags
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.catchup.gap_request import GapRequest
-from kgroup.catchup.model import PlanState
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
 from kgroup.changes.undo import may_be_done, restored_partitions, why_not_restorable
+from kgroup.groups.catchup.gap_request import GapRequest
+from kgroup.groups.catchup.model import PlanState
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit

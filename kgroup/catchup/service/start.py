@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from kgroup.catchup import decisions
-from kgroup.catchup.delivered import unfinished
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
-from kgroup.catchup.model import Delivery, PlanSnapshot, PlanState
-from kgroup.catchup.plan_state import VerifiedPlan
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, with_connection_flags
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
-from kgroup.catchup.service.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.catchup.service.show import commands, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
-from kgroup.catchup.steps import AlreadyDone, Close, Decision, Refuse
-from kgroup.catchup.verification import verify
+from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.delivered import unfinished
+from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState
+from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
+from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
+from kgroup.groups.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.invocation import Invocation

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kgroup.catchup.chunks import RateLimit, cut_into_chunks
-from kgroup.catchup.delivered import undelivered
-from kgroup.catchup.gap import Gap
-from kgroup.catchup.gap_request import GapRequest, Missing
 from kgroup.catchup.ledger.ledger import PlanListing
 from kgroup.catchup.ledger.view import overlap_refusal
-from kgroup.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
-from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, risks
 from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
 from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.results import MAY_PASS, StartPlan
 from kgroup.catchup.service.show import commands
-from kgroup.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.execution import Change
 from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.committed import PATIENCE_S
+from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
+from kgroup.groups.catchup.delivered import undelivered
+from kgroup.groups.catchup.gap import Gap
+from kgroup.groups.catchup.gap_request import GapRequest, Missing
+from kgroup.groups.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
+from kgroup.groups.catchup.results import MAY_PASS, StartPlan
+from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, risks
+from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import new_plan_id

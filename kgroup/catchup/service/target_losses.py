@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound

@@ -7,9 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
-from kgroup.catchup.delivered import undelivered
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import LATEST, Delivery, Order, PlanSnapshot
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import ledger_options
 from kgroup.catchup.service.replay import DEAD_LETTERS
@@ -25,8 +23,10 @@ from kgroup.catchup.service.target_losses import (
     read_target,
 )
 from kgroup.catchup.sinks.topic import keeps_partitions
-from kgroup.catchup.unrecorded_releases import range_words
 from kgroup.cluster.topics import TopicLayout
+from kgroup.groups.catchup.delivered import undelivered
+from kgroup.groups.catchup.model import LATEST, Delivery, Order, PlanSnapshot
+from kgroup.groups.catchup.unrecorded_releases import range_words
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition

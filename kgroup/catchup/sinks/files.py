@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
 from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError
 

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from kgroup.catchup.model import Chunk
 from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
 from kgroup.catchup.worker import provenance_headers
@@ -19,6 +18,7 @@ from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerOut
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
+from kgroup.groups.catchup.model import Chunk
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 

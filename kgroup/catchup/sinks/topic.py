@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice, repeat
 
-from kgroup.catchup.model import Chunk
 from kgroup.catchup.worker import provenance_headers
 from kgroup.catchup.worker.provenance_headers import Header
 from kgroup.catchup.worker.task_run import TaskRun
@@ -15,6 +14,7 @@ from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
 from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Row
+from kgroup.groups.catchup.model import Chunk
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 

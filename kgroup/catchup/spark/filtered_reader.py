@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from kgroup.catchup.model import Chunk, LostOffsets
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.source import MARK, WANTED, reader_error
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch, BatchReader, HeaderList, LostBatchRange
+from kgroup.groups.catchup.model import Chunk, LostOffsets
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, Work, replay, work_partition
 from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
@@ -19,6 +18,7 @@ from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressLis
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import LOOPBACK
 from kgroup.catchup.worker.task_spec import TaskResult
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.support.errors import KgroupError
 
 LOOK_EVERY_S = 0.25

@@ -16,8 +16,6 @@ from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, Delivery, PlanSnapshot
 from kgroup.catchup.spark.filtered_reader import runs
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
@@ -26,6 +24,8 @@ from kgroup.catchup.spark.sql_job import deliver_rows, pack_tasks
 from kgroup.catchup.spark.where import with_wanted, without_contents
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, Delivery, PlanSnapshot
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:

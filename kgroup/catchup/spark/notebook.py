@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup import delivered
-from kgroup.catchup.gap_request import parse_ranges
-from kgroup.catchup.model import LEDGER_TOPIC, PlanSnapshot
 from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
 from kgroup.cluster.topic_admin import bounds, partitions
+from kgroup.groups.catchup import delivered
+from kgroup.groups.catchup.gap_request import parse_ranges
+from kgroup.groups.catchup.model import LEDGER_TOPIC, PlanSnapshot
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError

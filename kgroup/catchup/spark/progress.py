@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 
 WINDOW_S = 10.0
 """Rates are averages over this time."""

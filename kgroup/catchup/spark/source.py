@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.model import LostOffsets
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
+from kgroup.groups.catchup.model import LostOffsets
 from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import Refused
 

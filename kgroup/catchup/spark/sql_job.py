@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import ChunkProgress
 from kgroup.catchup.spark.in_worker import Stop, TaskAnswer, TaskParcel, Tell, replay, work_partition
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import with_wanted
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import ChunkProgress
 
 if TYPE_CHECKING:
     import pyarrow

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import Chunk, ChunkProgress, LostOffsets
 from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
 from kgroup.catchup.spark.failures import explain, java_message, task_error
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
@@ -20,10 +18,12 @@ from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import MARK, WANTED, SourcePlan, ddl, frame, reader_error
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import message_lines, with_wanted
-from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, LostOffsets
+from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.redact import redact
 

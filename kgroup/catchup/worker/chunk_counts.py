@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kgroup.catchup.model import Chunk, ChunkProgress, LostOffsets
-from kgroup.catchup.verification import ChunkResult
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, LostOffsets
+from kgroup.groups.catchup.verification import ChunkResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 from zlib import crc32
 
-from kgroup.catchup.model import Order
 from kgroup.catchup.worker.task_spec import Handling
+from kgroup.groups.catchup.model import Order
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.catchup.chunks import RateLimit
+from kgroup.groups.catchup.chunks import RateLimit
 
 _STEP_S = 0.25
 _CREDIT_S = 1.0

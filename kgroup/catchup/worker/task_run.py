@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from kgroup.catchup.model import Chunk, LostOffsets
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut, RecordTally
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
+from kgroup.groups.catchup.model import Chunk, LostOffsets
 from kgroup.model.topic_partition import TopicPartition
 
 _TICK_S = 0.1  # the longest delay of a stop

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, RateLimit
-from kgroup.catchup.model import Chunk, ChunkProgress, Order
-from kgroup.catchup.verification import ChunkResult
 from kgroup.catchup.worker.task_ledger import Work
+from kgroup.groups.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, RateLimit
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Order
+from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 

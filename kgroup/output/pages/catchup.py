@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kgroup.catchup.documents import next_deadline_ms
-from kgroup.catchup.plan_state import VerifiedPlan, sink_name
-from kgroup.catchup.service.results import (
+from kgroup.groups.catchup.documents import next_deadline_ms
+from kgroup.groups.catchup.plan_state import VerifiedPlan, sink_name
+from kgroup.groups.catchup.results import (
     Cancellation,
     CatchupResult,
     PlanStatus,

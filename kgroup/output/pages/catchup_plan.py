@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.catchup.documents import next_deadline_ms
-from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
-from kgroup.catchup.release_evidence import OffsetRewind
-from kgroup.catchup.service.results import Cancellation, PlanStatus
-from kgroup.catchup.steps import AlreadyDone, Close, MoveBack
-from kgroup.catchup.verification import PartitionVerification, Verification
+from kgroup.groups.catchup.documents import next_deadline_ms
+from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
+from kgroup.groups.catchup.release_evidence import OffsetRewind
+from kgroup.groups.catchup.results import Cancellation, PlanStatus
+from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
+from kgroup.groups.catchup.verification import PartitionVerification, Verification
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.output.pages.change import ROWS_ON_A_PAGE

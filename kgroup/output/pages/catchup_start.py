@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.catchup.gap import Gap
-from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import Risk, RiskLevel
-from kgroup.catchup.service.results import StartPlan
+from kgroup.groups.catchup.gap import Gap
+from kgroup.groups.catchup.model import GapRange
+from kgroup.groups.catchup.results import StartPlan
+from kgroup.groups.catchup.risks import Risk, RiskLevel
 from kgroup.groups.change_result import NOT_EMPTY, Refusal
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
-from kgroup.catchup.model import PlanState
 from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.transactions import Fenced
+from kgroup.groups.catchup.model import PlanState
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
 from tests.support.catchup.plans import ME, NOW_MS

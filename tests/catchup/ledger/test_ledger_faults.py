@@ -10,8 +10,8 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import PlanState
 from kgroup.cluster.transactions import CommitUnknown
+from kgroup.groups.catchup.model import PlanState
 from kgroup.support.errors import Unreachable
 from tests.support.catchup.ledgers import (
     Waits,

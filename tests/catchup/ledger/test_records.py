@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, encode, key_of, plan_of
-from kgroup.catchup.model import (
+from kgroup.changes import journal
+from kgroup.groups.catchup.model import (
     Abandoned,
     CatchupPlan,
     Chunk,
@@ -28,7 +29,6 @@ from kgroup.catchup.model import (
     TargetTopic,
     Task,
 )
-from kgroup.changes import journal
 from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.groups import Commit
 from kgroup.support.errors import KgroupError, Refused

@@ -14,7 +14,7 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import PlanState, RunnerEpoch
+from kgroup.groups.catchup.model import PlanState, RunnerEpoch
 from kgroup.support.errors import Refused
 from tests.support.catchup.ledgers import (
     code_of,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.gap_request import parse_rate
 from kgroup.catchup.service.read_gap import _rates
 from kgroup.cluster.offsets_topic.commits import CommitRecord
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import TopicPartition

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kgroup.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, StateRecord
-from kgroup.catchup.offset_moves import release_commit
-from kgroup.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.catchup.service.release import (
     StateWriter,
     exclusive_membership,
@@ -19,9 +16,12 @@ from kgroup.catchup.service.release import (
     read_history,
     release,
 )
-from kgroup.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.offset_moves import release_commit
+from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
+from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.support.errors import Refused, Unreachable
@@ -417,7 +417,7 @@ def test_somebody_who_commits_in_transactions_is_found(
 
 
 def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
-    """To these offsets, as ``kgroup.catchup.offset_moves`` makes them."""
+    """To these offsets, as ``kgroup.groups.catchup.offset_moves`` makes them."""
     mark = CatchupCommitTag("cu-abcd", 8, TagPurpose.BACK).metadata
     moves = []
     for item in made.plan.ranges:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.plans import NOW_MS
 from tests.support.catchup.replays import replay, seen

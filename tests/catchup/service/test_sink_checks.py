@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.model import GapRange
-from kgroup.catchup.risks import RiskLevel
 from kgroup.catchup.service.sink_checks import check_dead_letters, check_sources, check_target
 from kgroup.cluster.topic_admin import TopicDescription
+from kgroup.groups.catchup.model import GapRange
+from kgroup.groups.catchup.risks import RiskLevel
 from tests.support.catchup.plans import gap_range
 
 NOW_MS = 1_700_000_000_000

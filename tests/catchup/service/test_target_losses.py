@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.delivered import started_chunks, undelivered
-from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.catchup.service.target_losses import (
     DeliveredRanges,
     TargetBounds,
@@ -14,6 +12,8 @@ from kgroup.catchup.service.target_losses import (
     find_loss,
     has_delivered,
 )
+from kgroup.groups.catchup.delivered import started_chunks, undelivered
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.ledgers import progress

@@ -13,9 +13,6 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.delivered import started_chunks
-from kgroup.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.catchup.sinks import files
 from kgroup.catchup.sinks.files import MANIFEST, ChunkFile, write_manifest
 from kgroup.catchup.sinks.run_task import run_task
@@ -23,6 +20,9 @@ from kgroup.catchup.spark.filtered_reader import FilteredReader
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.delivered import started_chunks
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.catchup.spark.test_filtered_reader import batch, mark, rows

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.model import Order
 from kgroup.catchup.sinks.command import HandlerAnswer, parse_answer
 from kgroup.catchup.worker.task_spec import Handling
+from kgroup.groups.catchup.model import Order
 from kgroup.support.errors import KgroupError
 from tests.catchup.sinks.test_handlers import offsets_of, script
 from tests.support.catchup.replays import Replay, producer

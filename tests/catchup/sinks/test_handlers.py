@@ -14,11 +14,11 @@ from zlib import crc32
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Order
 from kgroup.catchup.sinks.command import _Lines
 from kgroup.catchup.worker.handler_pool import _Turn
 from kgroup.catchup.worker.task_spec import Handling, TaskResult
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import Order
 from kgroup.support.errors import KgroupError, UsageError
 from tests.support.catchup import handler_functions
 from tests.support.catchup.replays import Replay, producer, seen, sources

@@ -11,8 +11,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.spark import filtered_reader
@@ -20,6 +18,8 @@ from kgroup.catchup.spark.filtered_reader import FilteredReader
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.spark.test_filtered_reader import batch, rows
 from tests.support.catchup import handler_functions

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kgroup.catchup.model import Chunk
 from kgroup.catchup.spark.filtered_reader import ArrowBatch, FilteredReader, runs
 from kgroup.catchup.spark.source import WANTED, _Books
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.failure import failure_of
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
+from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import KgroupError, NotFound
 
 CHUNKS = (Chunk(4, "t", 0, 10, 20), Chunk(5, "t", 0, 20, 30), Chunk(2, "t", 1, 0, 5))

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.model import ChunkProgress
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.groups.catchup.model import ChunkProgress
 from kgroup.support.errors import ExitCode, KgroupError, Refused, Unreachable
 from tests.support.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
 from tests.support.waiting import read_line, wait_for

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, Task
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.newest_per_key import newest_per_key, parts_of
 from kgroup.catchup.spark.progress import ProgressTotals
@@ -19,6 +17,8 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.worker.task_spec import TransactionBounds
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, Task
 from kgroup.support.errors import NotFound
 from tests.support.catchup.latest import newest
 from tests.support.catchup.plans import gap_range, make_plan

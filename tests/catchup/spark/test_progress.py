@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress import ProgressBoard, TopicTotals
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, encode_progress, is_stop
 from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from tests.support.waiting import wait_for
 
 CHUNKS = {

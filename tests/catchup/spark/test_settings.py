@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.spark.settings import SparkSettings, addresses, configuration, parse_conf, slots
+from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import UsageError
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import LostOffsets
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.job import JobListeners, run
@@ -22,6 +20,8 @@ from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.sql_job import filtered
 from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.support.catchup import handler_functions

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from kgroup.catchup.model import Chunk, ChunkProgress
 from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 
 
 @dataclass

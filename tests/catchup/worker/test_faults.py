@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.worker.task_spec import Handling, TaskResult, TransactionBounds
+from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
 from tests.support.catchup import handler_functions

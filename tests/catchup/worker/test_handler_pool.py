@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import pytest
 
-from kgroup.catchup.model import Order
 from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool, HandlerRefusal
 from kgroup.catchup.worker.task_spec import Handling
+from kgroup.groups.catchup.model import Order
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 from tests.support.waiting import wait_for

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.worker.task_spec import Handling, TaskSpec, TransactionBounds
+from kgroup.groups.catchup.chunks import RateLimit
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT

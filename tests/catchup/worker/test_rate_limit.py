@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.worker.rate_limit import Throttle, share
+from kgroup.groups.catchup.chunks import RateLimit
 
 
 @pytest.mark.parametrize(

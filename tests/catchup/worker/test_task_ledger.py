@@ -12,8 +12,8 @@ import pytest
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import CatchupPlan, PlanState, StateRecord, Task
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
+from kgroup.groups.catchup.model import CatchupPlan, PlanState, StateRecord, Task
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import (
     code_of,

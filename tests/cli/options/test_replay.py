@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from kgroup.catchup.chunks import RateLimit
-from kgroup.catchup.model import LATEST, ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import notebook, to_spark
@@ -19,6 +17,8 @@ from kgroup.catchup.spark.notebook import ReadOptions, parse, ranges_of, split
 from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import LATEST, ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError

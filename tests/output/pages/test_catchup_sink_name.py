@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.plan_state import sink_name
+from kgroup.groups.catchup.plan_state import sink_name
 
 
 @pytest.mark.parametrize(

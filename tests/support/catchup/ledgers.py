@@ -15,7 +15,10 @@ import pytest
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import (
+from kgroup.catchup.worker.task_ledger import TaskLedger, Work
+from kgroup.cluster.reader.committed import CommittedReader
+from kgroup.cluster.transactions import CommitUnknown, Transactions
+from kgroup.groups.catchup.model import (
     CatchupPlan,
     Chunk,
     ChunkProgress,
@@ -26,9 +29,6 @@ from kgroup.catchup.model import (
     StateRecord,
     Task,
 )
-from kgroup.catchup.worker.task_ledger import TaskLedger, Work
-from kgroup.cluster.reader.committed import CommittedReader
-from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.support.errors import KgroupError
 from tests.support.catchup.plans import ME, NOW_MS, gap_range, make_plan

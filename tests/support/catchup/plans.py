@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.catchup.model import (
+from kgroup.groups.catchup.model import (
     Abandoned,
     CatchupPlan,
     Chunk,

@@ -13,13 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
 from kgroup.catchup.sinks.run_task import run_task
-from kgroup.catchup.verification import Verification, verify
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
+from kgroup.groups.catchup.verification import Verification, verify
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.model.records import OffsetRange, merged
 from tests.support.catchup.plans import ME, NOW_MS, gap_range, make_plan

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgroup.catchup.chunks import RateLimit
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
+from kgroup.groups.catchup.chunks import RateLimit
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.kafka_world import KafkaWorld
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kgroup
-from kgroup.catchup.model import Chunk
 from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import Refused
 
 

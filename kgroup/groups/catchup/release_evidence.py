@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.catchup.model import Abandoned, CatchupPlan, GapRange
+from kgroup.groups.catchup.model import Abandoned, CatchupPlan, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition

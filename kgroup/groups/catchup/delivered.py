@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
 

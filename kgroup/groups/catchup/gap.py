@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.gap_request import GapRequest, Missing
-from kgroup.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.gap_request import GapRequest, Missing
+from kgroup.groups.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.groups import Commit, Group
 from kgroup.model.kafka_tools import find_hanging

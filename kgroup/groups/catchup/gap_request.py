@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from kgroup.catchup.chunks import RateLimit
+from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import UsageError

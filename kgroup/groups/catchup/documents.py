@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroup.catchup.delivered import lowest_undelivered
-from kgroup.catchup.gap import Gap, NotMoved, total
-from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
-from kgroup.catchup.risks import Risk
-from kgroup.catchup.verification import PartitionVerification, Verification, gone_before
+from kgroup.groups.catchup.delivered import lowest_undelivered
+from kgroup.groups.catchup.gap import Gap, NotMoved, total
+from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
+from kgroup.groups.catchup.risks import Risk
+from kgroup.groups.catchup.verification import PartitionVerification, Verification, gone_before
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 

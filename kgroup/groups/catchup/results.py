@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kgroup.catchup.documents import gap_document, plan_document
-from kgroup.catchup.gap import Gap, GapInput, NotMoved
-from kgroup.catchup.model import Chunk
-from kgroup.catchup.plan_state import PlanCommands, VerifiedPlan
-from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
-from kgroup.catchup.steps import Close, Decision, MoveBack
+from kgroup.groups.catchup.documents import gap_document, plan_document
+from kgroup.groups.catchup.gap import Gap, GapInput, NotMoved
+from kgroup.groups.catchup.model import Chunk
+from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
+from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
+from kgroup.groups.catchup.steps import Close, Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
 from kgroup.model.topic_partition import TopicPartition

@@ -9,10 +9,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kgroup.catchup.decisions import cancel, resume
-from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
-from kgroup.catchup.release_evidence import GroupCommit, OffsetRewind, ReleaseEvidence, ReleaseHistory, find_evidence
-from kgroup.catchup.steps import (
+from kgroup.groups.catchup.decisions import cancel, resume
+from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
+from kgroup.groups.catchup.release_evidence import (
+    GroupCommit,
+    OffsetRewind,
+    ReleaseEvidence,
+    ReleaseHistory,
+    find_evidence,
+)
+from kgroup.groups.catchup.steps import (
     AlreadyDone,
     Close,
     Decision,

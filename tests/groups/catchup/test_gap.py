@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.gap import (
-    SKIPPED,
-    UNREAD,
-    Gap,
-    LastActivity,
-    LastCommit,
-    PartitionLog,
-    plan_gap,
-)
-from kgroup.catchup.gap_request import GapRequest, Missing, parse_ranges
-from kgroup.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.gap import SKIPPED, UNREAD, Gap, LastActivity, LastCommit, PartitionLog, plan_gap
+from kgroup.groups.catchup.gap_request import GapRequest, Missing, parse_ranges
+from kgroup.groups.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange

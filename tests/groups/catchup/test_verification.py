@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.chunks import cut_into_chunks
-from kgroup.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
-from kgroup.catchup.documents import gap_document, next_deadline_ms, plan_document
-from kgroup.catchup.gap import Gap, NotMoved
-from kgroup.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
-from kgroup.catchup.release_evidence import OffsetRewind
-from kgroup.catchup.risks import Risk, RiskLevel
-from kgroup.catchup.verification import ChunkResult, LostRange, contradiction_note, gone_before, verify
+from kgroup.groups.catchup.chunks import cut_into_chunks
+from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
+from kgroup.groups.catchup.documents import gap_document, next_deadline_ms, plan_document
+from kgroup.groups.catchup.gap import Gap, NotMoved
+from kgroup.groups.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
+from kgroup.groups.catchup.release_evidence import OffsetRewind
+from kgroup.groups.catchup.risks import Risk, RiskLevel
+from kgroup.groups.catchup.verification import ChunkResult, LostRange, contradiction_note, gone_before, verify
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kgroup.catchup.chunks import (
+from kgroup.groups.catchup.chunks import (
     CHUNK_BYTES,
     CHUNK_RECORDS,
     MOST_CHUNKS,
@@ -16,7 +16,7 @@ from kgroup.catchup.chunks import (
     assign_to_tasks,
     cut_into_chunks,
 )
-from kgroup.catchup.model import Chunk, GapRange, Order
+from kgroup.groups.catchup.model import Chunk, GapRange, Order
 from tests.support.catchup.plans import gap_range
 from tests.support.for_each import for_each
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.model import PlanSnapshot, PlanState
-from kgroup.catchup.unrecorded_releases import UnrecordedRelease, find_unrecorded_releases, range_words
+from kgroup.groups.catchup.model import PlanSnapshot, PlanState
+from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease, find_unrecorded_releases, range_words
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit, Group, Partition
 from kgroup.model.records import OffsetRange

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kgroup.catchup.model import Chunk, GapRange, Order, Task
+from kgroup.groups.catchup.model import Chunk, GapRange, Order, Task
 from kgroup.model.topic_partition import TopicPartition
 
 CHUNK_RECORDS = 250_000

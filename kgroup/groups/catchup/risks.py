@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kgroup.catchup.gap import Gap, LastActivity, PartitionLog
-from kgroup.catchup.model import GapRange
+from kgroup.groups.catchup.gap import Gap, LastActivity, PartitionLog
+from kgroup.groups.catchup.model import GapRange
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from kgroup.catchup.delivered import lowest_undelivered, started_chunks, undelivered, unfinished
-from kgroup.catchup.model import Abandoned, GapRange, PlanState
-from kgroup.catchup.offset_moves import (
+from kgroup.groups.catchup.delivered import lowest_undelivered, started_chunks, undelivered, unfinished
+from kgroup.groups.catchup.model import Abandoned, GapRange, PlanState
+from kgroup.groups.catchup.offset_moves import (
     back_to_origin,
     find_reprocessed,
     move_back,
@@ -18,8 +18,8 @@ from kgroup.catchup.offset_moves import (
     release_moves,
     restore_moves,
 )
-from kgroup.catchup.release_evidence import ReleaseEvidence
-from kgroup.catchup.steps import (
+from kgroup.groups.catchup.release_evidence import ReleaseEvidence
+from kgroup.groups.catchup.steps import (
     AlreadyDone,
     Close,
     Decision,

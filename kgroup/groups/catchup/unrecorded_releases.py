@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.model import PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Group
 from kgroup.model.records import OffsetRange, merged

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
-from kgroup.catchup.release_evidence import OffsetRewind, ReleaseEvidence
+from kgroup.groups.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
+from kgroup.groups.catchup.release_evidence import OffsetRewind, ReleaseEvidence
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import NotFound, Refused

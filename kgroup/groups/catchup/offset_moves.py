@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kgroup.catchup.delivered import delivered_to
-from kgroup.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange
-from kgroup.catchup.release_evidence import move_back_target
-from kgroup.catchup.steps import OffsetMove, Reprocessed, Situation
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange
+from kgroup.groups.catchup.release_evidence import move_back_target
+from kgroup.groups.catchup.steps import OffsetMove, Reprocessed, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Commit
 from kgroup.model.topic_partition import TopicPartition

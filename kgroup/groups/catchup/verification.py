@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.delivered import delivered_to, undelivered_ranges
-from kgroup.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
-from kgroup.catchup.release_evidence import OffsetRewind, move_back_target
+from kgroup.groups.catchup.delivered import delivered_to, undelivered_ranges
+from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
+from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 

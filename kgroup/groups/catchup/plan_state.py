@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.documents import next_deadline_ms, plan_document
-from kgroup.catchup.model import LATEST, PlanSnapshot, PlanState
-from kgroup.catchup.verification import Verification
+from kgroup.groups.catchup.documents import next_deadline_ms, plan_document
+from kgroup.groups.catchup.model import LATEST, PlanSnapshot, PlanState
+from kgroup.groups.catchup.verification import Verification
 from kgroup.support.instants import rfc3339
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural

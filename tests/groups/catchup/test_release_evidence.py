@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.model import Abandoned
-from kgroup.catchup.release_evidence import (
+from kgroup.groups.catchup.model import Abandoned
+from kgroup.groups.catchup.release_evidence import (
     GroupCommit,
     OffsetRewind,
     ReleaseEvidence,

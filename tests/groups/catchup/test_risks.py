@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
-from kgroup.catchup.model import Abandoned, GapRange
-from kgroup.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
+from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
+from kgroup.groups.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range
 
