@@ -203,7 +203,8 @@ def test_a_topic_and_a_partition_have_one_type() -> None:
 
 
 def test_commands_do_not_import_each_other() -> None:
-    assert offending(("kgroup.commands",), ("kgroup.commands",)) == []
+    # The second half of the demo is a module of its own.
+    assert offending(("kgroup.commands",), ("kgroup.commands",), but=("kgroup.commands.sandbox",)) == []
 
 
 def test_pure_modules_do_no_input_or_output() -> None:
@@ -229,7 +230,7 @@ groups: model support
 model: support
 output: groups model settings support
 queries: cluster groups model support
-sandbox: catchup changes cluster groups model output settings support
+sandbox: cluster model settings support
 settings: model support
 spark: catchup model settings
 """

@@ -138,7 +138,7 @@ def demo(
     Exit codes: 0 1 2 3 6 7 8 130 143
     """
     # Imported here: `up`, `down` and `status` need no Kafka client.
-    from kgroup.sandbox.catchup_demo import demo_outcomes
+    from kgroup.commands.sandbox_demo import demo_outcomes
     from kgroup.sandbox.demo import crash
 
     running = Sandbox().up(reporter=run.reporter)

@@ -42,7 +42,7 @@ def test_without_pyspark_it_shows_the_crash_and_what_to_install(
     found = importlib.util.find_spec
     monkeypatch.setattr("kgroup.commands.sandbox.Sandbox", lambda: Shared(bootstrap))
     monkeypatch.setattr("kgroup.sandbox.demo.GROUP", name("crashed"))
-    monkeypatch.setattr("kgroup.sandbox.catchup_demo.LEDGER_TOPIC", name("ledger"))
+    monkeypatch.setattr("kgroup.commands.sandbox_demo.LEDGER_TOPIC", name("ledger"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda what: None if what == "pyspark" else found(what))
 
     done = kgroup("sandbox", "demo", exit_code=6)
