@@ -49,9 +49,9 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
             key = f"customer-{offset % 7}"
             producer.produce(topic, f"order {offset}", key, _PARTITION, on_delivery=delivered)
         until = time.monotonic() + _TIMEOUT_S
-        # In slices: a signal ends a flush early, although nothing has failed.
-        while producer.flush(_SLICE_S) and time.monotonic() < until:
-            pass
+        # Not flush: a signal ends it early, although nothing has failed, or makes it raise SystemError (seen).
+        while len(producer) and time.monotonic() < until:
+            producer.poll(_SLICE_S)
         if len(producer) or errors:
             raise KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))
 
