@@ -183,7 +183,7 @@ def test_a_public_class_has_its_name_for_itself() -> None:
 
 
 def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
-    """The glossary has better words for these."""
+    """The field has better words for these."""
     avoided = {"again", "asked", "chosen", "forget", "found", "given", "judged", "keeping", "opened", "place"}
     avoided |= {"places", "said", "say", "stands", "told", "twice", "want", "wants"}
     found = [

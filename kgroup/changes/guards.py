@@ -92,7 +92,7 @@ def check_change_permitted(settings: Settings, how: Execution, *, backup: bool =
 
     With ``backup`` the journal may be unwritable.
     """
-    if not how.execute and (refusal := settings.change_refusal):  # an execution has been refused already
+    if not how.execute and (refusal := settings.change_refusal):  # with --execute, check_execution has raised it
         return (Refusal(None, refusal),)
     if not backup:
         journal = Journal()

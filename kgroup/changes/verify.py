@@ -54,7 +54,7 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
             faults[id(row)] = RowError.of(commit)
         elif commit != row.old:
             faults[id(row)] = _MOVED
-    # A plan for a whole group may leave out commits that cannot be made again, so compare with what it was made from.
+    # A plan for a whole group may leave out commits that cannot be made again, so compare with the group as read.
     seen = {(group.name, *tp): commit for group in possible.groups for tp, commit in committed(group).items()}
     seen |= {(row.group, *row.tp): row.old for row in possible.rows if row.old}
     changed = {row.group for row in possible.rows if id(row) in faults}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
 
 _OTHERS_LIMIT = 2000
-"""Of at most this many groups the commits are read, to find those that read the same topics (1,000 per request)."""
+"""In a cluster with more groups than this, the other groups of a topic are not looked for (1,000 per request)."""
 
 _ACTIVITIES_LIMIT = 50
 _ACTIVITIES_BUDGET_S = 0.3

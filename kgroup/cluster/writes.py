@@ -201,7 +201,7 @@ class ChangingCluster(Cluster):
         return committed
 
     def _to_read_back(self) -> GroupCoordinators:
-        """The coordinators, with a time limit of its own for reading back if little of the question's is left."""
+        """The coordinators, with a new deadline if less than twice SETTLING_S is left."""
         if self._client.deadline.left_s >= 2 * SETTLING_S:
             return self._coordinators
         return self._coordinators.within(Deadline.after(self._timeout_s))

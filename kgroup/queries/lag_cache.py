@@ -51,7 +51,7 @@ def read_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery) -
 
 
 def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> GroupLog | None:
-    """The group's log from the cache below offset ``floor`` and from now; None if there is a gap.
+    """The group's log: cached events below offset ``floor``, new ones from there on; None if there is a gap between.
 
     Events older than ``since_ms`` are dropped except the newest of each kind, so that a watch for days needs no more
     memory than one refresh.
@@ -66,7 +66,7 @@ def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> Gr
     whole_ms = whole_since(before.events, before.reach)
     reach = replace(before.reach, end=new.reach.end)
     if whole_ms is not None:
-        # Nothing was missing from whole_ms on; events that are dropped now are missing from now on.
+        # The log was complete since whole_ms. Dropping old events makes it complete only since since_ms.
         start = max(reach.start, reach.whole_from or 0)
         reach = replace(reach, start=start, whole_from=start, oldest_ms=max(whole_ms, since_ms))
     if new.reach.whole_from is not None and new.reach.whole_from > floor:

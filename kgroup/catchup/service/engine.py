@@ -56,7 +56,7 @@ SIGNED_OFF = 0
 """The heartbeat of a runner that has ended: no run works on the plan any more."""
 
 _WITHOUT_MEMBERSHIP = ("not-empty", "foreign-owner")
-"""Other clients are members of the group: a decision is possible, but no offset is moved."""
+"""Why we cannot join the group: what to do can be decided, but no offset is moved."""
 
 _MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 

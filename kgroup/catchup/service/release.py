@@ -1,7 +1,7 @@
 """Moves the offsets of a group under exclusive membership: to the log end, and back into its gap.
 
 ``groups.catchup.decisions`` decides; this module executes, in a fixed order. First the planned state is committed to
-the ledger. Then the offsets are committed, as the only member of the group (DESIGN.md 4.3). A run that is fenced,
+the ledger. Then the offsets are committed, as the only member of the group. A run that is fenced,
 refused or no longer the only member stops at once; the next runner finds out how far it came.
 """
 

@@ -120,7 +120,7 @@ class _Copy:
         self._told_at = 0.0
         self._limit = run.spec.bounds.records
         self._suspects = 0
-        """The broker refuses one of this many next records: they are sent in smaller transactions."""
+        """One of the next so many records was refused by the broker: they are sent in smaller transactions."""
         self._failures = 0
         self._fitted = False
         self._newest: tuple[str, int, int] | None = None

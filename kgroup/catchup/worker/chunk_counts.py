@@ -17,7 +17,7 @@ class ChunkCount:
 
     ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The first
     two are counted where records are read; the sink counts ``delivered``. ``repeated`` is how many records a handler
-    may have received twice so far. ``delivered_again`` is ``ChunkProgress.again``; ``kept`` is ``ChunkProgress.kept``.
+    may have received twice so far. ``delivered_again`` is ``ChunkProgress.redelivered``, ``kept`` is its ``kept``.
     """
 
     chunk: Chunk

@@ -74,7 +74,7 @@ class TaskRun:
         return any(one.tp == tp for one in self.stopped)
 
     def batches(self, chunk: Chunk, most: Callable[[], int] | None = None) -> Iterator[Batch]:
-        """Yield the rest of a chunk in pieces at the allowed rate; a piece is empty while no record is due or has come.
+        """Yield the rest of a chunk in pieces; a piece is empty if the rate allows no record yet, or none was read.
 
         ``most`` is called for each piece and returns how many records it may have. Lost offsets are counted here. The
         sink moves the count to a piece's position when all below is delivered. Ends early if the task is asked to stop.

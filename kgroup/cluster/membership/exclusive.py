@@ -65,8 +65,8 @@ _NOT_ADMITTED = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROU
 class ExclusiveMembership:
     """Our membership of one group, a context manager; see ``ChangingCluster.join_exclusively``.
 
-    ``kind`` None: the type that the group has now. Any refusal comes only after the member of an earlier run has been
-    removed. From then on that run moves nothing, even if other members are in the group or its topics are gone.
+    ``kind`` None: the type that the group has now. Entering first removes the member of an earlier run, which
+    can commit nothing from then on, even if entering then raises Refused or NotFound.
 
     Entering raises Refused: [not-empty] with the other members, before or after we joined; [superseded] if another run
     takes the group at the same time; [foreign-owner]; [moved-since] for a group of another type than ``kind``. It
@@ -120,8 +120,8 @@ class ExclusiveMembership:
         """Commit as our member. Result per partition: None if stored, else the error.
 
         Raises Refused [not-empty] or [superseded] if the coordinator no longer accepts us as a member. That is final;
-        some of many partitions may be stored then. Raises Unreachable [outcome-unknown] if no response came: after
-        ``leave`` the commit is in the group's history or never will be. Neither is tried again.
+        some of many partitions may be stored then. Raises Unreachable [outcome-unknown] if no response came: it may be
+        stored later, but not after ``leave`` has returned. After either error nothing is sent again.
         """
         if not self._membership.partitions.issuperset(offsets):
             raise ValueError("somebody else may read a partition that is not held")

@@ -40,7 +40,7 @@ from kgroup.support.units import human_bytes, plural
 _FIRST_WINDOW = 64
 _WINDOW_GROWTH = 4
 _FULL_WINDOW = 16_384
-"""A window with this many records does not grow further: a window cut off by the budget is lost."""
+"""Windows grow to this many records and no further: when the time budget ends, the unfinished window is discarded."""
 
 _FETCH_BYTES = 1024 * 1024
 

@@ -1,7 +1,7 @@
 """What ``resume`` and ``cancel`` do next, decided from the ledger and the state of the group. Pure.
 
-The rules are those of DESIGN.md 4.6, which were checked there in a model. Only released partitions are moved back, and
-only partitions that are not released are released. If it is unknown which applies, nothing is done.
+``cancel`` moves back only partitions that were released, ``resume`` releases only those that were not. If that is
+unknown of one partition, both refuse. The rules were checked in a model of all crashes and rivals.
 """
 
 from __future__ import annotations

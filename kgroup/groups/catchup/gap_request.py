@@ -33,8 +33,8 @@ class GapRequest:
     - ``ranges`` (``--range t:0=70-120``) move no group. ``missing`` None: a partition without a commit is an error.
     - ``skip_before_ms`` (``--skip-before``): records before that time are given up, in a partition without a newer
       record all of them.
-    - ``until_ms`` (``--until``): a partition is released at its first record since that time; without one, at the same
-      offset as without the option.
+    - ``until_ms`` (``--until``): a partition is released at its first record since that time; if there is none, at the
+      last stable offset, as without the option.
     """
 
     topics: tuple[TopicChoice, ...] = ()

@@ -1,7 +1,7 @@
 """Whether a partition was released, found after a crash from the group's commit records. Pure.
 
 A committed offset that equals the end proves nothing, because the group may have reached it by itself. So kgroup's own
-commits carry a tag, and the plan's last tagged commit decides (DESIGN.md 4.6).
+commits carry a tag, and the plan's last tagged commit decides.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ReleaseEvidence(StrEnum):
     RELEASED = "released"
     """The plan's last own commit is a release."""
     NOT_RELEASED = "not-released"
-    """The plan has no own commit, or the last one is a move back, and the committed offset is as before the plan."""
+    """The plan's last own commit, if it has one, is a move back; the committed offset is as before the plan."""
     WENT_ON = "went-on"
-    """No own commit, or a move back, and the group continues by itself: its offset changed, or it has members."""
+    """As NOT_RELEASED, but the group went on by itself: its offset changed, or it has members."""
     DELETED = "deleted"
-    """No own commit, or a move back, and the commit from before is deleted: where the group continues is unknown."""
+    """As NOT_RELEASED, but the commit from before the plan is deleted: where the group continues is unknown."""
     UNKNOWN = "unknown"
     """The history could not be read, or compaction removed the commits that would decide."""
 

@@ -2,7 +2,7 @@
 
 Counts of offsets prove nothing, because compaction, aborted transactions and control records leave holes. A plan is
 verified if the reader's position reached the end, the log start offset never passed the position, and every visible
-record was delivered, filtered or dead-lettered (DESIGN.md 4.5).
+record was delivered, filtered or dead-lettered.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ class PartitionVerification(PartitionValue):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verification of a plan, by topic, partition, offset. ``rewinds``: also read by the group."""
+    """The verification of a plan, by topic, partition, offset.
+
+    ``rewinds`` are ranges that the group reads too, because its offsets were moved back after the release.
+    """
 
     plan_id: str
     partitions: tuple[PartitionVerification, ...]
@@ -172,7 +175,7 @@ def verify(
     """The verification of a plan by the ledger, in any state of the plan.
 
     ``results`` are of this run's workers; those of earlier runs are only in the ledger. ``log_starts`` are the current
-    log start offsets: undelivered offsets below them are lost. ``twice`` is from ``release_evidence.set_back``.
+    log start offsets: undelivered offsets below them are lost. ``twice`` is from ``release_evidence.find_rewinds``.
     """
     plan, progress = ledgered.plan, ledgered.progress
     disputes: dict[int, list[str]] = {}

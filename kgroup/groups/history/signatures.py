@@ -24,7 +24,10 @@ _EXACT_MS = 1_500
 
 
 def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
-    """All recognised patterns in the log's order; NEVER_SYNCED is left out in a crash loop and 10 minutes before."""
+    """All recognised patterns in the log's order.
+
+    NEVER_SYNCED is left out if it ends during a crash loop or in the 10 minutes before it.
+    """
     runs = replacements(steps)
     loops = [one for one in runs if one.kind is SignatureKind.CRASH_LOOP]
     waits = [

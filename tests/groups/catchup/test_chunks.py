@@ -41,7 +41,7 @@ def sizes(*ranges: GapRange, parallelism: int = 1, rate: RateLimit | None = None
         (gap_range(start=0, end=1_000_000, records=0), [1_000_000]),
         # Three records of 1 GB: a chunk has an offset at least.
         (gap_range(start=0, end=3, size=3_000_000_000), [1, 1, 1]),
-        # The screen of DESIGN's example: 850 MiB in one partition.
+        # 850 MiB in one partition.
         (gap_range(start=41_203_377, end=42_073_621, size=850 * MIB), [96_693] * 2 + [96_694] * 7),
     ],
 )

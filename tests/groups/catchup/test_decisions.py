@@ -1,5 +1,5 @@
 """What resume and cancel do next; and the shortest ways in which a model of the rules lost or doubled records without
-one of them (DESIGN.md 4), each ended here before it does harm.
+one of them, each ended here before it does harm.
 """
 
 from __future__ import annotations

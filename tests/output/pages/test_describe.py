@@ -92,7 +92,7 @@ def rows_under(lines: Sequence[str], heading: str) -> list[list[str]]:
     return found
 
 
-# The crash of the demo, and of DESIGN: committed 70, end 120.
+# The crash of the demo: committed 70, end 120.
 CRASHED = group([partition(0, 50, committed=70)], state="Empty", assignor=None)
 SPREAD = group(
     [partition(7, 3_940_025), partition(0, 150_000), *(partition(n, 10) for n in (1, 2, 3))],
