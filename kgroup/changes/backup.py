@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.model.envelope import envelope

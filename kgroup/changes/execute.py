@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kgroup.changes.backup import write_backup
-from kgroup.changes.execution import Change, Execution
 from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.journal import ChangeWriter, Journal, whoami
+from kgroup.changes.options import Change, Execution
 from kgroup.changes.rights import apply_rights
 from kgroup.changes.verify import (
     commit_of,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kgroup.changes.execution import Change, Execution
 from kgroup.changes.journal import Journal, our_commits
+from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.active_committers import active_committer, refuse_active_committer
 from kgroup.groups.change_plan import ChangePlan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.changes.application import Clients
+from kgroup.changes.client_options import Clients
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES

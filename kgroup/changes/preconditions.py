@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.changes.execution import ACCEPTED, Change, Execution
+from kgroup.changes.options import ACCEPTED, Change, Execution
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.member_sessions import SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Groups, names_of

@@ -24,7 +24,7 @@ from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
 from kgroup.model.groups import RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.scan import FromLog
+from kgroup.queries.log_options import FromLog
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.quoting import quote

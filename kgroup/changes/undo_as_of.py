@@ -14,7 +14,7 @@ from kgroup.groups.undo_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.from_log import choose_logged, warn_open_transactions
-from kgroup.queries.scan import LogBounds, warn_of_clocks
+from kgroup.queries.log_options import LogBounds, warn_of_clocks
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.support.errors import KgroupError, NotFound
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from kgroup.catchup.service.end import cancel_plan, prune_plans, stop_plan
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.options import (
     ExecuteOptions,
@@ -20,7 +19,8 @@ from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start import finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
-from kgroup.changes.execution import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
+from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan
+from kgroup.changes.options import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
 from kgroup.model.outcome import Outcome

@@ -10,7 +10,7 @@ import typer
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT

@@ -19,7 +19,7 @@ from kgroup.model.output_format import Format
 from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
-from kgroup.queries.scan import FromLog
+from kgroup.queries.log_options import FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.queries.verdicts import GroupVerdicts, read_verdicts
 from kgroup.settings.invocation import Invocation

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from kgroup.changes.execute import COMMITS, JOURNALED, ChangeContext, journaling, new_entry
-from kgroup.changes.execution import Execution
 from kgroup.changes.guards import check_change_permitted
+from kgroup.changes.options import Execution
 from kgroup.changes.preconditions import check_execution
 from kgroup.changes.rights import missing_read_right
 from kgroup.cli.help_parts import WHICH

@@ -13,7 +13,7 @@ from kgroup.model.groups import Commit, Group, RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
-from kgroup.queries.scan import AsOf, FromLog
+from kgroup.queries.log_options import AsOf, FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
@@ -85,7 +85,7 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         warn_open_transactions,
         without_stale,
     )
-    from kgroup.queries.scan import warn_of_clocks
+    from kgroup.queries.log_options import warn_of_clocks
 
     at_ms = None if when.as_of is None else parse_past_time(when.as_of)
     check_bounds(source, reads=source.from_log or at_ms is not None)

@@ -32,7 +32,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.history import follow_outcome, outcome, quiet_outcome
 from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
-from kgroup.queries.scan import scan_progress
+from kgroup.queries.log_options import scan_progress
 from kgroup.queries.snapshots import refuse_foreign, snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now

@@ -27,7 +27,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import BLOCKS, PLAIN, LagRows, LagView, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
-from kgroup.queries.scan import warn_of_clocks
+from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile

@@ -15,7 +15,7 @@ from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe_records import coordinator_text
-from kgroup.queries.scan import FromLog
+from kgroup.queries.log_options import FromLog
 from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now

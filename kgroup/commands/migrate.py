@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from kgroup.catchup.service.pending import warn_of_plans
-from kgroup.changes.application import Clients, Configuration
+from kgroup.changes.client_options import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, execute_plan
-from kgroup.changes.execution import Change
 from kgroup.changes.migrate import MigrationOptions, choose, prepare_migration
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster

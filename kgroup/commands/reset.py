@@ -10,7 +10,7 @@ import typer
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import check_apart, check_target, preview, save_skipped, skipped_table
@@ -41,8 +41,8 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.pages.change import Wording, outcome
 from kgroup.output.pages.reset import repeatable_command, subject, target_time
+from kgroup.queries.log_options import FromLog
 from kgroup.queries.offset_file import read_offsets
-from kgroup.queries.scan import FromLog
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, UsageError

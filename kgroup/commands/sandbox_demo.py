@@ -16,7 +16,7 @@ from kgroup.catchup.service.start import resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.cluster import demo_clients
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.snapshot import SnapshotRequest

@@ -11,8 +11,8 @@ import typer
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.conversion import remove_stale_members
 from kgroup.changes.execute import ChangeContext, execute_plan
-from kgroup.changes.execution import Change
 from kgroup.changes.journal import Journal, whoami
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change, wait_empty
 from kgroup.changes.undo import change_state, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
@@ -27,7 +27,7 @@ from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
-from kgroup.queries.scan import AsOf, LogBounds
+from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, Refused, UsageError
 from kgroup.support.instants import rfc3339

@@ -26,7 +26,7 @@ from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
-from kgroup.queries.scan import FromLog, LogBounds, scan_progress
+from kgroup.queries.log_options import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration

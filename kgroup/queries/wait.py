@@ -27,8 +27,8 @@ from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_do
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
-from kgroup.queries.scan import warn_of_clocks
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable

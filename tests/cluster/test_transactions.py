@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from kgroup.cluster.reader.committed import CommittedReader
+from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
@@ -368,7 +368,7 @@ def test_admin_without_a_broker() -> None:
 
 def test_spark_s_workers_need_no_kafka_python() -> None:
     code = (
-        "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.reader.committed, "
+        "import sys; sys.modules['kafka'] = None; import kgroup.cluster.transactions, kgroup.cluster.reader.to_end, "
         "kgroup.catchup.worker.task_ledger, kgroup.catchup.ledger.ledger"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

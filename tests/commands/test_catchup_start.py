@@ -13,7 +13,7 @@ from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.show import show_plan
 from kgroup.catchup.service.start import show_may_start
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
-from kgroup.changes.execution import Change
+from kgroup.changes.options import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState, StateRecord

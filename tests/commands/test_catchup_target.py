@@ -22,8 +22,8 @@ from kgroup.catchup.service.replay import ReplayResult, ReplayRun
 from kgroup.cluster import demo_clients
 from kgroup.cluster.producer import TopicWriter
 from kgroup.cluster.reader.batches import BatchReader
-from kgroup.cluster.reader.committed import CommittedReader
 from kgroup.cluster.reader.ranges import read_ranges
+from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import Transactions
 from kgroup.model.records import OffsetRange

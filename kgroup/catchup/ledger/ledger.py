@@ -21,7 +21,7 @@ from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
 from kgroup.catchup.ledger.view import LedgerView, no_plan, refuse_overlap
-from kgroup.cluster.reader.committed import PATIENCE_S, CommittedReader
+from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState, RunnerEpoch, StateRecord
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable

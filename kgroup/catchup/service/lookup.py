@@ -12,7 +12,7 @@ from kgroup.catchup.ledger.ledger import Ledger, PlanListing
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.pending import ledger_topic
 from kgroup.changes.journal import whoami
-from kgroup.cluster.reader.committed import PATIENCE_S
+from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.gap_request import check_topic_name
 from kgroup.groups.catchup.model import PlanSnapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
-from kgroup.changes.execution import Change, Execution
+from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges
 from kgroup.groups.catchup.model import LATEST, Order
 from kgroup.groups.reset_targets import parse_moment, parse_topics

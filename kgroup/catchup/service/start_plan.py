@@ -12,11 +12,11 @@ from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.show import commands
 from kgroup.changes.execute import COMMITS
-from kgroup.changes.execution import Change
 from kgroup.changes.guards import check_change_permitted, check_guards
+from kgroup.changes.options import Change
 from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.rights import missing_release_rights
-from kgroup.cluster.reader.committed import PATIENCE_S
+from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.gap import Gap

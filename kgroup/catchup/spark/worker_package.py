@@ -70,7 +70,7 @@ SHIPPED = (
     "kgroup.cluster.librdkafka",
     "kgroup.cluster.reader",
     "kgroup.cluster.reader.batches",
-    "kgroup.cluster.reader.committed",
+    "kgroup.cluster.reader.to_end",
     "kgroup.cluster.topic_admin",
     "kgroup.cluster.transactions",
     "kgroup.groups",

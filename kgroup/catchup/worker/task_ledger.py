@@ -12,7 +12,7 @@ from typing import Any
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
-from kgroup.cluster.reader.committed import CommittedReader, Item
+from kgroup.cluster.reader.to_end import CommittedReader, Item
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
 from kgroup.groups.catchup.model import ChunkProgress, RunnerEpoch, Task
 from kgroup.support.errors import NotFound, Refused, Unreachable

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.changes.execution import ACCEPTED_BY_START
+from kgroup.changes.options import ACCEPTED_BY_START
 from kgroup.cli.help_parts import SAFETY, accept_help
 
 PART = "Which part"

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.changes.execution import ACCEPTED
+from kgroup.changes.options import ACCEPTED
 from kgroup.cli.help_parts import SAFETY, accept_help
 
 OPTIONS: dict[str, dict[str, Any]] = {

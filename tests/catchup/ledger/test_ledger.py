@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
-from kgroup.cluster.reader.committed import CommittedReader
+from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import Fenced
 from kgroup.groups.catchup.model import PlanState
 from kgroup.support.errors import NotFound, Refused

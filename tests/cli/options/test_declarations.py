@@ -19,7 +19,7 @@ from kgroup.catchup.service.options import (
     SinkOptions,
     SpeedOptions,
 )
-from kgroup.changes.execution import Change, Execution
+from kgroup.changes.options import Change, Execution
 from kgroup.cli import options as cli_options
 from kgroup.cli.completion import line
 from kgroup.cli.options import MODULE_OF, connection, field_annotations
@@ -27,7 +27,7 @@ from kgroup.cli.typer_adapter import command
 from kgroup.groups.selection import Groups, Selection
 from kgroup.model.outcome import Outcome
 from kgroup.output.watch.request import Watch
-from kgroup.queries.scan import AsOf, FromLog, LogBounds
+from kgroup.queries.log_options import AsOf, FromLog, LogBounds
 from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode

@@ -16,7 +16,7 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
-from kgroup.cluster.reader.committed import CommittedReader
+from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.groups.catchup.model import (
     CatchupPlan,
