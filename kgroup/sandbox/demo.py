@@ -1,6 +1,6 @@
 """The demo's crash on a real broker: committed offset 70, killed at 100, log end offset 120.
 
-It also has the application that restarts after the crash. The catch-up in between is in sandbox/catchup_demo.py.
+It also has the application that restarts after the crash. The catch-up in between is in commands/sandbox_demo.py.
 """
 
 from __future__ import annotations
