@@ -198,11 +198,11 @@ def bounds(
     config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, tuple[int, int]]:
     """(log start, last stable offset). Raises what ``partitions`` raises."""
-    watch = ClientWatch(timeout_s)
-    admin: Any = admin_client(config, watch)
     requested = [ClientPartition(*tp) for tp in partitions]
     if not requested:
         return {}
+    watch = ClientWatch(timeout_s)
+    admin: Any = admin_client(config, watch)
     earliest, latest = (
         admin.list_offsets(
             dict.fromkeys(requested, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
