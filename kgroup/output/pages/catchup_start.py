@@ -8,18 +8,19 @@ from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.model import GapRange
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import Risk, RiskLevel
-from kgroup.groups.change_result import NOT_EMPTY, Refusal
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
-from kgroup.model.groups import Group
-from kgroup.output.pages.change import ROWS_ON_A_PAGE
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, refusal_block
 from kgroup.output.pages.text import wrapped
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import human_bytes, human_count, plural
 
-_NAMED_MEMBERS = 4
+_WHILE_PODS_RESTART = (
+    "Pods that restart by themselves: scale to zero (or pause the autoscaler) first;",
+    "such a group is never Empty for long.",
+)
 _COLUMNS = (
     Column("PARTITION", fold=True),
     Column("COMMITTED", right=True),
@@ -138,28 +139,7 @@ def _checks(plan: StartPlan) -> Iterator[Block]:
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
     for refusal in plan.refusals:
-        yield from _refusal(refusal, plan.group)
-
-
-def _refusal(refusal: Refusal, group: Group | None) -> Iterator[Block]:
-    error = refusal.error
-    if error.code == NOT_EMPTY and group is not None:
-        members = group.members or ()
-        named = ", ".join(f"{member.client_id} {member.host}" for member in members[:_NAMED_MEMBERS])
-        more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
-        count = plural(len(members), "member") if group.members is not None else "members that you may not see"
-        who = f" ({named}{more})" if named else ""
-        yield LabelledLine("NOT YET", f"{group.name} is {group.state}: {count}{who}.", "warn")
-        yield Text(
-            (
-                *((f"{_INDENT}{error.hint}",) if error.hint else ()),
-                f"{_INDENT}Pods that restart by themselves: scale to zero (or pause the autoscaler) first;",
-                f"{_INDENT}such a group is never Empty for long.",
-            )
-        )
-        return
-    yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", "bad")
-    yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
+        yield from refusal_block(refusal, plan.group, *_WHILE_PODS_RESTART)
 
 
 def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:

@@ -26,10 +26,11 @@ from kgroup.model.outcome import Document, Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
-from kgroup.support.units import human_count, plural
+from kgroup.support.units import human_count, plural, some_of
 
 ROWS_ON_A_PAGE = 20
 _NAMED_MEMBERS = 4
+_INDENT = " " * 9
 _NAMED_GROUPS = 4
 _REFUSALS = 5
 
@@ -232,7 +233,7 @@ def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
     refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in listed]
     shown = refusals[:_REFUSALS]
     for refusal in shown:
-        yield from _refusal_block(refusal, groups.get(refusal.group or ""))
+        yield from refusal_block(refusal, groups.get(refusal.group or ""))
     if len(refusals) > len(shown):
         yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all",))
     waiting = {
@@ -250,21 +251,19 @@ def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
             yield Text(tuple(f"       {line}" for line in error.details))
 
 
-def _refusal_block(refusal: Refusal, group: Group | None) -> Iterator[Block]:
+def refusal_block(refusal: Refusal, group: Group | None, *advice: str) -> Iterator[Block]:
+    """Why a change is refused; for a group that is not Empty, its members and ``advice``, lines of the page."""
     error = refusal.error
     if error.code != NOT_EMPTY or group is None:
         yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", _BAD)
         yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
         return
     members = group.members or ()
-    named = ", ".join(f"{member.client_id} {member.host}" for member in members[:_NAMED_MEMBERS])
-    more = f" and {len(members) - _NAMED_MEMBERS} more" if len(members) > _NAMED_MEMBERS else ""
+    named = some_of([f"{member.client_id} {member.host}" for member in members], _NAMED_MEMBERS)
     count = plural(len(members), "member") if group.members is not None else "members that you may not see"
-    yield LabelledLine(
-        "NOT YET", f"{group.name} is {group.state}: {count}{f' ({named}{more})' if named else ''}.", _WARN
-    )
-    if error.hint:
-        yield Text((f"         {error.hint}",))
+    yield LabelledLine("NOT YET", f"{group.name} is {group.state}: {count}{f' ({named})' if named else ''}.", _WARN)
+    if lines := (*((error.hint,) if error.hint else ()), *advice):
+        yield Text(tuple(f"{_INDENT}{line}" for line in lines))
 
 
 _ACCEPTABLE = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
