@@ -22,7 +22,7 @@ from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 _OURS_FOR = timedelta(hours=2)
 _DESCRIBED_GROUPS = 5
@@ -73,8 +73,7 @@ def _refuse_hidden_commits(group: Group) -> Refusal:
     """Deleting a group also deletes commits that the broker does not show, and no journal can restore those."""
     hidden = group.hidden_commits
     names = tuple(f"{topic}:{number}" for topic, number in hidden or ())
-    more = f" and {len(names) - _NAMED_PARTITIONS} more" if len(names) > _NAMED_PARTITIONS else ""
-    named = f" ({', '.join(names[:_NAMED_PARTITIONS])}{more})" if names else ""
+    named = f" ({some_of(names, _NAMED_PARTITIONS)})" if names else ""
     return Refusal(
         group.name,
         Refused(

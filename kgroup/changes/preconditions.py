@@ -15,8 +15,8 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import Refused, UsageError
+from kgroup.support.units import some_of
 
-_NAMED_GROUPS = 3
 _NAMED_MEMBERS = 20
 
 
@@ -70,11 +70,8 @@ def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups
     waited = wait_until(reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
     if not waited.reached:
         left = [group for group in waited.missing if group.group]
-        names = ", ".join(group.name for group in left[:_NAMED_GROUPS]) + (
-            f" and {len(left) - _NAMED_GROUPS} more" if len(left) > _NAMED_GROUPS else ""
-        )
         raise Refused(
-            f"{names}: still not empty after {within}",
+            f"{some_of([group.name for group in left])}: still not empty after {within}",
             details=tuple(
                 line for group in left if group.group for line in _remaining_members(group.group, group.sessions)
             ),

@@ -13,10 +13,9 @@ from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotAuthorized
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 _READ, _DELETE, _DESCRIBE, _ALTER_CONFIGS = "READ", "DELETE", "DESCRIBE", "ALTER_CONFIGS"
-_NAMED = 3
 
 
 def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -103,9 +102,8 @@ def missing_release_rights(
 def missing_right_error(operations: Iterable[str], kind: str, *names: str) -> NotAuthorized:
     """The error for missing rights on a Group or on Topics, with the command that grants them."""
     wanted = sorted(operations)
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return NotAuthorized(
-        f"no {' and no '.join(wanted)} on {kind.title()} {shown}, which this change needs",
+        f"no {' and no '.join(wanted)} on {kind.title()} {some_of(names)}, which this change needs",
         hint=acl_hint(wanted, kind, *names),
     )
 

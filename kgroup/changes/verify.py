@@ -15,7 +15,7 @@ from kgroup.model.groups import Commit, RowError
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.support.quoting import quote
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 TYPE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 """What is read to learn the types of groups."""
@@ -152,10 +152,9 @@ def _not_read_back(group: str) -> NotVerified:
 
 
 def _lost(group: str, partitions: Sequence[str]) -> NotVerified:
-    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
     return NotVerified(
         f"{group} was converted, but {plural(len(partitions), 'commit')} can't be found any more",
-        details=(", ".join(partitions[:_NAMED]) + more,),
+        details=(some_of(partitions, _NAMED),),
         hint="somebody deleted them, or the group, meanwhile; kgroup undo puts them back as they were",
         code=COMMITS_MISSING,
     )

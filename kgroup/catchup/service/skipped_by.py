@@ -28,7 +28,7 @@ from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 _NAMED = 5
 
@@ -162,8 +162,7 @@ def _warn_of_replays(run: Invocation, engine: CatchupEngine, entry: JournalEntry
 
 
 def _listed(ranges: Sequence[OffsetRange]) -> str:
-    more = f" and {len(ranges) - _NAMED} more" if len(ranges) > _NAMED else ""
-    return ", ".join(str(item) for item in ranges[:_NAMED]) + more
+    return some_of([str(item) for item in ranges], _NAMED)
 
 
 def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:

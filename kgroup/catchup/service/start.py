@@ -28,9 +28,7 @@ from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
-from kgroup.support.units import human_count, plural
-
-_NAMED = 3
+from kgroup.support.units import human_count, plural, some_of
 
 
 def start_catchup(
@@ -228,7 +226,7 @@ def _note_nothing(run: Invocation, plan: StartPlan) -> None:
 
 def _nothing(plan: StartPlan) -> str:
     held = [row.name for row in plan.gap.not_moved if row.code == "hanging-transaction"]
-    return f"has no gap that can be read yet, for an open transaction on {_few(held)}" if held else "has no gap"
+    return f"has no gap that can be read yet, for an open transaction on {some_of(held)}" if held else "has no gap"
 
 
 @contextmanager
@@ -278,19 +276,14 @@ def _exceptions(planned: StartPlan) -> Iterator[str]:
     """The partitions that are released below the log end, or not at all."""
     below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
     if below:
-        yield f"Below the head, for an open transaction: {_few(below)}."
+        yield f"Below the head, for an open transaction: {some_of(below)}."
     left = [_name(error.topic, error.partition) for error in planned.errors if error.topic is not None]
     if left:
-        yield f"Left where they were, not part of it: {_few(left)}."
+        yield f"Left where they were, not part of it: {some_of(left)}."
 
 
 def _name(topic: str | None, partition: int | None) -> str:
     return f"{topic}" if partition is None else f"{topic}:{partition}"
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _size_text(plan: StartPlan) -> str:
