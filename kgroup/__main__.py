@@ -11,9 +11,10 @@ def main() -> None:
     """Run the command line."""
     signals.end_at_once()
     if sys.argv[1:2] == ["__complete"]:  # a key at a prompt: answered before Typer is imported
+        from kgroup.catchup.service.plan_names import plan_names
         from kgroup.cli.completion.answer import run as complete
 
-        complete(sys.argv[2:])
+        complete(sys.argv[2:], plan_names)
     from kgroup.cli.app import main as run
 
     run()

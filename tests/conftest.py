@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, strategies
 
-from kgroup.sandbox import Sandbox
-from tests.support.catchup.spark_archive import use_archive
-from tests.support.command_line import CommandLine, QuietReporter
+from tests.support.catchup.spark_archive import archive_in
+from tests.support.command_line import CommandLine
 from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
 from tests.support.kafka_tools import KafkaTools
 from tests.support.kafka_world import KafkaWorld
@@ -44,11 +43,17 @@ BROKER_PROPERTIES = {
     "connections.max.idle.ms": "86400000",
     # Else it writes a record each half second, which is more than half of what an idle broker costs (4 % of a core).
     "metadata.max.idle.interval.ms": "0",
+    "broker.heartbeat.interval.ms": "3000",
     "auto.create.topics.enable": "false",  # else a consumer makes a topic anew that a test has deleted
 }
 """What is static on a broker and would make tests slow, or depend on the machine, with its defaults."""
 
-MORTAL = {**BROKER_PROPERTIES, "broker.session.timeout.ms": "2000", "metadata.max.idle.interval.ms": "500"}
+MORTAL = {
+    **BROKER_PROPERTIES,
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "500",
+}
 """For a broker that is killed: it comes back, and others take over, when that has passed."""
 
 
@@ -56,11 +61,11 @@ SLOWEST = (
     "docs/test_recipes",
     "commands/test_guards",
     "commands/test_undo_faults",
+    "docs/test_readme",
     "commands/test_catchup_kills",
     "commands/test_catchup_replay",
     "commands/test_broker_faults",
     "commands/test_split_network",
-    "docs/test_readme",
     "commands/test_catchup_target",
     "commands/test_catchup_end",
     "commands/test_undo",
@@ -69,18 +74,29 @@ SLOWEST = (
     "catchup/sinks/test_handlers",
     "clients/test_java_clients",
     "commands/test_catchup_replicas",
-    "commands/test_migrate_proof",
-    "sandbox/test_broker",
     "commands/test_migrate",
+    "commands/test_describe_groups",
+    "catchup/spark/test_where",
+    "catchup/spark/test_newest_per_key",
+    "contracts/test_contracts",
+    "commands/test_migrate_proof",
+    "catchup/sinks/test_topic",
+    "catchup/spark/test_job",
+    "output/terminal/test_draw",
+    "output/watch/test_loop",
+    "cli/test_processes",
+    "cli/completion/test_shells",
+    "commands/test_wait",
+    "commands/test_catchup_races",
+    "sandbox/test_broker",
     "cluster/membership/test_exclusive",
     "commands/test_catchup_content",
     "commands/test_catchup_faults",
-    "catchup/spark/test_where",
-    "catchup/sinks/test_topic",
-    "commands/test_describe_groups",
+    "commands/test_coordinator_behind",
+    "commands/test_catchup_start",
+    "commands/test_catchup_input",
+    "commands/test_history",
     "commands/test_reset",
-    "cli/test_processes",
-    "catchup/spark/test_job",
     "commands/test_catchup_latest",
     "commands/test_catchup_where",
     "sandbox/test_three_brokers",
@@ -110,27 +126,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the broker that nearly all tests share; with ``-n``, those of one process."""
-    if named := os.environ.get("KGROUP_TEST_BOOTSTRAP"):
-        yield named
-        return
-    sandbox = Sandbox(tmp_path_factory.mktemp("shared-broker"))
-    try:
-        status = sandbox.up(properties=BROKER_PROPERTIES, reporter=QuietReporter())
-        assert status.bootstrap_servers
-        yield status.bootstrap_servers
-    finally:
-        sandbox.down(wipe=True, reporter=QuietReporter())
+def proxied_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """The broker that nearly all tests share (with ``-n``, those of one process), and a proxy before it.
+
+    It has a topic ``proxied-orders`` of four partitions, and aborts overdue transactions soon.
+    """
+    properties = BROKER_PROPERTIES | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with proxied_broker(tmp_path_factory.mktemp("shared-broker"), properties) as made:
+        made.world.topic("proxied-orders", partitions=4)
+        yield made
 
 
 @pytest.fixture(scope="session")
-def proxied_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """One broker behind a proxy, with a topic ``orders`` of four partitions; it aborts overdue transactions soon."""
-    properties = BROKER_PROPERTIES | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-    with proxied_broker(tmp_path_factory.mktemp("proxied"), properties) as made:
-        made.world.topic("orders", partitions=4)
-        yield made
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Its address, past the proxy."""
+    named = os.environ.get("KGROUP_TEST_BOOTSTRAP")
+    return named or request.getfixturevalue("proxied_shared").world.bootstrap
 
 
 @pytest.fixture
@@ -142,11 +153,23 @@ def proxied(proxied_shared: ProxiedBroker) -> Iterator[ProxiedBroker]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def quick_spark(request: pytest.FixtureRequest) -> None:
+def whole_hypothesis() -> None:
+    """Import what Hypothesis imports at its first use, before any test has threads.
+
+    pytest parses each of its modules, and Python 3.11 fails where two threads parse at once (python/cpython#106905).
+    """
+    strategies.from_type(bool).validate()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_spark(request: pytest.FixtureRequest) -> Iterator[None]:
     """Spark starts from an archive in pytest's cache, if there is one and if a test of this run starts Spark."""
     cache = getattr(request.config, "cache", None)
     if cache and any(item.nodeid.startswith(WITH_SPARK) for item in request.session.items):
-        use_archive(cache.mkdir("spark"))
+        with archive_in(cache.mkdir("spark")):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from kgroup.catchup.spark.session import PRIVATE_NAMES as OF_PYSPARK
+from kgroup.catchup.spark.worker_package import SHIPPED
+from kgroup.cli.options import MODULE_OF
 from kgroup.cluster.coordinator.client import PRIVATE_NAMES as OF_KAFKA_PYTHON
+from tests.support.parsing import parsed
 from tests.support.places import ROOT
 
 PACKAGE = ROOT / "kgroup"
@@ -41,17 +44,17 @@ def module_name(path: Path) -> str:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def tree_of(path: Path) -> ast.Module:
+    return parsed(path)
 
 
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(parsed(path)))
+    return tuple(ast.walk(tree_of(path)))
 
 
 def imports_of(path: Path) -> Iterator[Import]:
-    yield from _walk(parsed(path), module_name(path), typing=False, lazy=False)
+    yield from _walk(tree_of(path), module_name(path), typing=False, lazy=False)
 
 
 def _walk(node: ast.AST, by: str, *, typing: bool, lazy: bool) -> Iterator[Import]:
@@ -123,14 +126,16 @@ def test_the_sources_were_found() -> None:
         (
             EVERYTHING,
             ("typer",),
-            ("kgroup.cli.app", "kgroup.cli.typer_adapter", "kgroup.cli.options", "kgroup.commands"),
+            ("kgroup.cli.app", "kgroup.cli.tree", "kgroup.cli.typer_adapter", "kgroup.cli.options", "kgroup.commands"),
         ),
         (EVERYTHING, ("click", "requests", "numpy"), ()),
         (EVERYTHING, ("kafka.net",), ("kgroup.cluster.coordinator", "kgroup.cluster.login")),
         # Within the command line: only the entry point imports the application, verbs are named in a table.
         (EVERYTHING, ("kgroup.cli.app",), ("kgroup.__main__",)),
         (EVERYTHING, ("kgroup.cli.options",), ("kgroup.cli.typer_adapter",)),
-        (("kgroup.commands",), ("kgroup.cli.typer_adapter", "kgroup.cli.hints"), ()),
+        (("kgroup.commands",), ("kgroup.cli.typer_adapter",), ()),
+        # kgroup help knows the words of other tools, as a mistyped command does.
+        (("kgroup.commands",), ("kgroup.cli.hints",), ("kgroup.commands.help",)),
         (
             ("kgroup.commands",),
             ("kgroup.output.terminal", "kgroup.output.formats", "kgroup.output.present", "kgroup.output.reporter"),
@@ -168,14 +173,15 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.model.blocks") == set()
     assert of("kgroup.support.units") == set()
     assert of("kgroup.model.topic_partition") == set()
-    assert of("kgroup.model.groups") == {"kgroup.support.errors", "kgroup.model.topic_partition"}
+    assert of("kgroup.model.commit") == set()
+    assert of("kgroup.model.groups") == {"kgroup.model.commit", "kgroup.model.topic_partition", "kgroup.support.errors"}
     assert of("kgroup.model.reporter") == set()
 
 
 def test_a_public_class_has_its_name_for_itself() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
-        for node in parsed(path).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module_name(path))
 
@@ -197,7 +203,7 @@ def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
 
 def test_a_topic_and_a_partition_have_one_type() -> None:
     values = (
-        node.value for path in FILES for node in parsed(path).body if isinstance(node, ast.Assign | ast.AnnAssign)
+        node.value for path in FILES for node in tree_of(path).body if isinstance(node, ast.Assign | ast.AnnAssign)
     )
     assert "tuple[str, int]" not in {ast.unparse(value) for value in values if value is not None}
 
@@ -220,10 +226,10 @@ def test_only_output_prints(by: str) -> None:
 
 
 EDGES = """
-__main__: cli support
+__main__: catchup cli support
 catchup: changes cluster groups kgroup model queries settings support
 changes: cluster groups model queries settings support
-cli: changes cluster kgroup model output settings support
+cli: cluster kgroup model output settings support
 cluster: kgroup model settings support
 commands: catchup changes cli cluster groups model output queries sandbox settings support
 groups: model support
@@ -384,6 +390,36 @@ def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner:
     if owner.endswith("ClusterMetadata"):
         known |= {"cluster_id"}
     assert used <= known
+
+
+def dataclasses_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Frozen slotted dataclasses that print all their fields: the name, and the source."""
+    for node in tree_of(path).body:
+        if (
+            isinstance(node, ast.ClassDef)
+            and "dataclass(frozen=True, slots=True" in ast.unparse(node).split("class ")[0]
+        ):
+            source = ast.unparse(node)
+            if "repr=False" not in source and "def __repr__" not in source:
+                yield node.name, source
+
+
+def test_values_are_structs() -> None:
+    """msgspec makes them faster; workers do not have it, and the command line reads the fields of its options."""
+    options = {*MODULE_OF, "BrokerFacts", "BrokerStatus", "Layout", "Node", "SandboxStatus"}
+    found = [
+        f"{path.relative_to(PACKAGE)} {name}"
+        for path in FILES
+        if module_name(path) not in SHIPPED
+        for name, source in dataclasses_of(path)
+        if name not in options and "Annotated[" not in source
+    ]
+
+    assert found == [], "write class Name(msgspec.Struct, frozen=True), and msgspec.structs.replace"
+
+
+def test_workers_need_no_msgspec() -> None:
+    assert [str(i) for i in running() if i.by in SHIPPED and under(i.module, "msgspec")] == []
 
 
 def test_underscored_names_of_kafka_python_are_nowhere_imported() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.migration.about_assignors import server_assignor
 from kgroup.groups.migration.clients import known_client, parse_clients
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     from kgroup.groups.migration.client_config.scopes import ConfigFile
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(msgspec.Struct, frozen=True):
     """The values of ``--client``; ``named`` are the groups named on the command line itself, not in a file."""
 
     used: ClientUse
@@ -53,8 +54,7 @@ def _lines(text: str) -> Iterator[str]:
             yield stripped
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """A configuration of the application. ``write`` is the path for the new one, None if it is only shown."""
 
     data: bytes
@@ -75,7 +75,7 @@ class Configuration:
                 raise UsageError("--write requires --client-config")
             return None
         if not names_only(groups) or len(names_of(groups)) != 1:
-            raise UsageError("--client-config is one application's: name its group, and only that")
+            raise UsageError("--client-config requires exactly one group by name: the file is of one application")
         if write is not None:
             AtomicFile(write, "--write").check()
         # Imported here: few migrations have a configuration.
@@ -103,7 +103,7 @@ class Configuration:
         plan = self._planned(mapped, int(session_ms) if session_ms and session_ms.isdigit() else None)
         if plan.strategies and self.wanted.target == "consumer" and mapped not in (None, plan.assignor):
             own = ", ".join(plan.strategies)
-            plan = replace(plan, notes=(*plan.notes, f"the group itself used {used}; this file names {own}"))
+            plan = replace(plan, notes=(*plan.notes, f"the group used {used}; this file names {own}"))
         if self.write is not None:
             from kgroup.changes.client_config_file import write_changes
 

@@ -60,13 +60,13 @@ def remove_stale_members(
         return False
     ends = _sessions(cluster, [group for group in groups if group.name in own])
     for name in own:
-        what = "it is removed now" if execute else "--execute removes it"
-        reporter.note(f"{name} holds kgroup's own member, of a run that was killed{ends.get(name, '')}: {what}")
+        what = "kgroup removes it now" if execute else "--execute removes it"
+        reporter.note(f"{name} has a member that a killed kgroup run left behind{ends.get(name, '')}: {what}")
     if not execute:
         return False
     for name, error in cluster.remove_own_members(own).items():
         if error:
-            reporter.warn(f"{name}: kgroup's own member could not be removed: {error.message}")
+            reporter.warn(f"{name}: the member that a kgroup run left behind could not be removed: {error.message}")
     return True
 
 

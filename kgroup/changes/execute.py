@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.changes.backup import write_backup
 from kgroup.changes.guards import check_change_permitted, check_guards
@@ -39,15 +41,19 @@ from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.hint import Hint
 from kgroup.support.signals import defer_signals
 
 COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of each group: its members and its committed offsets."""
 
-JOURNALED = "what was done is in the journal: kgroup undo"
-"""The effect of a change that began."""
-
 _BACKED_UP = "the backup has the offsets as they were"
+
+
+def journaled() -> str:
+    """The effect of a change that began, for the message about a signal."""
+    return Hint("what was done is in the journal: {}", ("undo",))
+
 
 _AT_A_TIME = 100
 _PROGRESS_FROM = 200
@@ -55,8 +61,7 @@ _PROGRESS_FROM = 200
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeContext:
+class ChangeContext(msgspec.Struct, frozen=True):
     """The journal's name for a change, and what else the verb knows about it.
 
     ``what`` is the verb, ``subject`` its object (``pay-svc, 1 partition``). ``layouts`` are the current topics.
@@ -67,12 +72,12 @@ class ChangeContext:
 
     what: str
     subject: str
-    layouts: Mapping[str, TopicLayout | KgroupError] = field(default_factory=dict)
+    layouts: Mapping[str, TopicLayout | KgroupError] = msgspec.field(default_factory=dict)
     prepare: Callable[[ChangePlan], None] | None = None
     live: bool = False
     undoes: str | None = None
     blocked_action: str = "its offsets cannot be moved"
-    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
 
 def execute_plan(
@@ -107,7 +112,7 @@ def execute_plan(
             writing = journal.begin(entry) if journal and entry else None
         except Refused as error:  # the disk is full; the plan is shown with this refusal
             return replace(result, refusals=(*result.refusals, Refusal(None, error)))
-        run.reporter.note_effect(*(JOURNALED, entry.id) if entry else (_BACKED_UP,))
+        run.reporter.note_effect(*(journaled(), entry.id) if entry else (_BACKED_UP,))
         ended = _apply(run.reporter, cluster, result, writing)
         return replace(ended, id=entry.id) if entry else replace(ended, backup=how.backup)
 
@@ -121,7 +126,7 @@ def journaling(reporter: Reporter, *, backup: bool = False) -> Iterator[Journal 
     except Refused as error:
         if not backup:
             raise
-        reporter.warn(f"{error.message}: this change can be taken back with its backup alone")
+        reporter.warn(f"{error.message}: only the backup can undo this change")
         yield None
         return
     with journal.locked(reporter):
@@ -207,20 +212,20 @@ def _apply(reporter: Reporter, cluster: ChangingCluster, planned: Result, writin
             if writing.fault:
                 reporter.warn(writing.fault)
     tried = {id(row) for row in possible.rows}
-    ended = tuple(_ended_row(row, results, back) if id(row) in tried else row for row in planned.plan.rows)
+    not_done = _not_done()
+    ended = tuple(_ended_row(row, results, back, not_done) if id(row) in tried else row for row in planned.plan.rows)
     plan = replace(planned.plan, rows=ended)
     whole |= _row_errors(missing) | {name: configured[name] for name in possible.only_configured & configured.keys()}
-    whole |= {name: replace(_NOT_DONE, group=name) for name in possible.whole if name not in whole}
+    whole |= {name: replace(not_done, group=name) for name in possible.whole if name not in whole}
     return replace(planned, plan=plan, executed=True, interrupted=pending.exit_code, whole=whole, configured=configured)
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(msgspec.Struct, frozen=True):
     """The results of one round of requests: rows, groups changed as a whole, and group configs; None is success."""
 
-    rows: Mapping[GroupTopicPartition, KgroupError | None] = field(default_factory=dict)
-    groups: Mapping[str, KgroupError | None] = field(default_factory=dict)
-    configured: Mapping[str, KgroupError | None] = field(default_factory=dict)
+    rows: Mapping[GroupTopicPartition, KgroupError | None] = msgspec.field(default_factory=dict)
+    groups: Mapping[str, KgroupError | None] = msgspec.field(default_factory=dict)
+    configured: Mapping[str, KgroupError | None] = msgspec.field(default_factory=dict)
 
 
 def _row_errors(results: Mapping[str, KgroupError | None]) -> dict[str, RowError | None]:
@@ -270,7 +275,7 @@ def _set_configs(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str
     configs = {name: plan.configs[name] for name in names}
     try:
         return _Round(configured=cluster.set_group_configs(configs) if configs else {})
-    except KgroupError as error:  # the broker may have carried it out
+    except KgroupError as error:  # the broker may have executed it
         return _Round(configured=dict.fromkeys(names, unknown_outcome(error)))
 
 
@@ -282,25 +287,27 @@ def _ended_row(
     row: ChangeRow,
     results: Mapping[GroupTopicPartition, KgroupError | None],
     back: Mapping[str, CommittedOffsets | KgroupError] | None,
+    not_done: RowError,
 ) -> ChangeRow:
     key = (row.group, *row.tp)
     if key not in results:
-        return replace(row.failing(_NOT_DONE), done=False)
+        return replace(row.failing(not_done), done=False)
     if error := results[key]:
         return replace(row.failing(RowError.of(error)), done=None if error.code == UNKNOWN else False)
-    stands = None if back is None else commit_of(back, row)
-    if back is None or isinstance(stands, KgroupError):
+    stored = None if back is None else commit_of(back, row)
+    if back is None or isinstance(stored, KgroupError):
         return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(
             None, unread=True
         )
-    if stands != row.new:
-        now = "no commit" if stands is None else str(stands.offset)
-        row = replace(row, note=f"moved on since: now {now}" if row.note is None else f"{row.note}; now {now}")
-    return row.ended(stands)
+    if stored != row.new:
+        now = "no commit" if stored is None else str(stored.offset)
+        row = replace(
+            row, note=f"the group has committed since: now {now}" if row.note is None else f"{row.note}; now {now}"
+        )
+    return row.ended(stored)
 
 
-_NOT_DONE = RowError(
-    "interrupted",
-    "not done: kgroup was told to stop before",
-    hint="kgroup undo takes back what was done; the same command does the rest, but --shift-by shifts all once more",
-)
+def _not_done() -> RowError:
+    again = "the same command applies the rest, but --shift-by shifts all partitions once more"
+    hint = Hint(f"{{}} undoes what was done; {again}", ("undo",))
+    return RowError("interrupted", "not done: kgroup was stopped first", hint=hint)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.changes.journal import Journal, our_commits
 from kgroup.changes.options import Change, Execution
@@ -29,8 +31,7 @@ _DESCRIBED_GROUPS = 5
 _NAMED_PARTITIONS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class GuardResult:
+class GuardResult(msgspec.Struct, frozen=True):
     """The refusals of a plan. ``unknown`` is why commits without membership could not be checked, None if they were."""
 
     refusals: tuple[Refusal, ...]
@@ -77,10 +78,9 @@ def _refuse_hidden_commits(group: Group) -> Refusal:
     return Refusal(
         group.name,
         Refused(
-            f"{group.name}: {hidden_words(hidden)}{named}; the deletion takes them too, and kgroup undo cannot put "
-            "them back",
+            f"{group.name}: {hidden_words(hidden)}{named}; they would be deleted too, and undo could not restore them",
             hint=(acl_hint("Describe", "topic", hidden[0][0]) if hidden else REMEDY)
-            + "; or, if they may be lost: --accept hidden-commits",
+            + "; or accept the loss: --accept hidden-commits",
             code="hidden-commits",
         ),
     )
@@ -106,7 +106,7 @@ def _refuse_members(group: Group, how: Change, blocked_action: str) -> Refusal:
     within = how.within or DEFAULT_WITHIN
     waits = f"Stop them, or add --wait-empty to wait for up to {within}."
     if how.wait_empty:
-        waits = f"With --execute it is waited for, up to {within}."
+        waits = f"With --execute kgroup waits up to {within} for that."
     return Refusal(
         group.name,
         Refused(

@@ -21,16 +21,18 @@ from errno import EACCES, EIO, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Any
 
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings import paths
 from kgroup.support.atomic_file import nearest_existing, sync_directory
-from kgroup.support.clock import utc_now
+from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Refused
 from kgroup.support.file_lock import exclusive_lock
+from kgroup.support.hint import Hint
+from kgroup.support.instants import short_time
 
 _SUFFIX = ".jsonl"
 _VERSION = 1
@@ -93,8 +95,9 @@ class ChangeWriter:
 
     def _failed(self, error: OSError) -> None:
         self.fault = self.fault or (
-            f"the journal {self._path} could not be written to its end ({error.strerror}): it has all offsets from "
-            f"before the change, but not every result; kgroup undo {self.id} compares them with the cluster"
+            f"the journal {self._path} could not be written completely ({error.strerror}). It has all offsets "
+            "from before the change, but not every result; "
+            + Hint("{} compares them with the cluster", ("undo", self.id))
         )
 
 
@@ -146,7 +149,7 @@ class Journal:
 
     def locked(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Let no other kgroup run of this machine change anything during the block; Refused after 60 s of waiting."""
-        what = "another kgroup that changes something"
+        what = "another kgroup run that makes a change"
         return exclusive_lock(self.directory / _LOCK, reporter.event, what, _LOCK_PATIENCE_S)
 
     def begin(self, entry: JournalEntry) -> ChangeWriter:
@@ -199,7 +202,7 @@ class Journal:
             raise Refused(
                 f"{change_id} was made to another cluster: {entry.cluster.label} ({entry.cluster.cluster_id})",
                 code="other-cluster",
-                hint="name that cluster: --context NAME or -b HOST:PORT",
+                hint="Choose that cluster: --context NAME or -b HOST:PORT",
             )
         return entry
 
@@ -216,7 +219,7 @@ class Journal:
                 code="newer-journal",
             ) from error
         except OSError as error:
-            raise NotFound(f"{path} can't be read: {error.strerror}") from error
+            raise NotFound(f"{path} cannot be read: {error.strerror}") from error
 
     def _unknown(self, change_id: str, cluster_id: str | None) -> NotFound:
         """The error for an unknown id, with similar ids, and the changes of a group if its name was given instead."""
@@ -224,11 +227,11 @@ class Journal:
         typed = change_id.lower()
         near_ids = get_close_matches(typed if typed.startswith("ch-") else f"ch-{typed}", [e.id for e in entries])
         about = [entry for entry in entries if change_id in entry.groups or entry.id in near_ids][:_NAMED]
-        near = [f"{entry.id}  {entry.at:%m-%d %H:%M:%SZ}  {entry.what} {entry.subject}" for entry in about]
+        near = [f"{entry.id}  {short_time(entry.at_ms, utc_ms())}  {entry.what} {entry.subject}" for entry in about]
         return NotFound(
             f"no change {change_id!r} in the journal of this machine",
             details=(*near, f"The journal is {self.directory}."),
-            hint="kgroup undo lists what can be taken back from here",
+            hint=Hint("{} lists the changes that can be undone from this machine", ("undo",)),
         )
 
     def files(self, since: datetime | None) -> Iterator[Path]:
@@ -437,7 +440,7 @@ def _of_cluster(entry: JournalEntry, cluster_id: str | None) -> bool:
 def _unreadable(path: Path, error: OSError) -> Refused:
     return Refused(
         f"the journal cannot be read: {path}: {error.strerror}",
-        details=("Which changes were made from this machine is unknown.",),
+        details=("kgroup cannot know which changes were made from this machine.",),
         hint="run kgroup as the user that owns the journal, or set KGROUP_STATE_DIR",
         code="no-journal",
     )
@@ -445,8 +448,8 @@ def _unreadable(path: Path, error: OSError) -> Refused:
 
 def _unwritable(path: Path, error: OSError) -> Refused:
     return Refused(
-        f"the journal can't be written: {path}: {error.strerror}",
-        details=("Without it the change could not be taken back. Nothing was changed.",),
+        f"the journal cannot be written: {path}: {error.strerror}",
+        details=("Without the journal the change could not be undone. Nothing was changed.",),
         hint="set KGROUP_STATE_DIR to a directory that can be written, or give --backup FILE (or -)",
         code="no-journal",
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.changes.client_options import Clients
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
@@ -33,8 +35,7 @@ from kgroup.support.units import plural
 _FIT = (ReadinessResult.READY, ReadinessResult.WARNING)
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationOptions:
+class MigrationOptions(msgspec.Struct, frozen=True):
     """The request, the migration rules, and the clients that the applications use.
 
     ``configured`` are the assignors in the application's own configuration. ``only_ready`` skips all groups that are
@@ -48,8 +49,7 @@ class MigrationOptions:
     only_ready: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationCandidates:
+class MigrationCandidates(msgspec.Struct, frozen=True):
     """The selected groups; ``others`` have types that kgroup cannot describe (share, streams)."""
 
     selected: SelectedGroups
@@ -61,8 +61,7 @@ class MigrationCandidates:
         return frozenset((*self.selected.names, *(group.name for group in self.others)))
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(msgspec.Struct, frozen=True):
     """The readiness of each group, worst first, and the plan for those that can be converted.
 
     ``left`` is how many groups ``--only`` skips. ``configs`` are the current configs by group. ``cleared`` is whether
@@ -168,9 +167,9 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
         if owner := guesses.get(item.group):
             error = refuse_foreign_owner(item.group, owner, tuple(_lines(item)))
         elif len(assessed) > 1:
-            error = Refused(f"can't be migrated: {item.reason}", code="blocked")
+            error = Refused(f"cannot be migrated: {item.reason}", code="blocked")
         else:
-            error = Refused(f"{item.group} can't be migrated", details=tuple(_lines(item)), code="blocked")
+            error = Refused(f"{item.group} cannot be migrated", details=tuple(_lines(item)), code="blocked")
         found.append(Refusal(item.group, error))
     return found
 
@@ -195,7 +194,7 @@ def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[st
         Refusal(
             item.group.name,
             Refused(
-                f"the configs of {item.group.name} can't be read, so they could not be put back: "
+                f"the configs of {item.group.name} cannot be read, so undo could not restore them: "
                 f"{item.unread.get('configs', 'no answer')}",
                 code="unread-configs",
             ),
@@ -215,7 +214,7 @@ def _unread(found: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
         Refusal(
             name,
             Refused(
-                f"{plural(len(lines), 'commit')} of {name} can't be read, so they can't be kept",
+                f"{plural(len(lines), 'commit')} of {name} cannot be read, so they could not be kept",
                 details=tuple(lines[:5]),
                 code="unread-commits",
             ),

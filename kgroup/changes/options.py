@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCEPTED = ("active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since")
-"""The refusals that ``--accept`` passes. ``not-empty`` is the broker's own and cannot be passed."""
-
-ACCEPTED_BY_START = ("active-committer", "foreign-owner", "not-in-ledger", "skip", "twice")
-ACCEPTED_BY_CANCEL = ("twice",)
-"""The same for ``catchup start`` and ``catchup cancel``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Execution:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.changes.options import ACCEPTED, Change, Execution
+from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.member_sessions import SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Groups, names_of
+from kgroup.model.accepted import ACCEPTED
 from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
@@ -20,43 +21,44 @@ from kgroup.support.units import some_of
 _NAMED_MEMBERS = 20
 
 
-def check_execution(run: Invocation, how: Execution, accepted: Sequence[str] = ACCEPTED) -> None:
-    """Raise UsageError for invalid options and Refused for protected contexts, before the cluster is contacted.
-
-    ``accepted`` are the refusals that ``--accept`` passes.
-    """
+def check_execution(run: Invocation, how: Execution) -> None:
+    """Raise UsageError for invalid options and Refused for protected contexts, before the cluster is contacted."""
+    accepted = ACCEPTED.get(run.verb, ())
     if how.execute and how.dry_run:
-        raise UsageError("--execute and --dry-run: one of them")
+        raise UsageError("--execute and --dry-run are mutually exclusive")
     for code in how.accept or ():
         if code == "not-empty":
             raise UsageError(
-                "--accept not-empty: the broker itself refuses to change a group that has members",
-                hint="stop them, or add --wait-empty",
+                "--accept not-empty is not possible: the broker refuses to change a group that has members",
+                hint="Stop the members, or add --wait-empty.",
             )
         if code not in accepted:
-            raise UsageError(f"--accept {code}: no such refusal here", hint=f"it takes {' or '.join(accepted)}")
+            raise UsageError(
+                f"--accept {code}: kgroup {run.verb} has no such refusal",
+                hint=f"choose one of: {', '.join(accepted)}",
+            )
     if how.expect is not None and how.expect < 0:
-        raise UsageError(f"--expect {how.expect}: a plan never has fewer than 0 rows")
+        raise UsageError(f"--expect must be 0 or greater, not {how.expect}")
     run.reporter.note_effect("nothing was changed")
     if how.execute:
         run.settings.require_change_allowed()
 
 
-def prepare_change(run: Invocation, how: Change, accepted: Sequence[str] = ACCEPTED) -> None:
+def prepare_change(run: Invocation, how: Change) -> None:
     """The same for verbs that change offsets."""
     if how.within is not None and not how.wait_empty:
-        raise UsageError("--within is how long --wait-empty waits, and that is not given")
+        raise UsageError("--within requires --wait-empty")
     if how.within is not None:
         parse_duration(how.within, "--within")
     if how.backup not in (None, "-"):
         AtomicFile(how.backup, "--backup").check()
-    check_execution(run, how, accepted)
+    check_execution(run, how)
 
 
 def check_some_named(which: Groups) -> None:
     """Raise UsageError without any group: a verb that changes groups means all only with ``--all-groups``."""
     if not (names_of(which) or which.regex is not None or which.all_groups):
-        raise UsageError("no group is named", hint="name groups, or use --regex PATTERN or --all-groups")
+        raise UsageError("no group is named", hint="Name groups, or use --regex PATTERN or --all-groups")
 
 
 def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:

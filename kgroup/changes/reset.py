@@ -27,7 +27,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_options import FromLog
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 
 def plan_reset(
@@ -126,7 +126,7 @@ def _of_other_group(
         for tp, commit in committed(group).items()
     }
     if not offsets and not other.errors:
-        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)}")
+        raise NotFound(f"{name} has no commits", hint=Hint("{}", ("describe", name)))
     return ToRequested(offsets), other.errors
 
 
@@ -149,5 +149,5 @@ def _of_logged_group(
         for tp, commit in state.commits.items()
     }
     if not offsets and not logged.errors:
-        raise NotFound(f"{name} has committed nothing", hint=f"kgroup describe {quote(name)} --from-log")
+        raise NotFound(f"{name} has no commits", hint=Hint("{}", ("describe", name, "--from-log")))
     return ToRequested(offsets), logged.errors

@@ -119,7 +119,7 @@ def _note_unknown(reporter: Reporter, rights: Rights) -> None:
         if (count := _count_unknown(found))
     ]
     if unknown:
-        why = rights.reason or "the brokers do not say which operations are authorized"
+        why = rights.reason or "the brokers do not report which operations are authorized"
         reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
 
 

@@ -1,6 +1,6 @@
 """The records that a forward move skips: shown in the plan if they are few, and saved with ``--save-skipped``.
 
-A file gets the lines of ``model/json_lines``.
+A file or stdout gets the lines of ``model/json_lines``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kgroup.model.blocks import Cell, Column, Table
 from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
@@ -17,8 +16,8 @@ from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
-from kgroup.support.instants import rfc3339
-from kgroup.support.units import human_bytes, plural
+from kgroup.support.quoting import json_safe
+from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.producer import RetentionPolicy
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from kgroup.settings.model import Settings
 
 OPTION = "--save-skipped"
+STDOUT = "-"
 PREVIEW_LIMIT = 5
 _TOPIC = "topic:"
 _PREVIEW_S = 0.9  # once for the partitions, once for the records
 _PROGRESS_EVERY = 1000
-_KEY_WIDTH, _HEADER_WIDTH, _HEADERS_WIDTH = 30, 24, 60
 
 
 class _Place(Protocol):
@@ -41,13 +40,13 @@ class _Place(Protocol):
 
 
 def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> int:
-    """Save every visible record of the ranges in ``target``, a file or ``topic:NAME``; returns their number.
+    """Save every visible record of the ranges in ``target``: a file, ``-`` (stdout) or ``topic:NAME``.
 
-    It returns only when all records are safe: the file is synced and renamed, or all in-sync replicas have acknowledged
-    each record. Before it reads a record it checks the target. It raises UsageError for a file that is not empty or a
-    topic that the records come from, and NotFound for a missing topic. Refused (``retention``) is raised for a record
-    that the topic would delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise. Then no file is
-    left, but a topic may have some of the records (the error states how many).
+    It returns their number, and only when all records are safe: the file is synced and renamed, or all in-sync replicas
+    have acknowledged each record. Before it reads a record it checks the target. It raises UsageError for a file that
+    is not empty or a topic that the records come from, and NotFound for a missing topic. Refused (``retention``) is
+    raised for a record that the topic would delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise.
+    Then no file is left, but a topic may have some of the records (the error states how many).
     """
     wanted = merged(ranges)
     with _place(settings, wanted, target, reporter) as place:
@@ -56,8 +55,8 @@ def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str,
 
 def check_target(settings: Settings, target: str) -> None:
     """Raise what ``save_skipped`` would raise about its target, before reading, waiting or writing."""
-    if target == "-":
-        raise UsageError(f"{OPTION} -: stdout has the result; write {OPTION} /dev/stdout if they may mix")
+    if target == STDOUT:
+        return
     if not target.startswith(_TOPIC):
         AtomicFile(target, OPTION).check()
         return
@@ -72,7 +71,9 @@ def check_target(settings: Settings, target: str) -> None:
 def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
     """Raise UsageError if the records would be saved in the topic that they are skipped in."""
     if any(target == _TOPIC + item.topic for item in ranges):
-        raise UsageError(f"{OPTION} {target}: the records are skipped there, and would come again at its end")
+        raise UsageError(
+            f"{OPTION} {target}: the records are skipped in this topic, and the group would read the copies at its end"
+        )
 
 
 def preview(
@@ -93,43 +94,15 @@ def preview(
     return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
 
 
-def skipped_rows(records: Sequence[ConsumerRecord]) -> list[tuple[Cell, ...]]:
-    """(partition, offset, time, key, size of the value, headers) of each record, for display.
-
-    Unprintable bytes are shown as their size: ``12 bytes``. A tombstone's value is ``null``; a missing key is None.
-    """
-    return [
-        (
-            f"{record.tp}",
-            record.offset,
-            rfc3339(record.timestamp_ms, "seconds"),
-            None if record.key is None else _shown(record.key, _KEY_WIDTH),
-            "null" if record.value is None else human_bytes(len(record.value)),
-            _shown_headers(record.headers),
-        )
-        for record in records
-    ]
-
-
-def skipped_table(records: Sequence[ConsumerRecord]) -> Table:
-    """The table of the plan; with the partition if there are several."""
-    columns = (
-        Column("PARTITION"),
-        Column("OFFSET", right=True),
-        Column("TIME (UTC)"),
-        Column("KEY"),
-        Column("VALUE", right=True),
-        Column("HEADERS", drop=1),
-    )
-    rows = skipped_rows(records)
-    first = 0 if len({row[0] for row in rows}) > 1 else 1
-    return Table(columns[first:], [row[first:] for row in rows], sparse=frozenset({"HEADERS"}))
-
-
 @contextmanager
 def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> Iterator[_Place]:
     check_target(settings, target)
     check_apart(ranges, target)
+    if target == STDOUT:
+        stdout = AtomicFile("/dev/stdout", OPTION)
+        with stdout as file:  # flushed in the end: a reader that is gone is an error before the offsets move
+            yield _File(lambda line: file.write(json_safe(line.decode()).encode()), stdout.failure)
+        return
     if not target.startswith(_TOPIC):
         whole = AtomicFile(target, OPTION)
         with whole as file:
@@ -141,9 +114,9 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
     config = librdkafka_config(settings)
     keeping = retention_of(config, topic, timeout_s=settings.timeout_s)
     if keeping is None:
-        reporter.note(f"how long {topic} keeps records could not be read (no DESCRIBE_CONFIGS?)")
+        reporter.note(f"how long {topic} keeps records is unknown: DESCRIBE_CONFIGS on the topic is needed")
     elif keeping.compacted:
-        reporter.warn(f"{topic} is compacted: of several records with one key it keeps the last")
+        reporter.warn(f"{topic} is compacted: it keeps only the last of several records with the same key")
     with TopicWriter(config, topic, timeout_s=settings.timeout_s) as writer:
         try:
             yield _Topic(writer.add, topic, keeping)
@@ -151,7 +124,7 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
         except KgroupError as error:
             if not writer.acknowledged:
                 raise
-            written = f"At least {plural(writer.acknowledged, 'record')} had been written to {topic} by then."
+            written = f"At least {plural(writer.acknowledged, 'record')} had been written to {topic} before that."
             raise error.with_context(details=(written,)) from error
 
 
@@ -196,8 +169,8 @@ class _Topic:
                 where = f"{record.tp} offset {record.offset}"
                 raise Refused(
                     f"{self._topic} keeps records for {format_duration(self._retention_ms / 1000)}, and {where} is "
-                    f"{format_duration(age_ms / 1000)} old: it would be deleted at once",
-                    hint="raise retention.ms of that topic, or keep the records in a file",
+                    f"{format_duration(age_ms / 1000)} old: the broker would delete it at once",
+                    hint="Raise retention.ms of that topic, or keep the records in a file.",
                     code="retention",
                 )
         self._write(record.key, record.value, record.timestamp_ms, (*record.headers, *_provenance(record)))
@@ -209,24 +182,3 @@ def _provenance(record: ConsumerRecord) -> Headers:
         ("kgroup.partition", str(record.partition).encode()),
         ("kgroup.offset", str(record.offset).encode()),
     )
-
-
-def _shown(data: bytes, width: int) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = ""
-    return _cut(text, width) if text and text.isprintable() else plural(len(data), "byte")
-
-
-def _shown_headers(headers: Headers) -> str | None:
-    words = [
-        f"{_shown(key.encode(errors='replace'), _HEADER_WIDTH)}="
-        + ("null" if value is None else "" if value == b"" else _shown(value, _HEADER_WIDTH))
-        for key, value in headers
-    ]
-    return _cut(" ".join(words), _HEADERS_WIDTH) if words else None
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -31,7 +31,7 @@ def select_groups(
     """
     if create:
         if not names_only(which):
-            raise UsageError("--create is for groups that are named", hint="kgroup reset NEW --create ...")
+            raise UsageError("--create requires groups by name", hint="kgroup reset NEW --create ...")
         return _with_new(cluster, names_of(which), verb)
     narrowed = None if names_only(which) else list(topics) or None
     selection = Selection(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.changes.conversion import plan_conversion
 from kgroup.changes.execute import COMMITS
@@ -14,18 +16,21 @@ from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selection import SelectedGroups
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
-from kgroup.model.groups import Commit, Group, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry
 from kgroup.model.topic_partition import GroupTopicPartition
+from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.hint import Hint
+from kgroup.support.instants import short_time
 
 _LISTED = 10
 _MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
 """Result codes after which the change of the row, or of the group, may be in effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoPlan:
+class UndoPlan(msgspec.Struct, frozen=True):
     """The plan of an undo, with the trace of each of its rows and the current topics.
 
     ``configs`` are the current dynamic configs of the groups whose configs are restored.
@@ -34,7 +39,7 @@ class UndoPlan:
     plan: ChangePlan
     traces: tuple[UndoRow, ...]
     layouts: Mapping[str, TopicLayout | KgroupError]
-    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
 
 def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: ChangingCluster) -> JournalEntry:
@@ -46,33 +51,35 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
         state = change_state(entry, entries)
         if entry.undoes is None and (state == CAN_UNDO or (state in (PARTLY, UNFINISHED) and _stands(cluster, entry))):
             return entry
-    lines = tuple(f"{e.id}  {e.at:%m-%d %H:%M:%SZ}  {e.what} {e.subject}: {change_state(e, entries)}" for e in entries)
+    lines = tuple(
+        f"{e.id}  {short_time(e.at_ms, utc_ms())}  {e.what} {e.subject}: {change_state(e, entries)}" for e in entries
+    )
     if lasting := next((entry for entry in entries if not entry.undoable), None):
         raise not_undoable(lasting).with_context(details=lines[:_LISTED])
     raise NotFound(
-        f"there is nothing left to take back in the journal of this machine for {cluster.ref.label}",
+        f"the journal of this machine has nothing left to undo for {cluster.ref.label}",
         details=(f"The journal is {journal.directory}.", *lines[:_LISTED]),
-        hint="a change that was made elsewhere: kgroup undo GROUP --as-of TIME",
+        hint=Hint("To undo a change that was made elsewhere: {}", ("undo", "GROUP", "--as-of", "TIME")),
     )
 
 
 def not_undoable(entry: JournalEntry) -> Refused:
     """The refusal of a change that cannot be undone."""
     return Refused(
-        f"{entry.id} can't be taken back: {entry.what} {entry.subject}",
-        hint="members that live join again by themselves",
+        f"{entry.id} cannot be undone: {entry.what} {entry.subject}",
+        hint="Members that are alive join again within seconds.",
         code="not-undoable",
     )
 
 
 CANNOT, FAILED, CAN_UNDO, UNFINISHED = "cannot", "failed", "can undo", "unfinished"
-TAKEN_BACK, PARTLY = "taken back", "partly taken back"
+UNDONE, PARTLY = "undone", "partly undone"
 
 
 def change_state(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
     """The state of a change in the list, from the journal alone.
 
-    A change is taken back when undos, none of them undone itself, have restored all the rows that it changed.
+    A change is undone when undos, none of them undone itself, have restored all the rows that it changed.
     """
     if not entry.undoable:
         return CANNOT
@@ -84,13 +91,13 @@ def change_state(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
         back = {key for undo in undos for key in _done(undo)}
         back |= {key[0] for undo in undos for key, code in undo.results.items() if code is None}
         whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
-        return TAKEN_BACK if whole else PARTLY
+        return UNDONE if whole else PARTLY
     return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
 
 
 def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
     """The undos of this change that have not failed and are not undone themselves."""
-    return [e for e in entries if e.undoes == entry.id and change_state(e, entries) not in (TAKEN_BACK, FAILED)]
+    return [e for e in entries if e.undoes == entry.id and change_state(e, entries) not in (UNDONE, FAILED)]
 
 
 def restored_partitions(
@@ -201,8 +208,7 @@ def _configs_back(entry: JournalEntry, now: Mapping[str, Mapping[str, str]]) -> 
     return {name: configs for name, configs in back.items() if configs}
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True):
     """The current groups of a change; ``unread`` are groups that could not be read at all."""
 
     chosen: SelectedGroups
@@ -254,5 +260,5 @@ def why_not_restorable(
     if isinstance(layout, KgroupError):
         return layout
     if was and layout.id and was != layout.id:
-        return Refused(f"{topic} was made anew since: the old offsets mean nothing in it", code="topic-recreated")
+        return Refused(f"{topic} was deleted and recreated; the old offsets do not apply to it", code="topic-recreated")
     return None

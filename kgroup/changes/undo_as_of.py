@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.topics import TopicLayout
@@ -19,8 +20,7 @@ from kgroup.queries.snapshots import refuse_foreign
 from kgroup.support.errors import KgroupError, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class AsOfPlan:
+class AsOfPlan(msgspec.Struct, frozen=True):
     """The plan, and the current topics."""
 
     plan: ChangePlan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.coordinator.groups import CommittedOffsets
@@ -11,10 +12,11 @@ from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
-from kgroup.model.groups import Commit, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import RowError
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
 TYPE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
@@ -85,8 +87,8 @@ def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Seq
         Refusal(
             group.name,
             Refused(
-                f"{group.name} is of type {group.type} by now: somebody has converted it since the plan was made",
-                hint="look at the plan once more",
+                f"{group.name} has the type {group.type} now: another client has converted it since the plan was made",
+                hint="Check the plan again.",
                 code="moved-since",
             ),
         )
@@ -98,7 +100,7 @@ def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Seq
 def _used_again(group: str) -> Refused:
     return Refused(
         f"{group} has committed since the plan was made",
-        hint="see who uses it: kgroup describe",
+        hint=Hint("See who uses it: {}", ("describe", group)),
         code="moved-since",
     )
 
@@ -147,15 +149,15 @@ def find_unverified_conversions(
 
 def _not_read_back(group: str) -> NotVerified:
     return NotVerified(
-        f"{group} was converted, but its commits could not be read back", hint=f"kgroup describe {quote(group)}"
+        f"{group} was converted, but its commits could not be read back", hint=Hint("{}", ("describe", group))
     )
 
 
 def _lost(group: str, partitions: Sequence[str]) -> NotVerified:
     return NotVerified(
-        f"{group} was converted, but {plural(len(partitions), 'commit')} can't be found any more",
+        f"{group} was converted, but {plural(len(partitions), 'commit')} cannot be found any more",
         details=(some_of(partitions, _NAMED),),
-        hint="somebody deleted them, or the group, meanwhile; kgroup undo puts them back as they were",
+        hint=Hint("another client has deleted them, or the group; {} restores them", ("undo",)),
         code=COMMITS_MISSING,
     )
 
@@ -163,7 +165,7 @@ def _lost(group: str, partitions: Sequence[str]) -> NotVerified:
 _NOT_TRIED = RowError("not-tried", "not tried")
 _MOVED = RowError(
     "moved-since",
-    "the commit was moved since the plan was made",
-    hint="look at the plan once more",
+    "another client has moved the offset since the plan was made",
+    hint="Check the plan again.",
     exit_code=ExitCode.REFUSED,
 )

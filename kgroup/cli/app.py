@@ -6,7 +6,6 @@ Importing this module imports no Kafka client and no verb; ``--help`` reads only
 from __future__ import annotations
 
 import gc
-import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,19 +15,20 @@ from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 import kgroup
-from kgroup.cli import help_pages, hints
-from kgroup.cli.typer_adapter import Result, command, group, root
-from kgroup.cli.verbs import BY_NAME, VERBS
+from kgroup.cli import hints
+from kgroup.cli.tree import UnknownVerb, VerbTree
+from kgroup.cli.typer_adapter import Result, root
+from kgroup.cli.verbs import BY_NAME
 from kgroup.model.output_format import Format
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.settings.connection import Connection
-from kgroup.settings.environment import variable
+from kgroup.settings.environment import variable, variables_set
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
+from kgroup.support.hint import hints_with_options
 from kgroup.support.quoting import join
 from kgroup.support.redact import redact_words
 from kgroup.support.signals import Terminated, raise_signals
@@ -38,73 +38,13 @@ ParseError: type[Exception] = typer.BadParameter.__bases__[0]
 """The base class of the errors of Typer's parser; Typer does not export it, only this subclass."""
 
 
-class UnknownVerb(UsageError):
-    """A verb that does not exist below ``path`` (``kgroup``, ``kgroup context``)."""
-
-    def __init__(self, path: str, word: str, verbs: Sequence[str]) -> None:
-        (shown,) = redact_words((word,))
-        hint = hints.verb_hint(word, verbs, path) or f"{path} --help"
-        what = f"there is no verb {shown!r}" if path == "kgroup" else f"{path} has no verb {shown!r}"
-        super().__init__(what, hint=hint)
-        self.path = path
-
-
-class VerbCommand(TyperCommand):
-    """A verb whose help begins with examples."""
-
-    def get_help(self, ctx: Any) -> str:
-        """The verb's page."""
-        usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
-        return help_pages.verb_page(usage, self.help or "", ctx).rstrip()
-
-
-class VerbGroup(TyperGroup):
-    """A verb with verbs of its own."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed; raises UnknownVerb, with the nearest name as its hint."""
-        if args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
-            raise UnknownVerb(ctx.command_path, args[0], self.list_commands(ctx))
-        return super().resolve_command(ctx, args)
-
-    def get_help(self, ctx: Any) -> str:
-        """The verbs below this one."""
-        lines = [(name, help_pages.first_line(verb.help)) for name, verb in self.commands.items()]
-        own = BY_NAME[ctx.info_name].help
-        return help_pages.group_page(f"{ctx.command_path} COMMAND [OPTIONS]", own, lines).rstrip()
-
-
-class Root(VerbGroup):
-    """The table of verbs; a verb's module is imported when the verb is typed."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs in the order of the help page."""
-        return [verb.name for verb in VERBS]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb, imported now; None if there is no verb of that name."""
-        verb = BY_NAME.get(cmd_name)
-        if verb is None:
-            return None
-        module_name, _, function = verb.target.partition(":")
-        module = importlib.import_module(module_name)
-        if function:
-            return command(verb.name, getattr(module, function), VerbCommand, _execute)
-        return group(verb.name, module.SUBCOMMANDS, (VerbGroup, VerbCommand), _execute)
-
-    def get_help(self, ctx: Any) -> str:
-        """The overview, without importing any verb."""
-        sections = dict.fromkeys(verb.section for verb in VERBS if verb.section)
-        return help_pages.overview(
-            (section, [(verb.name, verb.help) for verb in VERBS if verb.section == section]) for section in sections
-        ).rstrip()
-
-
 def kgroup_options(
     ctx: typer.Context,
     connection: Connection,
     presentation: Presentation,
-    version: Annotated[bool, typer.Option("--version", help="Versions of kgroup and its clients.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Show the versions of kgroup and its clients.")
+    ] = False,
 ) -> None:
     """The options that may precede the verb; the same options after the verb override them."""
     if version:
@@ -117,7 +57,7 @@ def kgroup_options(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The entry point: run the command line and exit with a status of README's table."""
+    """The entry point: run the command line and exit with a status of the table of exit codes."""
     # The 100,000 rows of a large cluster are not garbage; scanning them takes a fifth of the time.
     gc.set_threshold(100_000, 50, 100)
     raise_signals()
@@ -128,6 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> ExitCode:
     """Parse and execute; returns the exit code and never raises an error that a user can cause."""
+    with variables_set({"NO_COLOR": "1"} if "--no-color" in arguments else {}):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> ExitCode:
     try:
         command_line = root(Root, kgroup_options)
         result = command_line.main(list(arguments), prog_name="kgroup", standalone_mode=False, obj=list(arguments))
@@ -154,7 +99,13 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 
 def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
-    """Run the verb and show its result; the only place where errors become exit codes."""
+    """Run the verb and show its result; all hints have the connection options of ``run``."""
+    with hints_with_options(run.command):
+        return _run_verb(verb, run, call)
+
+
+def _run_verb(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
+    """The only place where errors become exit codes."""
     from kgroup.model.outcome import Outcome
     from kgroup.output.present import present
     from kgroup.output.watch.request import WatchedVerb
@@ -162,28 +113,31 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
     run = replace(run, verb=verb)
     reporter, path = run.reporter, f"kgroup {verb}"
     assert isinstance(reporter, StderrReporter)
+    reporter.quiet = run.presentation.quiet
     try:
-        output = run.format
+        output, with_headers = run.format, run.with_headers
     except UsageError as error:
         return _fail(path, error, Format.TABLE, reporter)
     try:
         with run.debug_log():
             result = call(run)
             if isinstance(result, WatchedVerb):
+                if not with_headers:
+                    raise UsageError("--no-headers and --watch are mutually exclusive")
                 from kgroup.output.watch.loop import watch
 
                 return watch(verb, result, reporter)
-            with _leave_stdout_to_backup(run):
+            with _leave_stdout_to_file(run):
                 if isinstance(result, Outcome):
-                    return present(verb, (result,), output, run.typed, reporter)
+                    return present(verb, (result,), output, run.typed, reporter, with_headers=with_headers)
                 # Always close: Python 3.13 waits forever for the thread of a connection that is closed only at exit.
                 with closing(result):
-                    return present(verb, result, output, run.typed, reporter)
+                    return present(verb, result, output, run.typed, reporter, with_headers=with_headers)
     except KgroupError as error:
         if change := reporter.change_id:
             made = f"The change was made: {change}. To take it back:  {run.command('undo', change)}"
             error = error.with_context(details=(made,))
-        with _leave_stdout_to_backup(run):
+        with _leave_stdout_to_file(run):
             return _fail(path, error, output, reporter)
     except StdoutClosed:  # from a verb that follows and shows its result at the end
         streams.drop_stdout()
@@ -201,10 +155,16 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -
         return _fail(path, KgroupError(f"{where}{what}", code="file"), output, reporter)
 
 
-def _leave_stdout_to_backup(run: Invocation) -> AbstractContextManager[object]:
-    """A redirection of stdout to stderr if the verb writes its backup to stdout."""
+class Root(VerbTree):
+    """The command line itself: its verbs are run by ``_execute``."""
+
+    execute = staticmethod(_execute)
+
+
+def _leave_stdout_to_file(run: Invocation) -> AbstractContextManager[object]:
+    """A redirection of stdout to stderr if the verb writes a backup or skipped records to stdout."""
     options = run.line.options
-    used = "--execute" in options and options.get("--backup") == ("--backup", "-")
+    used = "--execute" in options and any(options.get(name) == (name, "-") for name in ("--backup", "--save-skipped"))
     return redirect_stdout(sys.stderr) if used else nullcontext()
 
 

@@ -1,15 +1,12 @@
-"""What the help pages of several verbs share: the headings of their options, and a sentence."""
+"""What the help pages of several verbs share: the headings of their options; every verb imports it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 CONNECTION = "Connection"
 WHICH = "Which groups"
-WHAT = "What"
+WHAT = "Options"
 SAFETY = "Safety"
+OUTPUT = "Output"
 
-
-def accept_help(codes: Sequence[str]) -> str:
-    """The help of ``--accept``."""
-    return "|".join(codes) + ": pass this refusal and no other; may be repeated."
+LONG_PAGES = frozenset({"catchup start", "catchup resume"})
+"""The verbs with so many options that only ``--help-all`` shows all of them; ``help_pages.COMMON`` has the others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from kgroup.cli.refusals import refusals_text
 from kgroup.cli.rights import RIGHTS
 from kgroup.support.errors import EXIT_MEANINGS
 
@@ -17,12 +18,121 @@ def _rights() -> str:
         "G is the group, T are its topics. READ, WRITE and DELETE imply DESCRIBE.",
         "A plan needs what its execution needs, and names all that is missing with",
         "the kafka-acls.sh lines (exit code 4). Brokers log each request that they",
-        "deny: looking with few rights fills the authorizer's log.",
+        "deny: reads without rights fill the authorizer's log.",
     ]
     for verbs, least, more in RIGHTS:
         lines += [verbs, *part(least, "needs"), *(part(more, "more") if more else ())]
     return "\n".join(lines)
 
+
+RUNBOOKS = {
+    "catch-up": "after a crash: start at the log end, then replay the gap",
+    "slower": "slow a replay down that is too much for the brokers",
+    "skipped": "replay what a reset skipped",
+    "open-catchups": "list catch-ups that are not finished; exit 8 (cron)",
+    "lag-check": "list groups that are late or stuck; exit 8 (cron)",
+    "tonight": "find out whether it was a rollout or a crash loop",
+    "before-scaling": "show what more members or a restart would move",
+    "rescue": "read offsets while their coordinator is down",
+    "poison-pill": "skip a record that the application cannot process",
+    "replay": "read the last two hours again",
+    "blue-green": "copy a group's offsets to its twin, which replaces it",
+    "snapshot": "save the offsets of all groups (cron)",
+    "restore": "put a group back to a snapshot",
+    "autoscaler": "reset a group that an autoscaler starts again",
+    "idle": "delete groups that were idle for 30 days",
+    "consumer-protocol": "move one group to the consumer protocol",
+    "fleet-report": "check all groups for the consumer protocol",
+    "fleet-ready": "convert a team's groups that are Empty and ready",
+    "concerned": "list the groups that read a topic",
+    "lags": "save all offsets and lags before a change",
+    "ticket": "print a group's state for a ticket",
+}
+"""The scripts in ``kgroup/data/runbooks``, by name, and what each is for."""
+
+
+def _runbooks() -> str:
+    width = max(map(len, RUNBOOKS))
+    return "\n".join(
+        (
+            "Shell scripts, all of them tested. kgroup help runbooks NAME prints one.",
+            *(f"  {name:<{width}}  {text}" for name, text in RUNBOOKS.items()),
+            "How they read:",
+            "  set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate",
+            '  kgroup reset G ... || [ $? = 6 ]   rehearsal: 6 is "once it is empty"',
+            "  kgroup wait G --for empty --hold 15s --within 5m",
+            "  kgroup reset G ... --expect 1 --execute",
+            "  kgroup wait G --for members=6 --for lag=100 --within 10m",
+        )
+    )
+
+
+def _connection() -> str:
+    """Options and variables, and an example of a context file."""
+    options = (
+        ("-b, --bootstrap-server HOST:PORT", "KGROUP_BOOTSTRAP_SERVER"),
+        ("--context NAME", "KGROUP_CONTEXT"),
+        ("", "kgroup context list|use|show"),
+        ("--command-config FILE", "KGROUP_COMMAND_CONFIG"),
+        ("", "properties of librdkafka or Java"),
+        ("-X, --property KEY=VALUE", "KGROUP_PROPERTIES"),
+        ("", "(several, separated by blanks)"),
+        ("--timeout DURATION", "KGROUP_TIMEOUT"),
+        ("", "(default: 10s); a bare number is milliseconds"),
+        ("--debug FILE", "KGROUP_DEBUG"),
+        ("", "what the clients do, without secrets"),
+        ("-o, --output FORMAT", "KGROUP_OUTPUT"),
+    )
+    lines = [f"{names:<35}{text}" for names, text in options]
+    return "\n".join(
+        (
+            *lines,
+            "Flag > environment > context file. All are valid before or after the verb.",
+            "A context file, ~/.config/kgroup/config.yaml or KGROUP_CONFIG:",
+            _CONTEXT_FILE,
+        )
+    )
+
+
+_VARIABLES = (
+    ("KGROUP_BOOTSTRAP_SERVER", "-b, --bootstrap-server."),
+    ("KGROUP_COMMAND_CONFIG", "--command-config."),
+    ("KGROUP_PROPERTIES", "-X; several settings, separated by blanks."),
+    ("KGROUP_CONTEXT", "--context."),
+    ("KGROUP_TIMEOUT", "--timeout."),
+    ("KGROUP_OUTPUT", "-o, --output."),
+    ("KGROUP_DEBUG", "--debug."),
+    ("KGROUP_REASON", "--reason."),
+    ("KGROUP_LEDGER_TOPIC", "--ledger-topic of kgroup catchup."),
+    ("KGROUP_CONFIG", "The file with the contexts."),
+    ("KGROUP_STATE_DIR", "The journal, the chosen context, sandboxes."),
+    ("KGROUP_CACHE_DIR", "Files that can be fetched again."),
+    ("KGROUP_IVY_SETTINGS", "Ivy settings for the sandbox, for mirrors."),
+    ("NO_COLOR", "Set: no colour, as with --no-color."),
+)
+
+
+def _environment() -> str:
+    """The variables, each with the option or the place that it sets."""
+    return "\n".join(
+        (
+            "An option on the command line has precedence over its variable.",
+            *(f"  {name:<25}{meaning}" for name, meaning in _VARIABLES),
+        )
+    )
+
+
+_CONTEXT_FILE = """\
+  contexts:
+    prod:
+      bootstrap.servers: b1.prod:9093,b2.prod:9093
+      security.protocol: SASL_SSL
+      sasl.mechanism: SCRAM-SHA-512
+      sasl.username: oncall
+      sasl.password: ${env:KAFKA_PASSWORD}
+    audit:
+      bootstrap.servers: audit:9092
+      read_only: true"""
 
 TOPICS = {
     "exit-codes": "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_MEANINGS.items()),
@@ -35,141 +145,71 @@ TOPICS = {
         -o yaml       the same document as YAML
         -o csv        one flat table with a header; unknown is an empty field
         -o markdown   one fenced block for a ticket or a chat
+        -o name       names alone, one a line: groups of list, describe, lag and
+                      doctor (those with findings), plans of catchup list.
         -o kcg        kgroup export alone, and its default: the CSV without a
                       header of kafka-consumer-groups.sh --from-file
+        -o jsonl      kgroup peek alone, and its default in a pipe: one record a
+                      line, as --save-skipped writes it
         -o prometheus kgroup lag alone: metrics under klag-exporter's names, to
-                      stdout or, for a textfile collector, --metrics-file FILE
+                      stdout or, for a textfile collector, --metrics-file FILE.
+        --no-headers  tables and csv without headers
+        --no-color    no colour, as with NO_COLOR
+        -q, --quiet   no progress, events and notes; warnings and errors stay
         stdout has the result only; progress, notes, warnings and errors go to
         stderr."""),
-    "connection": textwrap.dedent("""\
-        -b, --bootstrap-server HOST:PORT   KGROUP_BOOTSTRAP_SERVER
-        --context NAME                     KGROUP_CONTEXT
-                                           kgroup context list|use|show
-        --command-config FILE              KGROUP_COMMAND_CONFIG
-                                           librdkafka's or Java's properties
-        -X, --property KEY=VALUE           KGROUP_PROPERTIES
-                                           (several, with blanks between them)
-        --timeout 10s (the default)        KGROUP_TIMEOUT
-                                           a bare number is milliseconds
-        --debug FILE                       KGROUP_DEBUG
-                                           what the client does, without secrets
-        -o, --output FORMAT                KGROUP_OUTPUT
-        Flag > environment > context file. All go before or after the verb."""),
-    "runbooks": textwrap.dedent("""\
-        README, "Runbook recipes", has these as shell scripts, all of them tested:
-          is anybody late, or stuck: a check for cron (exit 8)
-          was that a rollout or a crash loop; simulate before scaling
-          rescue offsets while their coordinator is down
-          skip a poison pill
-          replay the last two hours
-          copy a group's offsets to its blue/green twin
-          snapshot all groups nightly, and put one back to its snapshot
-          reset under an autoscaler
-          drop groups that were idle for 30 days
-          move one group to the consumer protocol, and a fleet in a week
-          after a crash: the head first, the gap beside it, by kgroup catchup
-          replay what a reset skipped; slow a replay down; who is owed what
-          a Kubernetes Job that resets, without root and without $HOME
-        How they read:
-          set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate
-          kgroup reset G ... || [ $? = 6 ]   rehearsal: 6 is "once it is empty"
-          kgroup wait G --for empty --hold 15s --within 5m
-          kgroup reset G ... --expect 1 --execute
-          kgroup wait G --for members=6 --for lag=100 --within 10m"""),
+    "json": textwrap.dedent("""\
+        kgroup help json VERB prints the JSON Schema (2020-12) of a verb's documents.
+        Within /v1, fields are only added: ignore fields that you do not know.
+        Exit codes, refusal codes, error codes and values of enumerations are stable;
+        more may be added. Sentences and tables may change with each version.
+        A field is there on success and on failure; null is unknown.
+        The kinds of documents, and the verbs that write them:"""),
+    "connection": _connection(),
+    "environment": _environment(),
+    "runbooks": _runbooks(),
     "catch-up": textwrap.dedent("""\
         A consumer crashed at 100, had committed 70, and the log is at 120.
         kgroup catchup start G ... --execute lets its group start at 120 at once,
-        and replays [70, 120) beside it. Run again, nothing is lost:
-          start     writes what is owed to a ledger, moves the group, replays
-          resume    goes on, on any machine, after ctrl-C, a crash or stop
-          cancel    moves the group back; it handles the gap itself
-          list, show, and describe (OWED)   what is owed, and until when
-        The gap is NOT ordered against the head: the group handles new records
-        while older ones of the same key are still on their way.
+        and replays [70, 120) in parallel. An interrupted run loses nothing:
+          start     writes the gap to a ledger, releases the group, replays
+          resume    continues on any machine, after ctrl-C, a crash or stop
+          cancel    moves the group back; it reads the gap itself
+          list, show, and describe (PENDING)   what is pending, and until when
+        The gap is NOT ordered against new records: the group handles new records
+        while older ones of the same key are still being replayed.
         The group must be Empty for a moment. Pods that restart by themselves
         never are: scale them to zero, or pause what starts them, first.
 
         WHERE TO      DELIVERED BY           GUARANTEE
         --to-topic    transactions           exactly once
         --to-files    a file a chunk         exactly once
-        --to-command  acknowledged records   at least once; what may have come
-        --to-python   acknowledged records   twice is counted
-        --to-spark    one append             at least once: broken off, all of
-                                             it comes again
+        --to-command  acknowledged records   at least once; possible duplicates
+        --to-python   acknowledged records   are counted
+        --to-spark    one append             at least once: an interrupted
+                                             append is repeated as a whole
         With --latest-per-key Spark reads the whole gap before anything is
         delivered, and again at each resume; the guarantees are the same.
 
-        PROVED and exit code 0: every record of the gap was read, and delivered,
-        filtered out or dead-lettered. Else exit code 8, with the offsets.
-        Rights: READ on group, topics, __consumer_offsets; WRITE on transactional
-        ids kgroup-catchup-*; READ, WRITE, DESCRIBE_CONFIGS on the ledger
-        _kgroup_ledger (CREATE, the first time); WRITE, DESCRIBE_CONFIGS on the
-        topic that the copies go to. Spark and Java:
-          pip install 'kgroup[catchup]'   and Java 17 or newer"""),
+        VERIFIED and exit code 0: every record of the gap was read, and delivered,
+        filtered out or dead-lettered. Otherwise exit code 8, with the offsets.
+        Rights: kgroup help rights. Spark's workers connect with the settings and the
+        credentials of the command. Spark and Java:
+          pip install 'pyspark>=4.1,<5' 'pandas>=2.2,<3' 'pyarrow>=18'
+          and Java 17 or newer"""),
     "rights": _rights(),
-    "refusals": textwrap.dedent("""\
-        Exit code 6; the code is in brackets, and in json as errors[].code.
-        not-empty            members are in the group: stop them, --wait-empty
-        subscribed           a live member reads the topic: stop it, --wait-empty
-        active-committer *   Empty, but somebody goes on committing
-        clock-skew *         delete --idle-for: the brokers' clock says otherwise
-        foreign-owner *      Connect, Streams, Flink, Spark; share groups (never *)
-        hidden-commits *     delete: it has, or may have, commits that you can't see
-        blocked              migrate: a check says why, and what to do
-        broker-too-old       the brokers are older than Kafka 3.0: upgrade them
-        unsupported          a broker does not support a request of kgroup
-        joined-meanwhile     migrate: somebody joined just then; nothing was lost
-        unread-commits       migrate: an offset can't be read, so not be kept
-        unread-configs       migrate: --session-timeout could not be put back
-        protocol-unavailable migrate: the broker does not offer it after all
-        invalid-config       migrate: the broker does not take that timeout
-        moved-since *        the offsets were moved since (* with undo only)
-        pending-transaction  a producer's open transaction is to commit there
-        unexpected-count     the plan has not as many rows as --expect says
-        no-commit            --shift-by, but nothing is committed there
-        read-only            the context says read_only: true
-        context-not-named    the context says explicit: true; name it
-        no-journal           it can't be written: KGROUP_STATE_DIR, --backup
-        newer-journal        undo: a newer version of kgroup made that change
-        locked               another kgroup of this machine changes something
-        not-yours            undo: somebody else's change; name its id
-        not-undoable         undo: an eviction can't be taken back
-        other-cluster        undo: that change was made to another cluster
-        topic-recreated      undo: the topic was made anew since
-        no-member            evict: the member has gone meanwhile
-        metadata-size        the broker takes no metadata of that length
-        simulate has no settled assignment to start from, or no assignor:
-          rebalancing, no-members, members-hidden, too-few-members,
-          unknown-assignor
-        --save-skipped can't keep a record, so nothing is reset:
-          records-gone, open-transaction, beyond-log-end, retention, too-large,
-          not-accepted
-        kgroup catchup:
-          skip *               --skip-before leaves offsets to nobody
-          not-in-ledger *      the ledger does not have a release of the group;
-                               start prints the command that delivers it
-          twice *              cancel: the group would handle records twice;
-                               start: another open plan owes these ranges too
-          retention            start: records go before they could be read
-          above-end, hanging-transaction
-                               start: the commit lies beyond the log's end; an
-                               open transaction keeps the end back
-          plan-overlaps, plan-exists, fenced
-                               another plan has these offsets
-          went-on, cancelling, closed, delivered
-                               the plan has come too far for this
-          history-unread       was it released? --assume released|unreleased
-          superseded           another run has taken the plan over
-          plan-open            prune: it is not finished; start: go on with it
-          other-cluster        the plan is another cluster's, mirrored
-          no-sink, sink-set, sink
-                               where records go: not said, or does not fit
-          no-ledger, ledger-unfit, ledger-newer
-                               the ledger can't be made, kept or understood
-          no-pyspark, no-java, no-master, spark-workers
-                               Spark can't run, or its workers lack something
-          foreign-file         --to-files: a file is in the way
-          transaction-limit, transaction-timeout
-                               the broker ends transactions too soon
-        * is passed by --accept CODE. What does not exist is exit code 5."""),
+    "refusals": refusals_text(),
 }
+
+SUMMARIES = {
+    "exit-codes": "what each exit code means",
+    "output": "the formats of -o, and what is on stdout and stderr",
+    "json": "the fields of JSON documents, as JSON Schema",
+    "connection": "options and variables that name the cluster",
+    "environment": "the environment variables that kgroup reads",
+    "runbooks": "tested shell scripts; kgroup help runbooks NAME prints one",
+    "catch-up": "release a group at the log end, and replay its gap",
+    "rights": "the ACLs that each verb needs",
+    "refusals": "each code of exit code 6, and what passes it",
+}
+"""What each topic is about, for ``kgroup help`` alone."""

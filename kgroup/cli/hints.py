@@ -5,7 +5,7 @@ No hint contains ``--execute``: a pasted hint must not change anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from kgroup.support.quoting import join
@@ -18,6 +18,12 @@ VERBS = {
     "status": "describe",
     "show": "describe",
     "info": "describe",
+    "cat": "peek",
+    "consume": "peek",
+    "read": "peek",
+    "tail": "peek",
+    "poison": "peek",
+    "poison-pill": "peek",
     "seek": "reset",
     "rollback": "undo",
     "pause": "catchup stop",
@@ -28,7 +34,96 @@ VERBS = {
     "rm": "delete",
     "config": "context",
     "profile": "context",
+    "check": "doctor",
+    "diagnose": "doctor",
+    "why": "history",
+    "events": "history",
+    "rebalances": "history",
+    "monitor": "lag --watch",
+    "watch": "lag --watch",
+    "offsets": "describe",
+    "members": "describe --members",
+    "skip": "reset --shift-by 1",
+    "rewind": "reset",
+    "move": "reset",
+    "set": "reset",
+    "restore": "reset --from-file",
+    "import": "reset --from-file",
+    "backup": "export",
+    "dump": "export",
+    "snapshot": "export",
+    "revert": "undo",
+    "kick": "evict",
+    "fence": "evict",
+    "drop": "delete",
+    "scale": "simulate",
+    "what-if": "simulate",
+    "replay": "catchup start",
+    "resume": "catchup resume",
+    "cluster": "context",
+    "start": "catchup start",
+    "stop": "catchup stop",
+    "cancel": "catchup cancel",
+    "retry": "catchup resume",
+    "explain": "help",
+    "man": "help",
+    "topics": "help",
+    "consumers": "list",
+    "rebalance": "history",
+    "log": "history",
+    "journal": "undo",
+    "metrics": "lag -o prometheus",
 }
+"""Words for verbs, with the verb that does the same; a verb that does not exist is never suggested."""
+
+SUBVERBS = {
+    "kgroup catchup": {
+        "run": "start",
+        "begin": "start",
+        "pause": "stop",
+        "continue": "resume",
+        "restart": "resume",
+        "abort": "cancel",
+        "undo": "cancel",
+        "rollback": "cancel",
+        "status": "show",
+        "describe": "show",
+        "get": "show",
+        "ls": "list",
+        "delete": "prune",
+        "remove": "prune",
+        "rm": "prune",
+        "clean": "prune",
+        "halt": "stop",
+        "end": "stop",
+        "kill": "stop",
+        "progress": "show",
+        "log": "show",
+        "release": "start",
+        "retry": "resume",
+        "plan": "start",
+        "plans": "list",
+    },
+    "kgroup context": {
+        "ls": "list",
+        "set": "use",
+        "switch": "use",
+        "get": "show",
+        "describe": "show",
+        "current": "show",
+        "select": "use",
+    },
+    "kgroup sandbox": {
+        "start": "up",
+        "run": "up",
+        "stop": "down",
+        "delete": "down",
+        "ps": "status",
+        "show": "status",
+        "restart": "up",
+    },
+}
+"""The same below verbs that have verbs of their own."""
 
 KCG_VERBS = {
     "--describe": "describe",
@@ -46,8 +141,15 @@ FLAGS = {
     "--state": "to filter: --in-state STATE; the state of a group: kgroup describe GROUP --state",
     "--yes": "plans are shown first and there are no prompts; the flag that changes things is --execute",
     "-y": "plans are shown first and there are no prompts; the flag that changes things is --execute",
-    "--force": "there is no --force; each refusal names the code that --accept takes",
+    "--confirm": "plans are shown first and there are no prompts; the flag that changes things is --execute",
+    "--apply": "plans are shown first and there are no prompts; the flag that changes things is --execute",
+    "--force": "there is no --force; each refusal has a code for --accept",
     "--json": "-o json",
+    "--yaml": "-o yaml",
+    "--csv": "-o csv",
+    "--wide": "-o wide",
+    "--sort-by": "kgroup lag --sort ORDER",
+    "--exec": "plans are shown first; the flag that changes things is --execute",
     "--format": "-o json, yaml, csv, wide or markdown",
     "--brokers": "-b HOST:PORT, or --bootstrap-server",
     "--broker-list": "-b HOST:PORT, or --bootstrap-server",
@@ -59,13 +161,85 @@ FLAGS = {
 }
 
 
+SAME_FLAGS = {
+    "--to": ("--protocol", "--to-topic"),
+    "--target": ("--protocol", "--to-topic"),
+    "--partition": ("--topic",),
+    "--partitions": ("--topic",),
+    "--to-beginning": ("--to-earliest",),
+    "--from-beginning": ("--to-earliest", "--offset"),
+    "--max-messages": ("--count", "--limit"),
+    "--silent": ("--quiet",),
+    "--colour": ("--no-color",),
+    "--color": ("--no-color",),
+    "--limit": ("--top", "--count"),
+    "--head": ("--top", "--count"),
+    "--name": ("--group", "--instance"),
+    "--broker": ("--coordinator", "--bootstrap-server"),
+    "--server": ("--bootstrap-server",),
+    "--earliest": ("--to-earliest",),
+    "--to-end": ("--to-latest",),
+    "--latest": ("--to-latest",),
+    "--offset": ("--to-offset", "--offsets"),
+    "--skip": ("--shift-by",),
+    "--shift": ("--shift-by",),
+    "--to-time": ("--to-datetime", "--as-of"),
+    "--to-timestamp": ("--to-datetime", "--as-of"),
+    "--timestamp": ("--to-datetime", "--as-of"),
+    "--time": ("--to-datetime", "--as-of", "--since"),
+    "--at": ("--as-of", "--to-datetime", "--since"),
+    "--ago": ("--by-duration", "--as-of", "--since"),
+    "--window": ("--since",),
+    "--last": ("--since",),
+    "--keep": ("--save-skipped",),
+    "--save": ("--save-skipped",),
+    "--file": ("--from-file",),
+    "--throttle": ("--rate",),
+    "--limit-rate": ("--rate",),
+    "--wait": ("--wait-empty",),
+    "--interval": ("--every",),
+    "--refresh": ("--every",),
+    "--follow": ("--watch",),
+    "--watch": ("--follow",),
+    "--member-id": ("--member",),
+    "--instance-id": ("--instance",),
+    "--group-instance-id": ("--instance",),
+    "--older-than": ("--idle-for",),
+    "--unused-for": ("--idle-for",),
+    "--all": ("--all-groups", "--all-topics"),
+    "--topics": ("--topic", "--all-topics"),
+}
+"""Options that mean the same: the first one that the verb has is suggested."""
+
+_TYPO = 0.85
+"""From this similarity on, a word is a misspelt name; ``reset-offsets`` and ``delete-offsets`` have 0.81."""
+
+_NEAR_FLAG = 0.7
+"""From this similarity on, a flag is near another one; ``--broker`` and ``--property`` have 0.63."""
+
+
 def verb_hint(word: str, verbs: Collection[str], path: str = "kgroup") -> str | None:
-    """The verb that ``word`` means below ``path`` (``kgroup``, ``kgroup context``); None if no verb is similar."""
-    meant = VERBS.get(word) if path == "kgroup" else None
-    if meant is not None and meant.split()[0] in verbs:
-        return f"{path} {meant}"
+    """The verb that ``word`` means below ``path`` (``kgroup``, ``kgroup context``); None if no verb is similar.
+
+    A misspelt verb goes before a word of the same meaning, and that before a name that only looks similar:
+    ``reset-offsets`` is ``reset``, although ``delete-offsets`` has more letters in common.
+    """
+    meanings = VERBS if path == "kgroup" else SUBVERBS.get(path, {})
+    for name in (*get_close_matches(word, verbs, n=1, cutoff=_TYPO), *_meant(word, verbs, meanings)):
+        return f"{path} {name}"
+    if path == "kgroup" and word == "version":
+        return "kgroup --version"
     near = get_close_matches(word, verbs, n=1)
     return f"{path} {near[0]}" if near else None
+
+
+def _meant(word: str, verbs: Collection[str], meanings: Mapping[str, str]) -> Iterator[str]:
+    """What the whole word means; then the first of its parts that is a verb, or means one: ``list-groups``."""
+    parts = word.replace("_", "-").split("-")
+    for part in (word, *(part for part in parts if part)):
+        meant = part if part in verbs else meanings.get(part)
+        if meant is not None and meant.split()[0] in verbs:
+            yield meant
 
 
 def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
@@ -89,5 +263,11 @@ def flag_hint(flag: str, known: Collection[str]) -> str | None:
     """What to type instead of an unknown flag."""
     if flag in FLAGS:
         return FLAGS[flag]
-    near = get_close_matches(flag, known, n=1)
+    # A long option is never a short one: "-o" is nearest to "--to" by its letters alone.
+    alike = [name for name in known if name.startswith("--") == flag.startswith("--")]
+    if near := get_close_matches(flag, alike, n=1, cutoff=_TYPO):
+        return f"near: {near[0]}"
+    if same := [name for name in SAME_FLAGS.get(flag, ()) if name in known]:
+        return same[0]
+    near = get_close_matches(flag, alike, n=1, cutoff=_NEAR_FLAG)
     return f"near: {near[0]}" if near else None

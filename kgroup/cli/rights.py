@@ -1,4 +1,4 @@
-"""The rights that each verb needs: the table of ``kgroup help rights`` and README; tested on a secured broker.
+"""The rights that each verb needs: the table of ``kgroup help rights`` and of the manual; tested on a secured broker.
 
 G is the group, T its topics. READ, WRITE and DELETE imply DESCRIBE.
 """
@@ -9,7 +9,7 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
     (
         "list",
         "DESCRIBE G; or DESCRIBE cluster: all groups, without their members (exit code 7)",
-        "both: all groups, with members",
+        "both: all groups, with members; READ __consumer_offsets: how long they are idle",
     ),
     (
         "describe, lag, wait, export, simulate",
@@ -23,6 +23,11 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
         "the same; DESCRIBE_CONFIGS G; DESCRIBE and DESCRIBE_CONFIGS cluster: rules that are not checked without",
     ),
     (
+        "peek",
+        "READ T; with a group DESCRIBE G",
+        "READ __consumer_offsets: which partitions are stuck",
+    ),
+    (
         "history, --from-log, --as-of",
         "DESCRIBE G; READ __consumer_offsets",
         "DESCRIBE T: lag; DESCRIBE_CONFIGS G: timeouts",
@@ -31,7 +36,7 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
         "reset",
         "READ G; READ T",
         "READ __consumer_offsets: clients that commit without being members; READ ledger: pending catch-ups; "
-        "WRITE topic: --save-skipped topic:NAME",
+        "DESCRIBE OTHER: --from-group OTHER; WRITE topic: --save-skipped topic:NAME",
     ),
     (
         "delete",
@@ -40,7 +45,11 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("delete-offsets", "DELETE G; READ T", "READ G: undo"),
     ("evict", "READ G; DESCRIBE T", ""),
-    ("undo", "of reset, delete, delete-offsets: READ G; READ T; DELETE G where there was no commit before", ""),
+    (
+        "undo",
+        "READ G; READ T; DELETE G where there was no commit before",
+        "of migrate, where it set configurations: DESCRIBE_CONFIGS G, ALTER_CONFIGS G",
+    ),
     (
         "migrate",
         "READ G; READ T",
@@ -54,6 +63,12 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
         "READ __consumer_offsets: who commits, the evidence after a crash; DESCRIBE_CONFIGS T, --to-topic: retention "
         "and size checks; DESCRIBE cluster",
     ),
+    (
+        "catchup cancel",
+        "READ, WRITE ledger; WRITE transactional ids kgroup-catchup-*; of a released plan READ G; READ T",
+        "READ __consumer_offsets: the evidence after a crash",
+    ),
+    ("catchup stop, prune", "READ, WRITE ledger; WRITE transactional ids kgroup-catchup-*", ""),
     ("catchup list, show", "READ ledger", ""),
 )
 """(verbs, the rights that they need at least, what further rights add)."""

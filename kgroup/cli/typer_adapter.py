@@ -31,7 +31,9 @@ Result: TypeAlias = "Outcome | Outcomes | WatchedVerb"
 Execute = Callable[[str, Invocation, Callable[[Invocation], Result]], ExitCode]
 """Runs a verb (its full name, the invocation, a function that calls it) and shows what it returns."""
 
-_UNSET = "Is a variable of the script not set?"
+_SHOWN_LONG = frozenset({"-t", "-v"})
+"""Short names that are not used in commands to paste: they are other options in other tools."""
+_UNSET = "A variable of the script may be unset."
 _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentation}
 
 
@@ -49,10 +51,25 @@ def group(
     verbs: tuple[Callable[..., Result], ...],
     classes: tuple[type[TyperGroup], type[TyperCommand]],
     execute: Execute,
+    default: str | None = None,
+    about: str = "",
 ) -> Any:
-    """The Typer group ``name`` with one command for each of ``verbs``."""
-    app = _app(cls=classes[0], name=name)
-    app.callback()(_flat_root(_take_common))
+    """The Typer group ``name`` with one command for each of ``verbs``; ``default`` is what the group alone does.
+
+    ``about`` is the text of its help page.
+    """
+    app = _app(cls=classes[0], name=name, invoke_without_command=default is not None)
+
+    def alone(ctx: typer.Context, connection: Connection, presentation: Presentation) -> ExitCode | None:
+        _take_common(ctx, connection, presentation)
+        if default is None or ctx.invoked_subcommand is not None:
+            return None
+        verb = ctx.command.get_command(ctx, default)  # type: ignore[attr-defined]
+        return ExitCode(verb.invoke(verb.make_context(default, [], parent=ctx)))
+
+    callback = _flat_root(alone)
+    callback.__doc__ = about
+    app.callback()(callback)
     for verb in verbs:
         full_name = f"{name} {verb_name(verb)}"
         app.command(verb_name(verb), cls=classes[1])(_flat(full_name, verb, execute))
@@ -95,7 +112,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
         run = _with_common(ctx.obj, made.pop("connection"), made.pop("presentation"))
         arguments = made | {key: values[key] for key in plain}
         typed = {key: value for key, value in values.items() if key not in common}
-        run = replace(run, line=_command_line(ctx))
+        run = replace(run, line=_command_line(ctx), changes=any("--execute" in p.opts for p in ctx.command.params))
 
         def call(run: Invocation) -> Result:
             _check_values(ctx, typed)
@@ -149,7 +166,7 @@ def _command_line(ctx: Any) -> CommandLine:
         if params[key].param_type_name == "argument":
             arguments += values
             continue
-        names = sorted(params[key].opts, key=len)
+        names = [name for name in sorted(params[key].opts, key=len) if name not in _SHOWN_LONG]
         options[names[-1]] = (
             (names[0],) if value is True else tuple(word for one in values for word in _option_words(names, one))
         )
@@ -176,12 +193,12 @@ def _with_common(run: Invocation, connection: Connection, presentation: Presenta
     )
 
 
-def _flat_root(main: Callable[..., None]) -> Callable[..., None]:
+def _flat_root(main: Callable[..., ExitCode | None]) -> Callable[..., ExitCode | None]:
     hints = get_type_hints(main, include_extras=True)
 
-    def callback(ctx: typer.Context, **values: Any) -> None:
+    def callback(ctx: typer.Context, **values: Any) -> ExitCode | None:
         made = {key: bundle(**_pick(values, bundle)) for key, bundle in _COMMON.items()}
-        main(ctx, **made, **{key: value for key, value in values.items() if key in hints})
+        return main(ctx, **made, **{key: value for key, value in values.items() if key in hints})
 
     own_parameters = [
         parameter.replace(annotation=hints[key], kind=inspect.Parameter.KEYWORD_ONLY)

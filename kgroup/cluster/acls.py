@@ -8,10 +8,10 @@ Source: StandardAuthorizerData.java of Kafka 4.3.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeAclsRequest
+import msgspec
+from kafka.protocol.admin.acl import DescribeAclsRequest
 
 from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED, group_error
 from kgroup.cluster.configs import read_broker_configs
@@ -34,8 +34,7 @@ EVERYONE = "User:*"
 _IMPLY_DESCRIBE = frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER, ALL})
 
 
-@dataclass(frozen=True, slots=True)
-class AclRule:
+class AclRule(msgspec.Struct, frozen=True):
     """One ACL, with Kafka's numeric codes. ``host`` is an address, an address range (4.4) or ``*``."""
 
     resource_type: int
@@ -154,7 +153,7 @@ async def access(client: CoordinatorClient, groups: Mapping[str, Collection[str]
         return {group: Access(authorizer=False) for group in groups}
     if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
         return NotAuthorized(
-            "no DESCRIBE on the Cluster, which reading ACLs takes", hint=acl_hint("Describe", "cluster")
+            "no DESCRIBE on the Cluster, which is needed to read ACLs", hint=acl_hint("Describe", "cluster")
         )
     if answer.error_code != NONE:
         return group_error(answer.error_code, "")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class GroupParts:
+class GroupParts(msgspec.Struct, frozen=True):
     """What the coordinator returned for one group. ``committed`` is empty if offsets were not requested.
 
     ``hidden`` are the commits that it left out, see ``Group.hidden_commits``.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.admin.cluster import DescribeQuorumRequest
 
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import CoordinatorClient

@@ -9,7 +9,7 @@ import kafka.errors
 
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0
@@ -43,7 +43,7 @@ NO_LEADER = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
 _COORDINATOR = {
     COORDINATOR_LOAD_IN_PROGRESS: "its coordinator is still loading",
     COORDINATOR_NOT_AVAILABLE: "its coordinator is not available",
-    NOT_COORDINATOR: "its coordinator has moved, and the new one does not answer for it yet",
+    NOT_COORDINATOR: "its coordinator has moved, and the new one does not serve it yet",
 }
 RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
 """Error codes of a coordinator that is loading, unavailable or has moved; worth asking again."""
@@ -55,8 +55,8 @@ def group_error(code: int, group: str) -> KgroupError:
         return Unreachable(
             _COORDINATOR[code],
             code="no-coordinator",
-            hint="coordinators move within seconds, and a longer --timeout waits for it; where it does not come back, "
-            "describe, export and reset --from-group read the group without it: --from-log",
+            hint="coordinators move within seconds: try again with a longer --timeout. If it does not come back, "
+            "describe, export and reset --from-group read the group without it with --from-log",
         )
     if code == GROUP_AUTHORIZATION_FAILED:
         return NotAuthorized(
@@ -65,7 +65,7 @@ def group_error(code: int, group: str) -> KgroupError:
         )
     if code == TOPIC_AUTHORIZATION_FAILED:
         return NotAuthorized(
-            "no DESCRIBE on a topic of this group, so the broker shows no member (KIP-848)",
+            "no DESCRIBE on a topic of this group, so the broker does not show its members (KIP-848)",
             hint=acl_hint("Describe", "topic", "..."),
         )
     if code == GROUP_ID_NOT_FOUND:
@@ -82,9 +82,11 @@ def group_error(code: int, group: str) -> KgroupError:
 def behind_group() -> Unreachable:
     """The error when a coordinator answers for a group, and its answer may lack the latest commits."""
     return Unreachable(
-        "its coordinator was elected moments ago, and may not show the latest commits yet",
+        "its coordinator was elected moments ago and may not show the latest commits yet",
         code="coordinator-behind",
-        hint="try again; if it stays so, too few replicas of __consumer_offsets are running: kgroup doctor",
+        hint=Hint(
+            "try again; if that does not help, too few replicas of __consumer_offsets are running: {}", ("doctor",)
+        ),
     )
 
 
@@ -98,7 +100,7 @@ def denied_group() -> Unreachable:
     return Unreachable(
         "the brokers list this group, but its coordinator answers that it does not exist",
         code="no-coordinator",
-        hint="try again; describe, export and reset --from-group read the group without its coordinator: --from-log",
+        hint="try again; with --from-log describe, export and reset --from-group do without the coordinator",
     )
 
 
@@ -124,22 +126,24 @@ def change_error(code: int, group: str, topic: str | None = None, operation: str
         return Refused(
             "the group is not empty, so the broker refused it",
             code="not-empty",
-            hint=f"somebody joined: kgroup describe {quote(group)} --members; --wait-empty waits for it",
+            hint=Hint(
+                "a member joined: {}; --wait-empty waits until the group is empty", ("describe", group, "--members")
+            ),
         )
     if code == GROUP_SUBSCRIBED_TO_TOPIC:
         return Refused(
-            f"a live member is subscribed to {topic}, so its offsets stay (GROUP_SUBSCRIBED_TO_TOPIC)",
+            f"a live member is subscribed to {topic}, so the broker keeps its offsets (GROUP_SUBSCRIBED_TO_TOPIC)",
             code="subscribed",
-            hint="stop the members that read it, or let them subscribe to the other topics only",
+            hint="stop the members that read it, or remove the topic from their subscription",
         )
     if code == TOPIC_AUTHORIZATION_FAILED and topic is not None:
         return NotAuthorized(
-            "no READ on this topic, which changing a commit takes",
+            "no READ on this topic, which is needed to change a commit",
             hint=acl_hint("Read", "topic", topic),
         )
     if code == GROUP_AUTHORIZATION_FAILED:
         return NotAuthorized(
-            f"no {operation.upper()} on this group, which changing it takes",
+            f"no {operation.upper()} on this group, which is needed to change it",
             hint=acl_hint(operation, "group", group),
         )
     if code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -148,11 +152,11 @@ def change_error(code: int, group: str, topic: str | None = None, operation: str
         return KgroupError(
             "the broker could not store it (UNKNOWN_SERVER_ERROR)",
             code="broker-error",
-            hint="its own log says why; where commits are large: max.message.bytes of __consumer_offsets",
+            hint="the broker's log has the reason; for large commits, raise max.message.bytes of __consumer_offsets",
         )
     if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
         limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
-        return Refused(f"its metadata is longer than the broker takes ({limit})", code="metadata-size")
+        return Refused(f"its metadata is longer than the broker allows ({limit})", code="metadata-size")
     return group_error(code, group)
 
 

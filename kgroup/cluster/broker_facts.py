@@ -8,9 +8,10 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+import msgspec
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kgroup import __version__
@@ -51,8 +52,7 @@ _KNOWS_THE_PROTOCOL = frozenset({NONE, GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_F
 """Error codes with which a broker that supports consumer groups answers ConsumerGroupDescribe."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
+class _Setting(msgspec.Struct, frozen=True):
     """The source of a field of BrokerFacts: names of broker settings, and the function that makes the value of them."""
 
     names: tuple[str, ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, Commit | None]
@@ -18,8 +18,7 @@ _REQUEST_BYTES = 900_000
 _RECORD_BYTES = 80
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPart:
+class CommitPart(msgspec.Struct, frozen=True):
     """One group's commits in one request: the new commits and the old ones, None for no committed offset."""
 
     group: str

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from kgroup.cluster.broker_errors import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -183,7 +183,7 @@ def _refusal(row: Any) -> KgroupError | None:
             "no ALTER_CONFIGS on this group", hint=acl_hint("AlterConfigs", "group", row.resource_name)
         )
     if row.error_code in (INVALID_CONFIG, *_UNKNOWN_TYPE):
-        return Refused(f"the broker does not take it: {row.error_message}", code="invalid-config")
+        return Refused(f"the broker rejected it: {row.error_message}", code="invalid-config")
     return group_error(row.error_code, row.resource_name)
 
 

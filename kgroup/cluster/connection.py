@@ -21,6 +21,7 @@ from kgroup.support.errors import KgroupError
 if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.commits import CommitHistory
     from kgroup.cluster.offsets_topic.group_log import GroupLogs
+    from kgroup.cluster.offsets_topic.group_past import UnknownPasts
     from kgroup.cluster.offsets_topic.last_records import LastRecords
     from kgroup.model.clocks import Clocks
     from kgroup.model.migration_facts import GroupPast
@@ -136,11 +137,13 @@ class ClusterConnection:
         to_last_state: bool = False,
         floors: Mapping[str, int] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        limit_s: float | None = None,
     ) -> GroupLogs:
         """All records of groups in ``__consumer_offsets``, each group back to a moment (None: to the log start).
 
         ``to_last_state`` reads on to the group's state at that moment, but never below the offsets in ``floors``. The
         scan ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected).
+        ``limit_s`` is the limit in messages, if ``budget_s`` is only these groups' share of it.
         """
         from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
         from kgroup.cluster.offsets_topic.scan import ByteBudget
@@ -153,7 +156,7 @@ class ClusterConnection:
             # The lookup of topic names after the scan has a time limit of its own.
             client = self._client.within(Deadline.after(budget_s + self._timeout_s))
             return await read_group_logs(
-                client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress
+                client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress, limit_s=limit_s
             )
 
         return self._ask(read)
@@ -192,7 +195,7 @@ class ClusterConnection:
 
     def pasts(
         self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False
-    ) -> tuple[dict[str, GroupPast], str | None]:
+    ) -> tuple[dict[str, GroupPast], UnknownPasts | None]:
         """The past of the groups from ``__consumer_offsets``, read for at most ``budget_s``; and why it is incomplete.
 
         A Group, with its commits, is found sooner than a mere name, because the scan knows when it has all of them.
@@ -200,7 +203,7 @@ class ClusterConnection:
         """
         from kgroup.cluster.offsets_topic.group_past import PastQuery, read_pasts
 
-        async def read() -> tuple[dict[str, GroupPast], str | None]:
+        async def read() -> tuple[dict[str, GroupPast], UnknownPasts | None]:
             names = [group for group in groups if isinstance(group, str)]
             layout, committed = await self._client.gather(
                 [offsets_topic_layout(self._client), self._coordinators.committed(names)]
@@ -209,8 +212,8 @@ class ClusterConnection:
                 PastQuery.named(group, committed.get(group)) if isinstance(group, str) else PastQuery.of(group)
                 for group in groups
             ]
-            budget = Deadline.after(budget_s)
-            client = self._client.within(budget)
-            return await read_pasts(client, layout, queries, budget, to_start=to_start)
+            # A request that is under way when the time is over must not time out: that closes the connection.
+            client = self._client.within(Deadline.after(budget_s + self._timeout_s))
+            return await read_pasts(client, layout, queries, Deadline.after(budget_s), to_start=to_start)
 
         return self._ask(read)

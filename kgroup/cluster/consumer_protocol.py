@@ -7,7 +7,7 @@ they are read as version 3 and the rest is ignored, as Kafka does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
 from kgroup.model.groups import TopicPartitions
@@ -15,8 +15,7 @@ from kgroup.model.groups import TopicPartitions
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True):
     """The subscription that a member sent when it joined.
 
     ``user_data`` belongs to the assignor, None when absent. ``owned`` needs version 1, ``generation`` version 2,
@@ -32,8 +31,7 @@ class Subscription:
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """The assignment that the leader gave to a member. ``user_data`` is None when absent; ``version`` is as written."""
 
     version: int

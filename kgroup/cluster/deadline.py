@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """A moment on the monotonic clock, in seconds."""
 
     at: float
@@ -31,3 +31,25 @@ class Deadline:
     def passed(self) -> bool:
         """Whether nothing remains."""
         return time.monotonic() >= self.at
+
+
+class SharedTime(msgspec.Struct):
+    """A time limit for reading many groups in parts: each part has its share, and what earlier parts left of theirs."""
+
+    limit_s: float
+    groups: int
+    left_s: float = -1.0
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.left_s = self.limit_s
+
+    def share_s(self, groups: int) -> float:
+        """How long the next part, of so many groups, may take."""
+        self.share = self.left_s * groups / self.groups if self.groups > groups else self.left_s
+        self.groups -= groups
+        return self.share
+
+    def spend(self, seconds: float) -> None:
+        """The part has taken so long; what goes beyond its share is not taken from later parts."""
+        self.left_s = max(0.0, self.left_s - min(seconds, self.share))

@@ -49,7 +49,7 @@ def produce(bootstrap_servers: str, topic: str, offsets: range) -> None:
             key = f"customer-{offset % 7}"
             producer.produce(topic, f"order {offset}", key, _PARTITION, on_delivery=delivered)
         until = time.monotonic() + _TIMEOUT_S
-        # Not flush: a signal ends it early, although nothing has failed, or makes it raise SystemError (seen).
+        # Not flush: a signal ends it early, although nothing has failed.
         while len(producer) and time.monotonic() < until:
             producer.poll(_SLICE_S)
         if len(producer) or errors:

@@ -6,8 +6,9 @@ One small fetch per leader covers many partitions. Partitions without a result a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
@@ -26,8 +27,7 @@ _PARTITIONS_PER_REQUEST = 500
 Span = tuple[TopicPartition, LogRange]
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRecord:
+class FirstRecord(msgspec.Struct, frozen=True):
     """The first data record of a range. ``timestamp_ms`` (since 1970, the record's own) is None if it has none."""
 
     offset: int
@@ -43,7 +43,7 @@ async def first_timestamps(client: CoordinatorClient, ranges: Iterable[Span]) ->
 
     None: the range holds no record, only transaction markers or gaps left by compaction. If a batch uses a codec that
     is not installed, the result is the timestamp of the batch's first record, which may be slightly before the range. A
-    KgroupError: the partition could not be read, or its records carry no timestamp.
+    KgroupError: the partition could not be read, or its records have no timestampstamp.
     """
     spans = list(ranges)
     layouts = await topic_layouts(client, {topic for (topic, _), _ in spans})
@@ -53,7 +53,7 @@ async def first_timestamps(client: CoordinatorClient, ranges: Iterable[Span]) ->
 def _time(first: First) -> int | KgroupError | None:
     if not isinstance(first, FirstRecord):
         return first
-    return KgroupError("its records carry no time") if first.timestamp_ms is None else first.timestamp_ms
+    return KgroupError("its records have no timestamp") if first.timestamp_ms is None else first.timestamp_ms
 
 
 async def first_records(
@@ -77,7 +77,7 @@ async def first_records(
         if isinstance(leader, KgroupError):
             results[span] = leader
             continue
-        # A Fetch can't name a partition twice.
+        # A Fetch cannot name a partition twice.
         nth_of[tp] = nth = nth_of.get(tp, -1) + 1
         rounds.setdefault((leader, nth), []).append(span)
     requests = [
@@ -122,7 +122,7 @@ async def _first_of_leader(
                 if not isinstance(result, int):
                     results[span] = result
                 elif alone and (result == pending[span] or client.deadline.passed):
-                    results[span] = Unreachable("gave no record in time", code="timed-out")
+                    results[span] = Unreachable("returned no record within the timeout", code="timed-out")
                 else:
                     retried[span] = result
         # No result from a small fetch: the batch is long, or many batches that hold no record come first.

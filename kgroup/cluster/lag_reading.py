@@ -6,13 +6,16 @@ the same time. If one part cannot be read, only that part is missing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupListing
-from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.deadline import Deadline, SharedTime
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
@@ -34,15 +37,15 @@ _ACTIVITIES_LIMIT = 50
 _ACTIVITIES_BUDGET_S = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class LagQuery:
+class LagQuery(msgspec.Struct, frozen=True):
     """What to read in addition to the groups.
 
-    ``moments_ms`` are the times for which log offsets are read. ``since_ms`` is how far back each group's history in
-    ``__consumer_offsets`` is read, within ``log_budget_s``; groups that are not in it are skipped. ``to_state`` reads
-    on to their newest state. ``floors`` are offsets below which a group's history is known already. ``first_unread``
-    reads the first unread record of each partition that lags. ``surroundings`` reads the retention and the other groups
-    of the topics that lag, and the last activity of those groups since ``quiet_since_ms``.
+    ``moments_ms`` are the times for which log offsets are read. ``since_ms`` is how far back each group's history
+    in ``__consumer_offsets`` is read, within ``log_budget_s``; groups that are not in it are skipped. ``to_state``
+    reads on to their newest state. With ``log_time`` the groups are one of several parts, which share that time for
+    the log instead of ``log_budget_s``. ``floors`` are offsets below which a group's history is known already.
+    ``first_unread`` reads the first unread record of each partition that lags. ``surroundings`` reads the retention
+    and the other groups of the topics that lag, and the last activity of those groups since ``quiet_since_ms``.
     """
 
     moments_ms: tuple[int, ...]
@@ -53,23 +56,24 @@ class LagQuery:
     read_committed: bool = False
     surroundings: bool = False
     quiet_since_ms: int = 0
-    floors: Mapping[str, int] = field(default_factory=dict)
+    floors: Mapping[str, int] = msgspec.field(default_factory=dict)
+    log_time: SharedTime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OtherGroups:
+class OtherGroups(msgspec.Struct, frozen=True):
     """The commits of all groups on topics that lag. ``last_ms`` is each group's last activity; None: none found.
 
-    ``unseen`` describes the groups that could not be read and may read the same topics; None: there are none.
+    ``unseen`` describes the groups that could not be read and may read the same topics; None: there are none. ``empty``
+    are the groups without members.
     """
 
     committed: Mapping[str, CommittedOffsets]
-    last_ms: Mapping[str, int | None] = field(default_factory=dict)
+    last_ms: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     unseen: str | None = None
+    empty: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class LagFacts:
+class LagFacts(msgspec.Struct, frozen=True):
     """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested."""
 
     layouts: Mapping[str, TopicLayout | KgroupError]
@@ -107,6 +111,10 @@ async def read_lag_facts(
         name: ReadDepth(since, lowest.get(name, 0), query.to_state, newest=True)
         for name, since in query.since_ms.items()
     }
+    if query.log_time is not None:
+        # One after the other: other answers would be decoded within the time for the log.
+        facts = await _of_topics(client, coordinators, groups, query, layouts)
+        return replace(facts, logs=await _part_of_logs(client, layouts[OFFSETS_TOPIC], depths, query.log_time))
     budget = Deadline.after(min(query.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
@@ -116,6 +124,19 @@ async def read_lag_facts(
     )
     read: LagFacts = replace(facts, logs=logs)
     return read
+
+
+async def _part_of_logs(
+    client: CoordinatorClient,
+    layout: TopicLayout | KgroupError,
+    depths: Mapping[str, ReadDepth],
+    time_left: SharedTime,
+) -> GroupLogs:
+    began_s = time.monotonic()
+    budget = Deadline.after(min(time_left.share_s(len(depths)), client.deadline.left_s))
+    logs = await read_group_logs(client, layout, depths, budget, ByteBudget(), named=False, limit_s=time_left.limit_s)
+    time_left.spend(time.monotonic() - began_s)
+    return logs
 
 
 async def _of_topics(
@@ -195,14 +216,15 @@ async def _other_groups(
         and (commits := {tp: commit for tp, commit in committed.items() if tp.topic in topics})
     }
     unseen = _unseen(listing, answers)
+    empty = frozenset(group.name for group in listing.groups if group.state == "Empty")
     if not by_group or len(by_group) > _ACTIVITIES_LIMIT or client.deadline.passed:
-        return OtherGroups(by_group, unseen=unseen)
+        return OtherGroups(by_group, unseen=unseen, empty=empty)
     from kgroup.cluster.offsets_topic.activity import last_activities
 
     layout = await offsets_topic_layout(client)
     budget = Deadline.after(min(_ACTIVITIES_BUDGET_S, client.deadline.left_s))
     activities = await last_activities(client, layout, list(by_group), query.quiet_since_ms, budget)
-    return OtherGroups(by_group, activities.by_group, unseen)
+    return OtherGroups(by_group, activities.by_group, unseen, empty)
 
 
 def _unseen(listing: GroupListing, answers: Mapping[str, CommittedOffsets | KgroupError]) -> str | None:

@@ -109,7 +109,7 @@ class ClientWatch:
             return AuthenticationFailed(f"{what}: a broker refused the login", details=(reason,))
         details = (self._last.str(), *more) if self._last is not None else more
         return Unreachable(
-            f"{what}: nothing came for {self.timeout_s:g} s",
+            f"{what}: no answer for {self.timeout_s:g} s",
             details=details,
             hint="a longer --timeout may help",
             code="timed-out",
@@ -123,7 +123,7 @@ def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
     try:
         return kind(settings, logger=LOG)
     except KafkaException as error:
-        raise ConfigError(f"librdkafka can't use these settings: {error.args[0].str()}") from error
+        raise ConfigError(f"librdkafka cannot use these settings: {error.args[0].str()}") from error
 
 
 def topic_client_error(error: KafkaError, topic: str, where: str, operation: str) -> KgroupError:
@@ -148,8 +148,8 @@ def record_client_error(error: KafkaError, topic: str, advice: str = "") -> Kgro
         )
     if error.code() in _REJECTED:
         return Refused(
-            f"{topic} does not take a record: {error.str()}",
-            hint="a compacted topic wants keys, and message.timestamp.before.max.ms bounds the age of records"
+            f"{topic} rejected a record: {error.str()}",
+            hint="a compacted topic requires keys, and message.timestamp.before.max.ms limits the age of records"
             f"{advice and f'; or {advice}'}",
             code="not-accepted",
         )

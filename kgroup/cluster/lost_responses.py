@@ -15,6 +15,7 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.hint import Hint
 
 MAYBE_STORED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE})
 """After these error codes the write may be stored or not. A coordinator that lost its replicas sends the last one."""
@@ -78,7 +79,7 @@ def unknown_outcome(reason: KgroupError) -> KgroupError:
     return Unreachable(
         f"it is unknown whether this was stored: {reason.message}",
         code="outcome-unknown",
-        hint="the journal has it: kgroup undo, or the same command again, looks at what stands there then",
+        hint=Hint("the journal has it: {}, or the same command again, reads the present offsets first", ("undo",)),
     )
 
 

@@ -8,10 +8,15 @@ transactions that this user may not DESCRIBE.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest
+import msgspec
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from msgspec.structs import replace
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
@@ -107,8 +112,7 @@ def _rows(answer: Any) -> Iterator[tuple[TopicPartition, tuple[OpenTransaction, 
             yield tp, tuple(sorted(opened, key=lambda transaction: transaction.start_offset))
 
 
-@dataclass(frozen=True, slots=True)
-class _CoordinatorFacts:
+class _CoordinatorFacts(msgspec.Struct, frozen=True):
     """A coordinator's facts about a producer. ``partitions`` None: the coordinator did not describe its transaction."""
 
     transactional_id: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kgroup.cluster.librdkafka import ClientWatch, client, record_client_error
@@ -31,8 +31,7 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionPolicy:
+class RetentionPolicy(msgspec.Struct, frozen=True):
     """How long a topic keeps its records. ``retention_ms`` None: for ever. ``compacted``: records need keys."""
 
     retention_ms: int | None
@@ -40,7 +39,7 @@ class RetentionPolicy:
 
 
 def retention_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
-    """The topic's retention (LogAppendTime: for ever); None if it can't be read (it needs DESCRIBE_CONFIGS)."""
+    """The topic's retention (LogAppendTime: for ever); None if it cannot be read (it needs DESCRIBE_CONFIGS)."""
     try:
         description = TopicAdmin(config, timeout_s=timeout_s).describe(topic)
     except KgroupError:
@@ -107,7 +106,7 @@ class TopicWriter:
     def _wait(self) -> None:
         self._serve(_POLL_S)
         if self._watch.over:
-            raise self._watch.fault(f"{self.topic} takes no records")
+            raise self._watch.fault(f"{self.topic} does not accept records")
 
     def _serve(self, seconds: float) -> None:
         try:

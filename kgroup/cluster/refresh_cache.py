@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
+
 if TYPE_CHECKING:
     from kgroup.cluster.lag_reading import LagFacts
     from kgroup.cluster.offsets_topic.generations import KnownGeneration
@@ -17,13 +19,12 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
-class CachedValue(Generic[T, K]):
+class CachedValue(msgspec.Struct, Generic[T, K], frozen=True):
     """A result, what it is about, and when it was read (monotonic clock)."""
 
     value: T
     about: K
-    read_s: float = field(default_factory=time.monotonic)
+    read_s: float = msgspec.field(default_factory=time.monotonic)
 
     def is_fresh(self, age_s: float) -> bool:
         """Whether it is younger than that."""

@@ -7,10 +7,10 @@ exist; for those it reports state "Dead" (seen on 4.3). A broker without an auth
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import DescribeGroupsRequest
+import msgspec
+from kafka.protocol.admin.groups import DescribeGroupsRequest
 
 from kgroup.cluster.broker_errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from kgroup.cluster.coordinator.client import CoordinatorClient
@@ -35,15 +35,14 @@ _NAMES = {
 """org.apache.kafka.common.acl.AclOperation"""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """The operations allowed to this user, by group and by topic. None is unknown; ``reason`` says why.
 
     A topic that does not exist is left out.
     """
 
-    groups: Mapping[str, Operations | None] = field(default_factory=dict)
-    topics: Mapping[str, Operations | None] = field(default_factory=dict)
+    groups: Mapping[str, Operations | None] = msgspec.field(default_factory=dict)
+    topics: Mapping[str, Operations | None] = msgspec.field(default_factory=dict)
     reason: str | None = None
 
 

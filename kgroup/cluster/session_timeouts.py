@@ -7,7 +7,8 @@ All members of the consumer protocol share the group's timeout, a dynamic group 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.coordinator.client import CoordinatorClient
@@ -20,8 +21,7 @@ from kgroup.support.errors import KgroupError
 _BUDGET_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(msgspec.Struct, frozen=True):
     """Session timeouts in ms by (group, member id). If a member is missing, ``note`` says why it is unknown."""
 
     timeouts_ms: Mapping[tuple[str, str], int]

@@ -6,8 +6,10 @@ For any number of groups: one request for each of their coordinators, and for ea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
@@ -55,8 +57,7 @@ HIDDEN_FOR_S = 30.0
 """How long a result about hidden commits is reused, while the broker shows the same commits for the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRequest:
+class SnapshotRequest(msgspec.Struct, frozen=True):
     """What to read of a group: its offsets, the bounds of the logs, its generation.
 
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
@@ -71,8 +72,7 @@ class SnapshotRequest:
     hidden_budget_s: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Groups in the order of the request, the errors, and notes on what could not be seen."""
 
     groups: tuple[Group, ...]
@@ -171,18 +171,17 @@ class Cluster(ClusterConnection):
         """
         return self._ask(self._settled_snapshot, groups, request)
 
-    def with_generations(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
-        """Classic groups with generation and leader, searched for at most ``budget_s``; and why some are missing."""
-        return self._ask(self._with_generations, groups, budget_s)
+    def count_log_partitions(self) -> int:
+        """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""
+        return self._ask(self._coordinators.count_partitions)
 
-    async def _with_generations(self, groups: Sequence[Group], budget_s: float) -> tuple[tuple[Group, ...], str | None]:
-        names = [group.name for group in groups if group.type == "classic" and not group.is_simple]
-        layout = await offsets_topic_layout(self._client) if names else None
-        results = await self._generations(layout, names, budget_s)
-        if results is None:
-            return tuple(groups), None
-        found = ((group, results.generations.get(group.name)) for group in groups)
-        return tuple(replace(g, generation=it.number, leader=it.leader) if it else g for g, it in found), results.note
+    def generations(self, groups: Sequence[str], budget_s: float) -> GenerationResults | None:
+        """The generations and leaders of classic groups, searched for at most ``budget_s``; None without groups."""
+        return self._ask(self._read_generations, groups, budget_s)
+
+    async def _read_generations(self, groups: Sequence[str], budget_s: float) -> GenerationResults | None:
+        layout = await offsets_topic_layout(self._client) if groups else None
+        return await self._generations(layout, groups, budget_s)
 
     def lag_facts(self, groups: Sequence[Group], query: LagQuery) -> LagFacts:
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
@@ -237,7 +236,7 @@ class Cluster(ClusterConnection):
         return self._ask(consumer_sessions, self._client, groups)
 
     def broker_facts(self, coordinators: Iterable[int]) -> dict[int, BrokerFacts]:
-        """The brokers' versions, features and settings, by broker id; what can't be read is in ``unread``."""
+        """The brokers' versions, features and settings, by broker id; what cannot be read is in ``unread``."""
         from kgroup.cluster.broker_facts import broker_facts
 
         return self._ask(broker_facts, self._client, coordinators)

@@ -130,7 +130,7 @@ class TopicAdmin:
 
     def brokers(self) -> int:
         """The number of brokers in the cluster. Raises AuthenticationFailed, Unreachable."""
-        what = "the brokers could not be asked for"
+        what = "the brokers could not be read"
         try:
             return len(self._answer(self._admin.describe_cluster(request_timeout=self._timeout_s), what).nodes)
         except KafkaException as error:
@@ -148,7 +148,7 @@ class TopicAdmin:
             validate_only=validate_only,
         )[topic.name]
         try:
-            self._answer(created, f"{topic.name} could not be made")
+            self._answer(created, f"{topic.name} could not be created")
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
@@ -165,7 +165,7 @@ class TopicAdmin:
             if description is not None and description.has_leaders:
                 return
             if self._watch.over:
-                raise self._watch.fault(f"{topic} was made, and has no leader")
+                raise self._watch.fault(f"{topic} was created, and has no leader")
             time.sleep(_PAUSE_S)
 
     def _answer(self, future: Future[Any], what: str) -> Any:
@@ -221,6 +221,6 @@ def bounds(
 def _offset(admin: Any, watch: ClientWatch, tp: TopicPartition, future: Future[Any]) -> int:
     where = f"{tp.topic}:{tp.partition}"
     try:
-        return int(_answer(admin, watch, future, f"the offsets of {where} could not be asked for").offset)
+        return int(_answer(admin, watch, future, f"the offsets of {where} could not be read").offset)
     except KafkaException as error:
         raise topic_client_error(error.args[0], tp.topic, where, "Read") from error

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.admin import DescribeLogDirsRequest
+import msgspec
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.configs import ConfigType, read_configs
@@ -23,12 +23,11 @@ from kgroup.support.errors import KgroupError
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRetentions:
+class TopicRetentions(msgspec.Struct, frozen=True):
     """Settings by topic, None if they may not be read; and the size in bytes of each partition's log."""
 
-    settings: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
-    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str] | None] = msgspec.field(default_factory=dict)
+    sizes: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
 async def read_retention(

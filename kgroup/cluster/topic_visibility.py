@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from kafka.protocol.admin import DescribeAclsRequest
+from kafka.protocol.admin.acl import DescribeAclsRequest
 
 from kgroup.cluster.acls import ALL, DENY, DESCRIBE, PREFIXED, TOPIC, may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
@@ -18,7 +18,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout, topic_layouts
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -38,8 +38,7 @@ _MAX_TIMESTAMP = -3
 _LEADER_NOT_AVAILABLE = 5
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLayout:
+class TopicLayout(msgspec.Struct, frozen=True):
     """The leaders of a topic's partitions, by partition; None for a partition that has no leader now.
 
     ``id`` is the topic's id as Kafka prints it, None if the broker returns none. A recreated topic has another id.
@@ -49,8 +48,7 @@ class TopicLayout:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicShape:
+class TopicShape(msgspec.Struct, frozen=True):
     """A topic as an assignor needs it.
 
     ``id`` is the topic's Uuid as a 128-bit number, None if the broker returns none. ``replica_racks`` holds the racks
@@ -63,8 +61,7 @@ class TopicShape:
     replica_racks: tuple[frozenset[str], ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTopic:
+class ListedTopic(msgspec.Struct, frozen=True):
     """A topic's name; ``internal`` for Kafka's own topics (``__consumer_offsets``)."""
 
     name: str
@@ -190,8 +187,7 @@ def _positions(answer: Sequence[_Listed]) -> Positions:
     return Positions(start, end, timed[0] if timed and timed[0].offset >= 0 else None)
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
+class LogView(msgspec.Struct, frozen=True):
     """A log's bounds, for a reader that reads at most to the last stable offset.
 
     ``end`` is the high watermark. ``leader_epoch`` is the leader's, None if it returned none. ``at_times`` are the

@@ -12,7 +12,8 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
 
@@ -48,8 +49,7 @@ NO_ANSWER = (OSError, Closed, Foreign, *MALFORMED)
 """Everything that a request raises if its response does not come."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
+class BrokerAddress(msgspec.Struct, frozen=True):
     """A broker's address as another broker reports it."""
 
     node_id: int

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka.protocol.admin import DeleteGroupsRequest
+from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
@@ -29,9 +29,11 @@ from kgroup.cluster.lost_responses import (
     unknown_outcome,
 )
 from kgroup.cluster.snapshot import Cluster
-from kgroup.model.groups import Commit, MemberToRemove
+from kgroup.model.commit import Commit
+from kgroup.model.groups import MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
     from kgroup.cluster.membership.conversion import Conversion
@@ -174,7 +176,7 @@ class ChangingCluster(Cluster):
             if isinstance(current, KgroupError):
                 known[tp] = unknown_outcome(reason)
             elif current != part.old.get(tp):
-                known[tp] = None if current == part.writes[tp] else _changed_meanwhile(current)
+                known[tp] = None if current == part.writes[tp] else _changed_meanwhile(part.group, current)
             elif deadline.passed:
                 known[tp] = unknown_outcome(reason) if maybe_later else reason
             else:
@@ -248,7 +250,11 @@ class ChangingCluster(Cluster):
         if isinstance(described, KgroupError) or len(current) < len(committed):
             return unknown_outcome(reason)
         if current != {tp: commit for tp, commit in old.items() if commit}:
-            return Refused("somebody uses the group again", code="moved-since", hint="see who: kgroup describe")
+            return Refused(
+                "a client uses the group again",
+                code="moved-since",
+                hint=Hint("see its members: {}", ("describe", group)),
+            )
         return reason
 
     async def _remove(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
@@ -275,18 +281,20 @@ class ChangingCluster(Cluster):
         return results
 
 
-def _changed_meanwhile(current: Commit | None) -> KgroupError:
+def _changed_meanwhile(group: str, current: Commit | None) -> KgroupError:
     now = "no commit" if current is None else f"committed offset {current.offset}"
     return Refused(
-        f"somebody else changed it while this was written: {now}",
+        f"another client changed it while this was written: {now}",
         code="moved-since",
-        hint="see who runs: kgroup describe",
+        hint=Hint("see its members: {}", ("describe", group)),
     )
 
 
 def _not_removed(code: int, group: str, member: MemberToRemove) -> KgroupError:
     if code == UNKNOWN_MEMBER_ID:
-        return Refused(f"{member} is no member (any more)", code="no-member", hint="kgroup describe --members")
+        return Refused(
+            f"{member} is not a member (any more)", code="no-member", hint=Hint("{}", ("describe", group, "--members"))
+        )
     return change_error(code, group)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -15,23 +17,27 @@ from kgroup.catchup.service.options import (
     SinkOptions,
     SpeedOptions,
 )
-from kgroup.catchup.service.show import follow_replay, show_plan, show_plans
+from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
-from kgroup.catchup.service.start import finish_release, resume_catchup, start_catchup
+from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan
-from kgroup.changes.options import ACCEPTED_BY_CANCEL, ACCEPTED_BY_START, Execution
+from kgroup.changes.options import Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
-from kgroup.cli.help_parts import SAFETY, WHAT, accept_help
+from kgroup.cli.help_parts import SAFETY, WHAT
+from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup import list_outcome, outcome
+from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
 
-GROUP = typer.Argument(metavar="[GROUP]", help="The group; --range and --skipped-by do without.", show_default=False)
-PLAN = typer.Argument(metavar="PLAN|GROUP", help="A plan's id, or its group's name where that is unambiguous.")
-VERBOSE = typer.Option("--verbose", rich_help_panel=WHAT, help="Show every row.")
+GROUP = typer.Argument(
+    metavar="[GROUP]", help="The group; not needed with --range and --skipped-by.", show_default=False
+)
+PLAN = typer.Argument(metavar="PLAN|GROUP", help="The id of a plan, or the name of its group if it has one plan.")
+VERBOSE = typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every row.")
 
 
 def start(
@@ -45,38 +51,54 @@ def start(
     release_only: Annotated[
         bool,
         typer.Option(
-            "--release-only", rich_help_panel=WHAT, help="Release the head now; say later where the gap goes."
+            "--release-only",
+            rich_help_panel=WHAT,
+            help="Release the group now; name the destination later, with resume.",
         ),
     ] = False,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> Outcome:
-    """Release a group at the head, and replay its gap beside it.
+    """Release a group at the log end, and replay its gap in parallel.
 
-    What lies between the group's commits and the head is written to a ledger before anything is moved; then the
-    group may start at the head, the same moment however large the gap. The gap is NOT ordered against the head.
-    The group must be Empty: scale it to zero, or pause what restarts it. More: kgroup help catch-up.
+    kgroup writes the gap, the records between the group's commits and the log end, to a ledger before it moves
+    anything. Then the group may start at the log end at once, however large the gap. The gap is NOT ordered against
+    new records. The group must be Empty: scale it to zero, or pause what restarts it. More: kgroup help catch-up.
 
     Examples:
-      kgroup catchup start orders-svc
-      kgroup catchup start orders-svc --to-topic orders-backfill --execute
-      kgroup catchup start orders-svc --release-only --execute
-      kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
+    # the plan: how large is the gap
+    kgroup catchup start orders-svc
+    # replay the gap into a topic
+    kgroup catchup start orders-svc --to-topic orders-backfill --execute
+    # release the group now, and choose the destination later
+    kgroup catchup start orders-svc --release-only --execute
+    # replay what a reset skipped
+    kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
 
     Exit codes: 0 1 2 3 4 5 6 7 8 130 143
     """
     change, replay = safety.change, speed.replay_options(sink)
     replay.check_lanes()
-    request = StartRequest(group, gap.parse(group), change, replay)
+    wanted = gap.parse(group)
+    for text, at_ms, option in (
+        (gap.skip_before, wanted.skip_before_ms, "--skip-before"),
+        (gap.until, wanted.until_ms, "--until"),
+    ):
+        if text is not None and at_ms is not None:
+            run.reporter.note(resolved_text(text, at_ms, option))
     if release_only:
         speed.check_released_only(sink)
     if change.execute and not release_only and replay.sink is None:
-        raise UsageError("where do the records go?", hint="--to-topic TOPIC, ...; or --release-only, and resume later")
-    prepare_change(run, change, ACCEPTED_BY_START)
+        raise UsageError(
+            "a destination is required",
+            hint="choose one of: --to-topic, --to-files, --to-command, --to-python, --to-spark; or add --release-only",
+        )
+    prepare_change(run, change)
     _check_report(speed)
-    with open_engine(run, ledger.ledger_topic) as engine:
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        request = StartRequest(group, wanted, change, replay, run.typed)
         if gap.skipped_by is not None:
-            request = request_skipped(run, engine, request, gap.skipped_by)
-        result = start_catchup(run, engine, request)
+            request = request_skipped(engine, request, gap.skipped_by)
+        result = start_catchup(engine, run.settings, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 
 
@@ -90,69 +112,82 @@ def list_(
     run: Invocation,
     ledger: LedgerOptions,
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these groups.", show_default=False)
     ] = None,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> Outcome:
-    """The plans of the ledger: what is owed, and goes soonest, first.
+    """List catch-up plans; those whose records expire first are on top.
+
+    kgroup catchup without a command lists all plans.
 
     Examples:
-      kgroup catchup list
-      kgroup catchup list orders-svc -o json
+    # all plans
+    kgroup catchup list
+    # the plans of a group, with all fields
+    kgroup catchup list orders-svc -o json
 
     Exit codes: 0 2 3 4
     """
-    with open_engine(run, ledger.ledger_topic) as engine:
-        return list_outcome(show_plans(run, engine, groups or ()), engine.cluster.ref, verbose=verbose)
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        return list_outcome(show_plans(engine, groups or ()), engine.cluster.ref, verbose=verbose)
 
 
 def show(
     run: Invocation,
     ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow it until nobody works on it any more.")
-    ] = False,
+    watch: Watch,
     verbose: Annotated[bool, VERBOSE] = False,
-) -> Outcome:
-    """One plan: who works on it, how far it is, what is lost.
+) -> Outcome | WatchedVerb:
+    """Show a plan: its runner, its progress, what is lost.
 
-    All of it is in the ledger, so any machine shows the same.
+    Everything is in the ledger, so each machine shows the same. --watch refreshes the page, with the rate and the
+    remaining time, and ends with the result when no runner works on the plan.
 
     Examples:
-      kgroup catchup show cu-7f3a
-      kgroup catchup show orders-svc --watch
+    # a plan by its id
+    kgroup catchup show cu-7f3a
+    # follow the plan of a group
+    kgroup catchup show orders-svc --watch
 
-    Exit codes: 0 2 3 4 5
+    Exit codes: 0 2 3 4 5 130 143
     """
-    with open_engine(run, ledger.ledger_topic) as engine:
-        if watch:
-            plan = follow_replay(run, engine, plan)
-        return outcome(show_plan(run, engine, plan), engine.cluster.ref, run.command_line, verbose=verbose)
+    if followed := watched(run, watch, lambda run: _follow(run, ledger, plan, verbose=verbose)):
+        return followed
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        return outcome(show_plan(engine, plan), engine.cluster.ref, run.command_line, verbose=verbose)
+
+
+@contextmanager
+def _follow(run: Invocation, ledger: LedgerOptions, plan: str, *, verbose: bool) -> Iterator[Refresh]:
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        followed = FollowedPlan(engine, plan)
+        yield lambda: (outcome(followed.read(), engine.cluster.ref, run.command_line, verbose=verbose),)
 
 
 ASSUME = typer.Option(
     "--assume",
     metavar="[T:P=]released|unreleased",
     rich_help_panel=SAFETY,
-    help="What became of a release that broke off, where no history tells; may be repeated.",
+    help="Result of an interrupted release that the log does not show (repeatable).",
 )
 
 
 def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Annotated[str, PLAN]) -> Outcome:
-    """End a replay, from any machine; nothing is lost.
+    """Stop a replay, from any machine; nothing is lost.
 
-    Whoever works on it can deliver nothing more, and ends. resume goes on with what is left, with another rate or
-    on another machine.
+    The runner of the plan can deliver nothing more, and ends. catchup resume continues with the rest, with another rate
+    or on another machine.
 
     Examples:
-      kgroup catchup stop cu-7f3a --execute
+    # stop the replay of a plan
+    kgroup catchup stop cu-7f3a --execute
 
     Exit codes: 0 2 3 4 5 6
     """
     check_execution(run, how.execution)
-    with open_engine(run, ledger.ledger_topic) as engine:
-        stopped = stop_plan(run, engine, plan, execute=how.execute)
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        stopped = stop_plan(engine, plan, run.command_line, execute=how.execute)
         return outcome(stopped, engine.cluster.ref, run.command_line)
 
 
@@ -164,20 +199,23 @@ def resume(
     ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
     release_only: Annotated[
-        bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish a release that broke off.")
+        bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish an interrupted release.")
     ] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome:
-    """Go on with a plan: finish its release, replay the rest, prove it.
+    """Continue a plan: finish its release, replay the rest, verify it.
 
-    Any machine will do. Where the records go, and in which order, is said once; rate, lanes and master may be
-    others each time. What was delivered is not delivered again; where the group went on by itself before its
-    release, the plan is closed.
+    Any machine can do this. Destination and order are set once; rate, lanes and master may differ in each run.
+    Delivered records are not delivered again. If the group has committed in the gap by itself before its release,
+    the plan is closed.
 
     Examples:
-      kgroup catchup resume orders-svc --to-topic orders-backfill --execute
-      kgroup catchup resume cu-7f3a --rate 500/s --execute
-      kgroup catchup resume cu-7f3a --release-only --execute
+    # continue, or set the destination of a released plan
+    kgroup catchup resume orders-svc --to-topic orders-backfill --execute
+    # continue more slowly
+    kgroup catchup resume cu-7f3a --rate 500/s --execute
+    # only finish an interrupted release
+    kgroup catchup resume cu-7f3a --release-only --execute
 
     Exit codes: 0 1 2 3 4 5 6 8 130 143
     """
@@ -186,12 +224,11 @@ def resume(
         speed.check_released_only(sink)
     check_execution(run, how.execution)
     _check_report(speed)
-    with open_engine(run, ledger.ledger_topic) as engine:
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
         if release_only:
-            released = finish_release(run, engine, plan, assume or (), execute=how.execute)
-            return outcome(released, engine.cluster.ref, run.command_line)
-        resumed = resume_catchup(run, engine, plan, options, assume or (), execute=how.execute)
-        return outcome(resumed, engine.cluster.ref, run.command_line)
+            return outcome(finish_release(engine, request), engine.cluster.ref, request.line)
+        return outcome(resume_catchup(engine, run.settings, request), engine.cluster.ref, request.line)
 
 
 def cancel(
@@ -205,29 +242,38 @@ def cancel(
             "--accept",
             metavar="CODE",
             rich_help_panel=SAFETY,
-            help=accept_help(ACCEPTED_BY_CANCEL),
+            help="Override one refusal (repeatable).",
         ),
     ] = None,
-    give_up: Annotated[
-        bool, typer.Option("--give-up", rich_help_panel=SAFETY, help="Leave what is not delivered to nobody.")
+    abandon: Annotated[
+        bool,
+        typer.Option(
+            "--abandon",
+            rich_help_panel=SAFETY,
+            help="Abandon the undelivered records; they are listed, nothing is moved.",
+        ),
     ] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome:
-    """Take a plan back: its group handles the gap itself.
+    """Cancel a plan: its group reads the gap itself.
 
-    It is moved to where it was, and must be Empty. What was delivered already would come twice, which takes
-    --accept twice; --give-up moves nothing and names what nobody gets. To end only the replay: kgroup catchup stop.
+    The group is moved back to its old offsets, and must be Empty. It would process delivered records again, which
+    requires --accept possible-duplicates. --abandon moves nothing and lists what is abandoned. To end only the
+    replay: kgroup catchup stop.
 
     Examples:
-      kgroup catchup cancel cu-7f3a
-      kgroup catchup cancel cu-7f3a --execute
-      kgroup catchup cancel orders-svc --give-up --execute
+    # what cancelling would do
+    kgroup catchup cancel cu-7f3a
+    # move the group back
+    kgroup catchup cancel cu-7f3a --execute
+    # abandon the undelivered records
+    kgroup catchup cancel orders-svc --abandon --execute
 
     Exit codes: 0 2 3 4 5 6 130 143
     """
-    check_execution(run, Execution(how.execute, how.dry_run, accept=accept), ACCEPTED_BY_CANCEL)
-    with open_engine(run, ledger.ledger_topic) as engine:
-        cancellation = cancel_plan(run, engine, plan, accept or (), assume or (), give_up=give_up, execute=how.execute)
+    check_execution(run, Execution(how.execute, how.dry_run, accept=accept))
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        cancellation = cancel_plan(engine, plan, accept or (), assume or (), abandon=abandon, execute=how.execute)
         return outcome(cancellation, engine.cluster.ref, run.command_line)
 
 
@@ -237,21 +283,24 @@ def prune(
     ledger: LedgerOptions,
     plans: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PLAN]...", help="Only these; else all finished ones.", show_default=False),
+        typer.Argument(metavar="[PLAN]...", help="Only these plans (default: all finished plans).", show_default=False),
     ] = None,
 ) -> Outcome:
-    """Forget finished plans: delete their records from the ledger.
+    """Delete finished plans from the ledger.
 
     Examples:
-      kgroup catchup prune
-      kgroup catchup prune cu-7f3a --execute
+    # which plans are finished
+    kgroup catchup prune
+    # delete the records of one plan
+    kgroup catchup prune cu-7f3a --execute
 
     Exit codes: 0 2 3 4 5 6 7
     """
     check_execution(run, how.execution)
-    with open_engine(run, ledger.ledger_topic) as engine:
-        pruned = prune_plans(run, engine, plans or (), execute=how.execute)
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        pruned = prune_plans(engine, plans or (), execute=how.execute)
         return outcome(pruned, engine.cluster.ref, run.command_line)
 
 
+DEFAULT = "list"
 SUBCOMMANDS = (start, list_, show, stop, resume, cancel, prune)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from kgroup.model.blocks import Records, Screen, Text
@@ -17,8 +17,7 @@ from kgroup.support.errors import UsageError
 SCRIPTS = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """A shell's completion script."""
 
     shell: str
@@ -34,13 +33,17 @@ def completion(
 ) -> Outcome:
     """Print the completion script of a shell.
 
-    It completes verbs, options and their values, contexts, and the groups and topics of the cluster that the
-    line names, which are asked for in the background and kept for a minute.
+    It completes verbs, options and their values, contexts, changes that undo can revert, and the groups, topics and
+    catch-up plans of the cluster that the line names. Names from the cluster are requested in the background, and kept
+    for a minute.
 
     Examples:
-      eval "$(kgroup completion bash)"
-      kgroup completion zsh > ~/.zfunc/_kgroup
-      kgroup completion fish > ~/.config/fish/completions/kgroup.fish
+    # bash, in ~/.bashrc
+    eval "$(kgroup completion bash)"
+    # zsh, in a directory of $fpath
+    kgroup completion zsh > ~/.zfunc/_kgroup
+    # fish
+    kgroup completion fish > ~/.config/fish/completions/kgroup.fish
 
     Exit codes: 0 2
     """

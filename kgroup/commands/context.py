@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text, Title
@@ -25,8 +25,7 @@ from kgroup.support.redact import HIDDEN, is_secret
 _PLAINTEXT = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextRow:
+class ContextRow(msgspec.Struct, frozen=True):
     """A context as listed; ``is_current`` is true for the one that commands use if no cluster is named."""
 
     context: Context
@@ -70,32 +69,33 @@ class ContextRow:
 
 
 def list_(run: Invocation) -> Outcome:
-    """The named clusters, and which one is chosen.
+    """List the named clusters, and which one is chosen.
 
-    They stand in the file that KGROUP_CONFIG names, else in config.yaml in your configuration directory;
-    kgroup only reads it.
+    They are in the file of KGROUP_CONFIG (default: config.yaml in your configuration directory). kgroup only reads it.
 
     Examples:
-      kgroup context list
-      kgroup context list -o json
+    # the named clusters
+    kgroup context list
+    # with all fields
+    kgroup context list -o json
 
     Exit codes: 0 2
     """
     chosen = run.connection.context or variable("KGROUP_CONTEXT") or contexts.load_choice()
     rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
     if not rows:
-        run.reporter.note(f"no contexts in {display_path(paths.config_file())}; README shows what one looks like")
+        run.reporter.note(f"no contexts in {display_path(paths.config_file())}; example: kgroup help connection")
     elif chosen is not None and not any(row.is_current for row in rows):
-        run.reporter.warn(f'the chosen context "{chosen}" is not among them')
-    header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "limits")
+        run.reporter.warn(f'the chosen context "{chosen}" is not one of them')
+    header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "read_only", "explicit")
 
     def screen() -> Screen:
         columns = (
             Column("CHOSEN"),
             Column("NAME", fold=True),
-            Column("BOOTSTRAP SERVERS", fold=True),
-            Column("SECURITY", drop=1),
-            Column("USER", drop=2),
+            Column("BOOTSTRAP-SERVERS", fold=True),
+            Column("SECURITY-PROTOCOL", drop=1),
+            Column("SASL-USERNAME", drop=2),
             Column("LIMITS"),
         )
         cells = [
@@ -109,7 +109,7 @@ def list_(run: Invocation) -> Outcome:
             )
             for row in rows
         ]
-        return Screen((Table(columns, cells, sparse=frozenset({"USER", "LIMITS"})),))
+        return Screen((Table(columns, cells, sparse=frozenset({"SASL-USERNAME", "LIMITS"})),))
 
     def records() -> Records:
         return Records(
@@ -121,7 +121,8 @@ def list_(run: Invocation) -> Outcome:
                     row.bootstrap_servers,
                     row.security_protocol,
                     row.user,
-                    row.limits,
+                    "true" if row.context.read_only else "false",
+                    "true" if row.context.explicit else "false",
                 )
                 for row in rows
             ],
@@ -130,8 +131,7 @@ def list_(run: Invocation) -> Outcome:
     return Outcome(data=rows, screen=screen, records=records)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChoice:
+class ContextChoice(msgspec.Struct, frozen=True):
     """The context that was chosen now, and the one before."""
 
     name: str
@@ -144,13 +144,14 @@ class ContextChoice:
 
 
 def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="A context's name.")]) -> Outcome:
-    """Choose the cluster that commands take when none is named.
+    """Choose the cluster for commands that name none.
 
-    The choice is kept in the state directory (KGROUP_STATE_DIR). --context, KGROUP_CONTEXT and any address
-    given by flag or variable go before it.
+    The choice is kept in the state directory (KGROUP_STATE_DIR). --context, KGROUP_CONTEXT and an address on the
+    command line or in a variable have precedence.
 
     Examples:
-      kgroup context use prod
+    # commands without a cluster use prod from now on
+    kgroup context use prod
 
     Exit codes: 0 2 5
     """
@@ -159,7 +160,7 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
     contexts.save_choice(name)
     overruled = variable("KGROUP_CONTEXT")
     if overruled and overruled != name:
-        run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell go on using "{overruled}"')
+        run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell continue to use "{overruled}"')
     elif variable("KGROUP_BOOTSTRAP_SERVER"):
         run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
     choice = ContextChoice(name, previous, ContextRow(context, is_current=True).bootstrap_servers)
@@ -168,13 +169,14 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
     return Outcome(
         data=(choice,),
         screen=lambda: Screen((Text((line,)),)),
-        records=lambda: Records(("name", "previous"), [(name, previous)]),
+        records=lambda: Records(
+            ("name", "previous", "bootstrap_servers"), [(name, previous, choice.bootstrap_servers)]
+        ),
         executed=True,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSettings:
+class ShownSettings(msgspec.Struct, frozen=True):
     """Resolved settings for display: secrets are hidden."""
 
     settings: Settings
@@ -207,7 +209,7 @@ class ShownSettings:
                 }
                 for entry in settings.entries.values()
             ],
-            "unknown": [{"key": entry.named, "source": entry.source} for entry in settings.unknown],
+            "unknown_settings": [{"key": entry.named, "source": entry.source} for entry in settings.unknown],
         }
 
 
@@ -217,29 +219,32 @@ def show(
         str | None, typer.Argument(metavar="[NAME]", help="A context; without it, what is in force now.")
     ] = None,
 ) -> Outcome:
-    """The settings in force and their sources, without secrets.
+    """Show the settings in force and their sources, without secrets.
 
     Examples:
-      kgroup context show
-      kgroup context show prod
-      kgroup context show -b b1:9092 --command-config client.properties
+    # the settings that apply now
+    kgroup context show
+    # the settings of a named cluster
+    kgroup context show prod
+    # what a command line and a file would set
+    kgroup context show -b b1:9092 --command-config client.properties
 
     Exit codes: 0 2 5
     """
     if name is not None and run.connection.context not in (None, name):
-        raise UsageError(f"two contexts are named: {name} and --context {run.connection.context}")
+        raise UsageError(f"NAME {name} and --context {run.connection.context} are mutually exclusive")
     settings = resolve(Connection(context=name).with_defaults(run.connection), run.reporter)
     shown = ShownSettings(settings)
     subject = f'context "{settings.context}"' if settings.context else "no context"
 
     def screen() -> Screen:
-        columns = (Column("SETTING"), Column("VALUE", fold=True), Column("FROM", fold=True))
+        columns = (Column("KEY"), Column("VALUE", fold=True), Column("SOURCE", fold=True))
         return Screen((Title(subject), BlankLine(), Table(columns, shown.rows())))
 
     return Outcome(
         data=(shown,),
         screen=screen,
-        records=lambda: Records(("setting", "value", "source"), shown.rows()),
+        records=lambda: Records(("key", "value", "source"), shown.rows()),
         cluster=ClusterRef(None, settings.bootstrap_servers, settings.context),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
@@ -20,40 +21,40 @@ from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.selection import Groups, SelectedGroups, check_groups
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.clocks import CLOCK_SKEW
-from kgroup.model.groups import Group, partitions_document
+from kgroup.model.groups import Group, RowError, partitions_document
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording, outcome, with_rows
 from kgroup.settings.invocation import Invocation
+from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import Refused
-from kgroup.support.instants import rfc3339, utc_datetime
+from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import plural
 
 _BUDGET_S = 30.0
-_HEADER = ("group", "type", "state", "commits", "last_sign", "deleted", "error")
+_HEADER = ("group", "type", "state", "commit_count", "last_activity_at", "deleted", "error_code", "error_message")
 _COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=1),
     Column("STATE"),
     Column("COMMITS", right=True),
-    Column("LAST SIGN (Z)"),
+    Column("LAST-ACTIVITY"),
     Column("NOTE", fold=True),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A group to delete. ``last_sign_ms`` is its newest commit or change; None if none was read.
+class Deletion(msgspec.Struct, frozen=True):
+    """A group to delete. ``last_activity_ms`` is its newest commit or change; None if none was read.
 
-    ``deleted`` is None before the attempt, ``error`` the code of what prevents it. ``change_id`` is the change's id in
+    ``deleted`` is None before the attempt, ``error`` what prevents it. ``change_id`` is the change's id in
     the journal, None if nothing was changed.
     """
 
     group: Group
-    last_sign_ms: int | None
+    last_activity_ms: int | None
     deleted: bool | None
-    error: str | None
+    error: RowError | None
     change_id: str | None = None
 
     def document(self) -> Mapping[str, Any]:
@@ -62,12 +63,13 @@ class Deletion:
             "group": self.group.name,
             "type": self.group.type,
             "state": self.group.state,
-            "commits": len(committed(self.group)),
+            "commit_count": len(committed(self.group)),
             "hidden_commits": partitions_document(self.group.hidden_commits),
-            "last_sign": rfc3339(self.last_sign_ms),
-            "last_sign_ms": self.last_sign_ms,
+            "last_activity_at": rfc3339(self.last_activity_ms),
+            "last_activity_at_ms": self.last_activity_ms,
             "deleted": self.deleted,
-            "error": self.error,
+            "error_code": self.error.code if self.error else None,
+            "error_message": self.error.message if self.error else None,
             "change_id": self.change_id,
         }
 
@@ -76,13 +78,13 @@ class Deletion:
         """Its row for CSV."""
         document = self.document()
         deleted = None if self.deleted is None else str(self.deleted).lower()
-        return (*(document[name] for name in _HEADER[:5]), deleted, self.error)
+        return tuple(deleted if name == "deleted" else document[name] for name in _HEADER)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """Its row on the page."""
-        note: Cell = Styled(self.error, "bad") if self.error else "deleted" if self.deleted else None
-        when = f"{sign:%Y-%m-%d %H:%M}" if (sign := utc_datetime(self.last_sign_ms)) else None
+        note: Cell = Styled(self.error.code, "bad") if self.error else "deleted" if self.deleted else None
+        when = None if self.last_activity_ms is None else short_time(self.last_activity_ms, utc_ms())
         group = self.group
         return (group.name, group.type, group.state, len(committed(group)), when, note)
 
@@ -97,20 +99,23 @@ def delete(
             "--idle-for",
             metavar="DURATION",
             rich_help_panel=WHICH,
-            help="Only empty groups that have committed nothing, and had no members, for so long.",
+            help="Only empty groups without commits and members for this long.",
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show every group.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every group.")] = False,
 ) -> Outcome:
     """Delete groups with all their offsets.
 
-    Groups must be empty. kgroup undo brings a deleted group back with its offsets, metadata and leader epochs.
-    --idle-for reads __consumer_offsets back to that time; groups of which it can't tell are left alone. A group that
-    was idle for so long by this machine's clock alone is refused (clock-skew).
+    Groups must be empty. kgroup undo restores a deleted group with its offsets, metadata and leader epochs. --idle-for
+    scans __consumer_offsets back to that time; groups whose idle time is unknown are not deleted. A group that is idle
+    long enough only by the clock of this machine is refused (clock-skew).
 
     Examples:
+    # the plan for one group
     kgroup delete orders-old
+    # all groups that were idle for 30 days
     kgroup delete --all-groups --in-state Empty --idle-for 30d
+    # delete the groups of a test
     kgroup delete --regex 'test-.*' --execute
 
     Exit codes: 0 2 3 4 5 6 7 130 143
@@ -144,7 +149,7 @@ def delete(
             if CLOCK_SKEW in (how.accept or ())
             else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
         )
-        warn_of_plans(run, cluster, plan)
+        warn_of_plans(run.reporter, run.settings, cluster, plan)
         result = execute_plan(run, cluster, how, plan, context, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
@@ -153,7 +158,7 @@ def delete(
         cluster.ref,
         run.reporter,
         run.command,
-        nothing="no group is chosen: nothing to do",
+        nothing="nothing to do: no group is chosen",
         table=lambda: _table(deletions, verbose=verbose),
     )
     return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
@@ -173,11 +178,11 @@ def _idle(
     signs = cluster.last_activities(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
         unknown = plural(len(names) - len(signs.by_group), "group")
-        reporter.note(f"cannot tell how long {unknown} were idle, so they are left alone: {signs.note}")
-    told = [(group, signs.by_group[group.name]) for group in found.groups if group.name in signs.by_group]
-    idle = tuple(group for group, sign_ms in told if sign_ms is None or sign_ms < since_ms)
-    if len(idle) < len(told):
-        reporter.note(f"left out, active within {format_duration(idle_s)}: {plural(len(told) - len(idle), 'group')}")
+        reporter.note(f"{unknown} left out, because it is unknown how long they were idle: {signs.note}")
+    known = [(group, signs.by_group[group.name]) for group in found.groups if group.name in signs.by_group]
+    idle = tuple(group for group, sign_ms in known if sign_ms is None or sign_ms < since_ms)
+    if len(idle) < len(known):
+        reporter.note(f"{plural(len(known) - len(idle), 'group')} left out: active within {format_duration(idle_s)}")
     doubtful = {
         group.name: clocks.refusal(group.name, idle_s)
         for group in idle
@@ -187,14 +192,15 @@ def _idle(
 
 
 def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:
-    refused = {refusal.group: refusal.error.code for refusal in result.refusals}
+    refused = {refusal.group: refusal.row for refusal in result.refusals}
     found = []
     for group in result.plan.groups:
         name = group.name
         tried = name in result.whole
         fault = result.whole.get(name)
-        code = fault.code if fault else refused.get(name)
-        found.append(Deletion(group, signs.get(name), (fault is None) if tried else None, code, result.id))
+        found.append(
+            Deletion(group, signs.get(name), (fault is None) if tried else None, fault or refused.get(name), result.id)
+        )
     return tuple(found)
 
 
@@ -202,7 +208,7 @@ def _table(deletions: Sequence[Deletion], *, verbose: bool) -> list[Block]:
     if not deletions:
         return []
     shown = deletions if verbose else deletions[:ROWS_ON_A_PAGE]
-    table = Table(_COLUMNS, [deletion.cells for deletion in shown], sparse=frozenset({"NOTE", "LAST SIGN (Z)"}))
+    table = Table(_COLUMNS, [deletion.cells for deletion in shown], sparse=frozenset({"NOTE", "LAST-ACTIVITY"}))
     more = len(deletions) - len(shown)
     return [table, Text((f"{more} more: --verbose",))] if more else [table]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
@@ -39,28 +39,33 @@ def delete_offsets(
         list[str] | None,
         typer.Option(
             "--topic",
+            "-t",
             metavar="TOPIC[:P,...]",
             rich_help_panel=WHAT,
-            help="The topic, or some of its partitions: orders:0,1; may be repeated.",
+            help="The topic, or some of its partitions: orders:0,1 (repeatable).",
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")
+    ] = False,
 ) -> Outcome:
-    """Forget what groups have committed on a topic.
+    """Delete a group's committed offsets of a topic.
 
-    A running group keeps the offsets of the topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC): what
-    it has ceased to read can be forgotten while it runs. A group that reads the topic again later begins where its
-    auto.offset.reset says. kgroup undo brings the offsets back.
+    A running group keeps the offsets of topics to which a member is subscribed (GROUP_SUBSCRIBED_TO_TOPIC). Offsets of
+    other topics can be deleted while the group runs. If the group reads the topic again later, it starts at its
+    auto.offset.reset. kgroup undo restores the offsets.
 
     Examples:
+    # the plan for one group
     kgroup delete-offsets orders-svc --topic orders-old
+    # delete the offsets of a topic in all groups
     kgroup delete-offsets --all-groups --topic orders-old --execute
 
     Exit codes: 0 2 3 4 5 6 7 130 143
     """
     check_groups(groups)
     if not topic:
-        raise UsageError("which topic?", hint="--topic TOPIC, or --topic TOPIC:0,1")
+        raise UsageError("--topic is required", hint="--topic TOPIC, or --topic TOPIC:0,1")
     topics = parse_topics(topic)
     check_topics(choice.topic for choice in topics)
     check_some_named(groups)
@@ -76,7 +81,7 @@ def delete_offsets(
         errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
         context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
         plan = ChangePlan(found.groups, tuple(rows), errors=errors)
-        warn_of_plans(run, cluster, plan)
+        warn_of_plans(run.reporter, run.settings, cluster, plan)
         result = execute_plan(run, cluster, how, plan, context)
     wording = Wording("delete-offsets", _subject(rows), run.command_line, verbose=verbose)
     return outcome(
@@ -85,7 +90,7 @@ def delete_offsets(
         cluster.ref,
         run.reporter,
         run.command,
-        nothing="no group has committed anything there: nothing to do",
+        nothing="nothing to do: no group has committed offsets there",
     )
 
 
@@ -103,7 +108,7 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
         row = ChangeRow(group.name, *tp, commits.get(tp), None)
         readers = [member for member in members if tp.topic in (member.subscription or ())]
         if tp not in commits:
-            row = row.failing(RowError.of(NotFound(f"{group.name} has no commit there")))
+            row = row.failing(RowError.of(NotFound(f"{group.name} has no commit on this partition")))
         elif readers:
             row = row.failing(RowError.of(_subscribed(group, tp.topic, readers)))
         yield row
@@ -114,7 +119,7 @@ def _subscribed(group: Group, topic: str, readers: Sequence[Member]) -> Refused:
     return Refused(
         f"{group.name} is {group.state}, and {members} subscribed to {topic}: GROUP_SUBSCRIBED_TO_TOPIC",
         details=tuple(f"{member.client_id} {member.host}" for member in readers[:_NAMED]),
-        hint="Kafka keeps the offsets of what a live member reads: stop it, or add --wait-empty.",
+        hint="The broker keeps the offsets of topics that a member is subscribed to. Stop it, or add --wait-empty.",
         code="subscribed",
     )
 
@@ -129,12 +134,12 @@ def _nothing_there(
             asked = {choice.topic for choice in topics}
             known = sorted({topic for topic, _ in committed(group)})
             there = [f"{topic}:{number}" for topic, number in sorted(committed(group)) if topic in asked] or known
-            has = f"it has some on {', '.join(there[:_NAMED])}" if there else "it has none at all"
+            has = f"It has commits on {', '.join(there[:_NAMED])}" if there else "It has no commits."
             what = ", ".join(
                 choice.topic if choice.partitions is None else f"{choice.topic}:{','.join(map(str, choice.partitions))}"
                 for choice in topics
             )
-            yield RowError.of(NotFound(f"{group.name} has committed nothing on {what}", hint=has), group=group.name)
+            yield RowError.of(NotFound(f"{group.name} has no commits on {what}", hint=has), group=group.name)
 
 
 def _subject(rows: Sequence[ChangeRow]) -> str:

@@ -2,65 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import PendingCatchups, read_pending
+from kgroup.catchup.service.pending import LedgerReading, PendingCatchups, begin_reading_cached_ledger
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.selection import Selection, check_selection
+from kgroup.groups.selection import Selection, check_selection, names_only
 from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
+from kgroup.model.reporter import Reporter
 from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import FromLog
-from kgroup.queries.snapshots import snapshots
-from kgroup.queries.verdicts import GroupVerdicts, read_verdicts
+from kgroup.queries.snapshots import batches, describable_groups, snapshots
+from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations, read_verdicts
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
 
 _GROUPS_AT_A_TIME = 250
-_DEFAULT_BUDGET = "1s"
+_STREAMED = (Format.CSV, Format.JSON, Format.YAML)
+_SCAN_TIME = "1s"
+"""How long ``__consumer_offsets`` is read, if ``--from-log`` does not ask for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeView:
     """The part of a group that is shown, and the limits of the search for its generation."""
 
-    members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Only the members.")] = False
+    members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Show the members only.")] = False
     offsets: Annotated[
-        bool, typer.Option("--offsets", rich_help_panel=WHAT, help="Only the partitions, all of them.")
+        bool, typer.Option("--offsets", rich_help_panel=WHAT, help="Show the partitions only, all of them.")
     ] = False
-    state: Annotated[bool, typer.Option("--state", rich_help_panel=WHAT, help="Only a line of state a group.")] = False
+    state: Annotated[
+        bool,
+        typer.Option(
+            "--state", rich_help_panel=WHAT, help="Show one line per group: state, epoch, assignor, coordinator."
+        ),
+    ] = False
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", rich_help_panel=WHAT, help="All rows, assignments, leader epochs, metadata."),
+        typer.Option(
+            "--verbose", "-v", rich_help_panel=WHAT, help="Show all rows, assignments, leader epochs, metadata."
+        ),
     ] = False
     no_generation: Annotated[
         bool,
         typer.Option(
             "--no-generation",
             rich_help_panel=WHAT,
-            help="Do not search __consumer_offsets for generation and leader of classic groups.",
+            help=("Skip the search of __consumer_offsets for generation and leader of classic groups."),
         ),
     ] = False
-    generation_budget: Annotated[
-        str,
-        typer.Option(
-            "--generation-budget",
-            metavar="DURATION",
-            rich_help_panel=WHAT,
-            help="How long to search for them, 1s by default.",
-        ),
-    ] = _DEFAULT_BUDGET
 
     @property
     def part(self) -> DescribePart:
@@ -69,16 +71,16 @@ class DescribeView:
             part for part in (DescribePart.MEMBERS, DescribePart.OFFSETS, DescribePart.STATE) if getattr(self, part)
         ]
         if len(asked) > 1:
-            raise UsageError(f"--{asked[0]} and --{asked[1]}: one of them")
+            raise UsageError(f"--{asked[0]} and --{asked[1]} are mutually exclusive")
         return asked[0] if asked else DescribePart.PAGE
 
-    def snapshot_request(self, output: Format) -> SnapshotRequest:
-        """What has to be read to show it."""
+    def snapshot_request(self, output: Format, scan_s: float) -> SnapshotRequest:
+        """What has to be read to show it; ``scan_s`` is how long ``__consumer_offsets`` may be read."""
         offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
         # CSV of partitions or members has no column for the generation.
-        dated = not self.no_generation and not (output is Format.CSV and self.part is not DescribePart.STATE)
-        budget = parse_duration(self.generation_budget, "--generation-budget") if dated else 0
-        return SnapshotRequest(offsets=offsets, logs=offsets, generation_budget_s=budget)
+        undated = output is Format.NAME or (output is Format.CSV and self.part is not DescribePart.STATE)
+        dated = not self.no_generation and not undated
+        return SnapshotRequest(offsets=offsets, logs=offsets, generation_budget_s=scan_s if dated else 0)
 
     def judges(self, output: Format) -> bool:
         """Whether the output has a place for a verdict."""
@@ -92,31 +94,37 @@ def describe(
 ) -> Outcomes | WatchedVerb:
     """Show a group: state, generation or epochs, members, partitions, lag.
 
-    The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group,
-    all groups are shown, worst first. --watch looks again and again, and marks what changed. With --from-log the
-    groups' coordinator is not asked at all: what it has written to __consumer_offsets is read, back to its start.
+    The page has the 20 partitions with the largest lag; json and csv always have all rows. Without a group, all groups
+    are shown, worst first. --members, --offsets and --state are mutually exclusive. With --from-log kgroup does not ask
+    the coordinator: it reads what the coordinator has written to __consumer_offsets, from the start of the log.
 
     Examples:
+    # what is wrong with a group, and since when
     kgroup describe orders-svc
-    kgroup describe --regex 'orders-.*' --members --verbose
-    kgroup describe --all-groups -o csv > lag.csv
+    # refresh the page every 5 seconds
     kgroup describe orders-svc --watch --every 5s
+    # members with their assignments
+    kgroup describe --regex 'orders-.*' --members --verbose
+    # all partitions of all groups, for a spreadsheet
+    kgroup describe --all-groups -o csv > lag.csv
+    # the coordinator is down
     kgroup describe orders-svc --from-log
 
     Exit codes: 0 2 3 4 5 6 7
     """
     check_selection(which)
-    view.snapshot_request(run.format)
-    if source != FromLog():
+    scan_s = parse_duration(source.scan_time or _SCAN_TIME, "--scan-time")
+    view.snapshot_request(run.format, scan_s)
+    if source.from_log or source.scan_bytes is not None:
         if watch.watch:
-            raise UsageError("--from-log and --watch: one of them", hint="kgroup history GROUP --follow")
+            raise UsageError("--from-log and --watch are mutually exclusive", hint="kgroup history GROUP --follow")
         return _from_log(run, which, view, source)
-    return watched(run, watch, lambda run: _connect(run, which, view)) or _once(run, which, view)
+    return watched(run, watch, lambda run: _connect(run, which, view, scan_s)) or _once(run, which, view, scan_s)
 
 
-def _reading(run: Invocation, view: DescribeView) -> SnapshotRequest:
+def _reading(run: Invocation, view: DescribeView, scan_s: float) -> SnapshotRequest:
     """What to read with the groups. For a verdict the log is read anyway, so it is not searched here."""
-    want = view.snapshot_request(run.format)
+    want = view.snapshot_request(run.format, scan_s)
     return replace(want, generation_budget_s=0) if view.judges(run.format) else want
 
 
@@ -127,7 +135,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     from kgroup.queries.from_log import check_bounds, logged_snapshot
 
     check_bounds(source, reads=source.from_log)
-    want = view.snapshot_request(run.format)
+    want = view.snapshot_request(run.format, 0)
     with Cluster(run.settings) as cluster:
         found = logged_snapshot(run.reporter, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
@@ -153,30 +161,53 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _once(run: Invocation, which: Selection, view: DescribeView) -> Outcomes:
-    want = _reading(run, view)
+def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Outcomes:
+    want = _reading(run, view, scan_s)
     with Cluster(run.settings) as cluster:
-        # CSV is written in batches. Otherwise the requests that cover all groups are sent once, not per batch.
-        at_a_time = _GROUPS_AT_A_TIME if run.format is Format.CSV and want.offsets else None
-        yield from _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want, at_a_time))
+        # What is written as it arrives is read in batches. For other formats requests that cover all groups are sent
+        # once.
+        at_a_time = _GROUPS_AT_A_TIME if run.format in _STREAMED and want.offsets else None
+        if at_a_time is None or names_only(which):
+            yield from _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want))
+            return
+        listed = describable_groups(run.reporter, cluster, which)
+        add_generations = None
+        if view.judges(run.format) and len(listed.groups) > MOST_GROUPS:
+            budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s
+            add_generations = read_generations(cluster, listed.groups, budget_s)
+        yield from _outcomes(run, view, cluster, scan_s, batches(cluster, listed, want, at_a_time), add_generations)
 
 
 @contextmanager
-def _connect(run: Invocation, which: Selection, view: DescribeView) -> Iterator[Refresh]:
-    want = _reading(run, view)
+def _connect(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Iterator[Refresh]:
+    want = _reading(run, view, scan_s)
     with Cluster(run.settings) as cluster:
-        yield lambda: _outcomes(run, view, cluster, snapshots(run.reporter, cluster, which, want))
+        yield lambda: _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want))
 
 
-def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iterable[Snapshot]) -> Outcomes:
-    """One outcome per batch of groups; for people one per group, the largest lag first."""
+def _outcomes(
+    run: Invocation,
+    view: DescribeView,
+    cluster: Cluster,
+    scan_s: float,
+    found: Iterable[Snapshot],
+    add_generations: Callable[[Sequence[Group]], GroupVerdicts] | None = None,
+) -> Outcomes:
+    """One outcome per batch of groups; for people one per group, the largest lag first.
+
+    ``add_generations`` is given if there are too many groups for verdicts, and their generations are read already.
+    """
     something = False
     said: set[str] = set()
     for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
+        wait_for_ledger = _begin_reading_ledger(run, view, cluster) if snapshot.groups else None
         judgement = GroupVerdicts(snapshot.groups)
-        if view.judges(run.format):
-            judgement = read_verdicts(cluster, snapshot.groups, view.snapshot_request(run.format).generation_budget_s)
+        if add_generations is not None:
+            judgement = add_generations(snapshot.groups)
+        elif view.judges(run.format):
+            budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s
+            judgement = read_verdicts(cluster, snapshot.groups, budget_s)
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
@@ -186,8 +217,11 @@ def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iter
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is DescribePart.STATE else [[group] for group in groups]
-        shown = _pending_catchups(run, view, cluster, groups) if groups else PendingCatchups()
-        shown.note(run, (group.name for group in groups))
+        shown = PendingCatchups()
+        if wait_for_ledger is not None:
+            ledger, on_page = wait_for_ledger(run.reporter), view.part is DescribePart.PAGE
+            shown = PendingCatchups.read(run.format, ledger, groups, on_page=on_page)
+        shown.note(run.reporter, (group.name for group in groups))
         for number, page in enumerate(pages or [[]]):
             errors = snapshot.errors if number == 0 else ()
             yield outcome(
@@ -204,10 +238,10 @@ def _outcomes(run: Invocation, view: DescribeView, cluster: Cluster, found: Iter
         run.reporter.note("no group is chosen: nothing to do")
 
 
-def _pending_catchups(
-    run: Invocation, view: DescribeView, cluster: Cluster, groups: Sequence[Group]
-) -> PendingCatchups:
-    """The pending catch-ups, if they are shown at all."""
+def _begin_reading_ledger(
+    run: Invocation, view: DescribeView, cluster: Cluster
+) -> Callable[[Reporter], LedgerReading] | None:
+    """None if pending catch-ups are not shown."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
-        return PendingCatchups()
-    return read_pending(run, cluster, groups, on_page=view.part is DescribePart.PAGE)
+        return None
+    return begin_reading_cached_ledger(run.settings, cluster)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
-from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
-from kgroup.groups.selection import Selection, check_selection
+from kgroup.groups.doctor.finding import Diagnosis, Severity
+from kgroup.groups.selection import Selection, check_selection, names_only
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outcome
-from kgroup.queries.doctor import ScanDepth, cluster_snapshot, group_snapshots
+from kgroup.queries.doctor import GroupsReader, ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
-from kgroup.queries.snapshots import snapshots
+from kgroup.queries.snapshots import ListedGroups, batches, by_log_partition, describable_groups, snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
@@ -28,6 +29,7 @@ from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _WANT = SnapshotRequest(generation_budget_s=0)
+_GROUPS_AT_A_TIME = 500
 _SINCE, _BUDGET = "1h", "5s"
 
 
@@ -36,7 +38,7 @@ class DoctorOptions:
     """What is checked, how far back, and what makes the check fail."""
 
     cluster: Annotated[
-        bool, typer.Option("--cluster", rich_help_panel=WHAT, help="Only what concerns every group, no group.")
+        bool, typer.Option("--cluster", rich_help_panel=WHAT, help="Check only the cluster, no groups.")
     ] = False
     fail_on: Annotated[
         str | None,
@@ -44,7 +46,7 @@ class DoctorOptions:
             "--fail-on",
             metavar="info|warning|critical",
             rich_help_panel=WHAT,
-            help="Exit 8 where something is found that is so bad, or worse.",
+            help="Fail (exit 8) on a finding of this severity or a worse one.",
         ),
     ] = None
     since: Annotated[
@@ -53,20 +55,21 @@ class DoctorOptions:
             "--since",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help=f"How far back rebalances, restarts and commits are looked at, {_SINCE} by default.",
+            help=f"How far back rebalances, restarts and commits are read (default: {_SINCE}).",
         ),
     ] = None
-    log_budget: Annotated[
+    scan_time: Annotated[
         str | None,
         typer.Option(
-            "--log-budget",
+            "--scan-time",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help=f"How long __consumer_offsets is read for that, {_BUDGET} by default; 0s: not at all.",
+            help=f"Time limit for scanning __consumer_offsets; 0s skips it (default: {_BUDGET}).",
         ),
     ] = None
     verbose: Annotated[
-        bool, typer.Option("--verbose", rich_help_panel=WHAT, help="All places, all remedies, the sources.")
+        bool,
+        typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show all partitions, all remedies, the sources."),
     ] = False
 
     @property
@@ -82,7 +85,7 @@ class DoctorOptions:
     def depth(self) -> ScanDepth:
         """How far back to read, and for how long. Raises UsageError."""
         since_s = parse_duration(self.since or _SINCE, "--since")
-        budget_s = parse_duration(self.log_budget or _BUDGET, "--log-budget")
+        budget_s = parse_duration(self.scan_time or _BUDGET, "--scan-time")
         return ScanDepth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
 
 
@@ -93,19 +96,24 @@ def doctor(
     explain_rule: Annotated[
         str | None,
         typer.Option(
-            "--explain", metavar="RULE", rich_help_panel=WHAT, help="What a rule means and how to mend it; no cluster."
+            "--explain", metavar="RULE", rich_help_panel=WHAT, help="Explain a rule and its remedy; needs no cluster."
         ),
     ] = None,
-    rules: Annotated[bool, typer.Option("--rules", rich_help_panel=WHAT, help="List all rules; no cluster.")] = False,
+    rules: Annotated[
+        bool, typer.Option("--rules", rich_help_panel=WHAT, help="List all rules; needs no cluster.")
+    ] = False,
 ) -> Outcome:
-    """Look for what is wrong with groups or the cluster, and say what to do.
+    """Find what is wrong with groups or the cluster, and how to fix it.
 
-    Without a group it looks at the cluster and at all groups; with --cluster at the cluster alone, with GROUP,
-    --all-groups or a filter at groups alone. What could not be looked at is said with the reason, and fails no check.
+    Without a group, it checks the cluster and all groups; with --cluster the cluster only; with GROUP, --all-groups
+    or a filter the groups only. What could not be checked is listed with the reason, and fails no check.
 
     Examples:
+    # what is wrong with a group
     kgroup doctor orders-svc
+    # an alert check: exit code 8 on a critical finding
     kgroup doctor --all-groups --fail-on critical
+    # what a finding means
     kgroup doctor --explain rebalance-storm
 
     Exit codes: 0 2 3 4 5 6 7 8
@@ -116,67 +124,92 @@ def doctor(
     fail_on, depth = options.severity, options.depth
     narrowed = which != Selection()
     if options.cluster and narrowed:
-        raise UsageError("--cluster looks at no group: without groups and filters")
+        raise UsageError("--cluster and a choice of groups are mutually exclusive")
     with Cluster(run.settings) as cluster:
         diagnoses: list[Diagnosis] = []
         errors: tuple[RowError, ...] = ()
         if not narrowed:
             diagnoses.append(diagnose_cluster(cluster_snapshot(cluster, cluster.list_groups())))
         if not options.cluster:
-            found = _consumers(run.reporter, _read_groups(run.reporter, cluster, which))
+            found = _diagnose_groups(run.reporter, cluster, which, depth)
+            diagnoses += found.diagnoses
             errors = found.errors
-            diagnoses += [diagnose_group(one) for one in group_snapshots(run.reporter, cluster, found, depth)]
         ref = cluster.ref
     decision = check_fail_on(diagnoses, fail_on)
     for line in decision.lines:
-        run.reporter.warn(f"FAILED  {line}")
+        run.reporter.warn(f"check failed: {line}")
     if not diagnoses and not errors:
         if fail_on is not None:  # a typo in --topic must not make a check that always holds
-            raise NotFound("no group is chosen, so nothing was checked", hint="kgroup list")
+            raise NotFound("no group is chosen, so nothing was checked", hint=Hint("{}", ("list",)))
         run.reporter.note("no group is chosen: nothing to do")
-    finished = [_with_connection_options(run, diagnosis) for diagnosis in diagnoses]
-    return outcome(finished, ref, errors, check_failed=decision.failed, verbose=options.verbose)
+    return outcome(diagnoses, ref, errors, check_failed=decision.failed, verbose=options.verbose)
 
 
 def _explain(which: Selection, options: DoctorOptions, rule: str | None, *, rules: bool) -> Outcome:
     if which != Selection() or options != DoctorOptions(verbose=options.verbose):
-        raise UsageError("--explain and --rules look at no cluster: without groups and other options")
+        raise UsageError("--explain and --rules read no cluster: leave out groups and other options")
     if rules and rule is not None:
-        raise UsageError("--explain and --rules: one of them")
+        raise UsageError("--explain and --rules are mutually exclusive")
     if rule is None:
         return rules_outcome(tuple(explanations().values()))
     return explanation_outcome(explain(rule))
 
 
-def _read_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Snapshot:
-    """All chosen groups in one snapshot; notes are reported."""
-    parts = list(snapshots(reporter, cluster, which, _WANT))
-    for note in dict.fromkeys(note for part in parts for note in part.notes):
+@dataclass(slots=True)
+class _Found:
+    """The diagnoses of groups, and the errors of groups that could not be read."""
+
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    errors: tuple[RowError, ...] = ()
+
+
+def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, depth: ScanDepth) -> _Found:
+    """Read the chosen groups in parts, and keep only the diagnoses."""
+    found, notes, others = _Found(), dict[str, None](), list[str]()
+    count, parts = _read_parts(reporter, cluster, which)
+    reader = GroupsReader(cluster, depth, count)
+    for size, snapshot in parts:
+        found.errors += snapshot.errors
+        notes |= dict.fromkeys(snapshot.notes)
+        # The members and offsets of other frameworks' groups follow other rules.
+        others += [group.protocol_type or "" for group in snapshot.groups if not is_of_consumers(group.protocol_type)]
+        consumers = tuple(group for group in snapshot.groups if is_of_consumers(group.protocol_type))
+        part = replace(snapshot, groups=consumers)
+        found.diagnoses += [diagnose_group(one) for one in group_snapshots(reader, part, size)]
+    for note in notes:
         reporter.note(note)
-    groups = tuple(group for part in parts for group in part.groups)
-    errors = tuple(error for part in parts for error in part.errors)
-    return Snapshot(groups, _failures(errors), ())
+    if others:
+        left = f"left out, {plural(len(others), 'group')} of other frameworks"
+        reporter.note(f"{left} ({', '.join(sorted(set(others)))}): {Hint('{}', ('list',))}")
+    reader.note(reporter)
+    return found
+
+
+def _read_parts(reporter: Reporter, cluster: Cluster, which: Selection) -> tuple[int, Iterable[tuple[int, Snapshot]]]:
+    """How many groups are chosen; and snapshots of parts of them, each with its number of groups."""
+    if names_only(which):
+        named = _joined(snapshots(reporter, cluster, which, _WANT))
+        return len(named.groups), [(len(named.groups), named)]
+    listed = describable_groups(reporter, cluster, which)
+    parts = by_log_partition(listed.groups, cluster.count_log_partitions(), _GROUPS_AT_A_TIME)
+
+    def read() -> Iterator[tuple[int, Snapshot]]:
+        yield 0, Snapshot((), listed.errors, ())
+        for part in parts:
+            yield len(part), _joined(batches(cluster, ListedGroups(part, ()), _WANT))
+
+    return len(listed.groups), read()
+
+
+def _joined(parts: Iterable[Snapshot]) -> Snapshot:
+    held = tuple(parts)
+    return Snapshot(
+        tuple(group for part in held for group in part.groups),
+        _failures([error for part in held for error in part.errors]),
+        tuple(note for part in held for note in part.notes),
+    )
 
 
 def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
     """Leave out unknown topics and pending transactions: those are findings."""
     return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
-
-
-def _consumers(reporter: Reporter, found: Snapshot) -> Snapshot:
-    """Leave out the groups of other frameworks: their members and offsets follow other rules."""
-    others = [group for group in found.groups if not is_of_consumers(group.protocol_type)]
-    if others:
-        kinds = ", ".join(sorted({group.protocol_type or "" for group in others}))
-        reporter.note(f"left out, {plural(len(others), 'group')} of other frameworks ({kinds}): kgroup list")
-    return replace(found, groups=tuple(group for group in found.groups if is_of_consumers(group.protocol_type)))
-
-
-def _with_connection_options(run: Invocation, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis with commands that reach this cluster when they are pasted."""
-    return replace(diagnosis, findings=tuple(_finding_with_options(run, finding) for finding in diagnosis.findings))
-
-
-def _finding_with_options(run: Invocation, finding: Finding) -> Finding:
-    commands = (command.shown(run.command) if isinstance(command, Hint) else command for command in finding.commands)
-    return replace(finding, commands=tuple(commands))

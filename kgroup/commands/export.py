@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
-from kgroup.groups.selection import Selection, check_selection, names_of, names_only
+from kgroup.groups.reset_targets import resolved_text
+from kgroup.groups.selection import Selection, TopicFilter, check_selection, names_of, names_only
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
-from kgroup.model.groups import Commit, Group, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
@@ -18,6 +21,7 @@ from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, NotFound
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _GROUPS_AT_A_TIME = 250
@@ -27,7 +31,7 @@ _COLUMNS = (
     Column("GROUP", fold=True),
     Column("PARTITION", fold=True),
     Column("OFFSET", right=True),
-    Column("EPOCH", right=True, drop=2),
+    Column("LEADER-EPOCH", right=True, drop=2),
     Column("METADATA", drop=1),
 )
 
@@ -38,18 +42,23 @@ _Row = tuple[str | int | None, ...]
 def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
     """Write committed offsets to stdout, for reset --from-file.
 
-    The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset where
-    just one group is named; group,topic,partition,offset for several, a pattern, or all. It has no room for
-    metadata and leader epochs: -o json, yaml and csv keep them. --topic leaves out the other topics' offsets.
-    Running groups are exported too, as they stand. With --from-log, and with --as-of TIME, they come out of
-    __consumer_offsets, and no coordinator is asked; what can't be told is an error, so that the file is never taken
-    for a whole one.
+    The default, -o kcg, is the CSV without a header of kafka-consumer-groups.sh: topic,partition,offset for one named
+    group; group,topic,partition,offset for several groups. It has no room for metadata and leader epochs: -o json, yaml
+    and csv keep them. --topic leaves out the offsets of other topics.
+
+    Running groups are exported as they are now. --from-log and --as-of TIME read __consumer_offsets and ask no
+    coordinator. An offset that cannot be read is an error, so that no file is incomplete without notice.
 
     Examples:
+    # one group
     kgroup export orders-svc > offsets.csv
+    # all groups, with metadata
     kgroup export --all-groups -o json > backup.json
+    # one topic of several groups
     kgroup export --regex 'orders-.*' --topic orders
+    # the coordinator is down
     kgroup export orders-svc --from-log -o json > rescued.json
+    # the offsets of an earlier time
     kgroup export orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7
@@ -63,12 +72,14 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
     at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
     notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
-        if which.topic and (missing := cluster.check_topics(which.topic)):
+        if which.topic and (missing := cluster.check_topics(which.topics.names)):
             # An empty file would look like a backup.
-            raise NotFound(f"there is no topic {', '.join(missing)}", hint="kgroup describe GROUP shows its topics")
+            raise NotFound(
+                f"there is no topic {', '.join(missing)}", hint=Hint("{} shows its topics", ("describe", "GROUP"))
+            )
         want = replace(_COMMITS_ONLY, hidden_budget_s=0) if which.topic else _COMMITS_ONLY
         for snapshot in snapshots(run.reporter, cluster, which, want, at_a_time):
-            groups = _exported(snapshot, which.topic)
+            groups = _exported(snapshot, which.topics)
             notes.take(snapshot, groups)
             yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
     notes.say_last()
@@ -88,6 +99,8 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
     from kgroup.queries.log_options import warn_of_clocks
 
     at_ms = None if when.as_of is None else parse_past_time(when.as_of)
+    if when.as_of is not None and at_ms is not None:
+        run.reporter.note(resolved_text(when.as_of, at_ms, "--as-of"))
     check_bounds(source, reads=source.from_log or at_ms is not None)
     one = names_only(which) and len(names_of(which)) == 1
     notes = _Notes(run.reporter, run.format)
@@ -97,7 +110,7 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         logged = without_stale(cluster, choose_logged(run.reporter, cluster, which, source, at_ms))
         warn_open_transactions(run.reporter, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}
-        found = (offsets_at(state, which.topic, at_ms) for state in logged.states.values())
+        found = (offsets_at(state, which.topics, at_ms) for state in logged.states.values())
         groups = tuple(group for group in found if group.offsets or group.group not in failed)
         notes.take(Snapshot((), logged.errors, ()), groups)
         yield _outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)
@@ -130,34 +143,32 @@ class _Notes:
         """Report what is known only at the end."""
         reporter = self._reporter
         if not self._groups and not self._failed:
-            reporter.note("no group is chosen: nothing to export")
+            reporter.note("nothing to export: no group is chosen")
         if self._empty:
             more = len(self._empty) - _NAMED
             others = f" and {more} more" if more > 0 else ""
             reporter.note(f"no committed offsets: {', '.join(self._empty[:_NAMED])}{others}")
         if self._rich and self._output is Format.KCG:
             has = "has" if self._rich == 1 else "have"
-            reporter.note(
-                f"{plural(self._rich, 'commit')} {has} metadata, which this form leaves out: -o json keeps it"
-            )
+            reporter.note(f"{plural(self._rich, 'commit')} {has} metadata, which -o kcg leaves out; -o json keeps it")
 
 
 def _carries_more(commit: Commit | None) -> bool:
     return commit is not None and commit.metadata != ""
 
 
-def _exported(snapshot: Snapshot, topics: Sequence[str] | None) -> tuple[GroupOffsets, ...]:
+def _exported(snapshot: Snapshot, topics: TopicFilter) -> tuple[GroupOffsets, ...]:
     """The known commits of each group, without groups whose offsets could not be read: they must not look empty."""
     failed = {error.group for error in snapshot.errors if error.topic is None}
     groups = (_offsets(group, topics) for group in snapshot.groups)
     return tuple(group for group in groups if group.offsets or group.group not in failed)
 
 
-def _offsets(group: Group, topics: Sequence[str] | None) -> GroupOffsets:
+def _offsets(group: Group, topics: TopicFilter) -> GroupOffsets:
     rows = tuple((p.topic, p.partition, p.commit) for p in group.partitions if p.commit)
-    wanted = rows if not topics else tuple(row for row in rows if row[0] in topics)
+    wanted = tuple(row for row in rows if topics.has(row[0], row[1]))
     # A named topic without DESCRIBE was refused before, so no commits on it are hidden.
-    hidden = () if topics else group.hidden_commits
+    hidden = () if topics.choices else group.hidden_commits
     return GroupOffsets(group.name, group.type, group.state, wanted, hidden_commits=hidden)
 
 
@@ -187,11 +198,11 @@ def _unwritable(row: _Row, output: Format) -> RowError:
     what = "its group id" if "\0" in group else "its metadata"
     return RowError(
         "not-text",
-        f"left out: {what} has a NUL character, which -o {output} cannot carry",
+        f"left out: {what} has a NUL character, which -o {output} cannot represent",
         group,
         topic,
         partition,
-        hint="-o json and -o yaml carry it",
+        hint="-o json and -o yaml can represent it.",
         exit_code=ExitCode.PARTLY,
     )
 

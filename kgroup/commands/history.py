@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
 from kgroup.groups.history.summary import GroupHistory
-from kgroup.groups.reset_targets import TopicChoice, parse_ago, parse_moment, parse_topics
+from kgroup.groups.reset_targets import TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
     Groups,
     Selection,
@@ -53,9 +52,10 @@ class HistoryFilter(Groups):
         list[str] | None,
         typer.Option(
             "--topic",
+            "-t",
             metavar="TOPIC[:P,...]",
             rich_help_panel=WHICH,
-            help="Only groups that concern this topic; with --commits only its partitions: orders:7.",
+            help="Only groups that use this topic; with --commits only its partitions: orders:7.",
         ),
     ] = None
     expect: Annotated[
@@ -78,35 +78,40 @@ class HistorySpan:
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="DURATION|TIME", rich_help_panel=WHAT, help="From when on: 30m, 03:05Z; 1h by default."
+            "--since",
+            metavar="DURATION|TIME",
+            rich_help_panel=WHAT,
+            help="Start of the period: 30m ago or 03:05Z (default: 1h).",
         ),
     ] = "1h"
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="DURATION|TIME", rich_help_panel=WHAT, help="Until when: now by default."),
+        typer.Option(
+            "--until", metavar="DURATION|TIME", rich_help_panel=WHAT, help="End of the period (default: now)."
+        ),
     ] = None
-    log_budget: Annotated[
+    scan_time: Annotated[
         str,
         typer.Option(
-            "--log-budget",
+            "--scan-time",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="How long to read __consumer_offsets, 10s by default.",
+            help="Time limit for scanning __consumer_offsets (default: 10s).",
         ),
     ] = "10s"
 
     def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> HistoryRequest:
         """What to read. Raises UsageError."""
         now = utc_now()
-        since_ms = _moment(self.since, now, "--since")
-        until_ms = None if self.until is None else _moment(self.until, now, "--until")
+        since_ms = parse_moment_or_ago(self.since, now, "--since")
+        until_ms = None if self.until is None else parse_moment_or_ago(self.until, now, "--until")
         last_ms = round(now.timestamp() * 1000) if until_ms is None else until_ms
         if since_ms >= last_ms:
             raise UsageError("--since is not before --until", hint="--since 2h --until 1h")
         if last_ms > now.timestamp() * 1000 + 1:
             raise UsageError(f"--until {self.until}: in the future")
-        budget_s = parse_duration(self.log_budget, "--log-budget")
-        moves_on_ms = None if until_ms is not None or _is_time(self.since) else last_ms - since_ms
+        budget_s = parse_duration(self.scan_time, "--scan-time")
+        moves_on_ms = None if until_ms is not None or not is_ago(self.since) else last_ms - since_ms
         return HistoryRequest(since_ms, until_ms, budget_s, moves_on_ms, commits, _chosen_by(topics))
 
 
@@ -116,34 +121,41 @@ class HistoryView:
 
     commits: Annotated[
         bool,
-        typer.Option("--commits", rich_help_panel=WHAT, help="Offsets over time: rates, jumps, resets and by whom."),
+        typer.Option(
+            "--commits", rich_help_panel=WHAT, help="Show offsets over time: rates, jumps, resets and their clients."
+        ),
     ] = False
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", rich_help_panel=WHAT, help="Go on: a line for each rebalance, until ctrl-C."),
+        typer.Option("--follow", "-f", rich_help_panel=WHAT, help="Print a line for each new rebalance, until ctrl-C."),
     ] = False
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", metavar="N", rich_help_panel=WHAT, help="The newest N rebalances in the picture; 0: all."
+            "--limit", "-n", metavar="N", rich_help_panel=WHAT, help="Show the newest N rebalances; 0 shows all."
         ),
     ] = None
     verbose: Annotated[
-        bool, typer.Option("--verbose", rich_help_panel=WHAT, help="All members, also those that nothing happened to.")
+        bool,
+        typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show all members, also those without a change."),
     ] = False
 
 
 def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: HistoryView) -> Outcomes:
     """Show when and why a group rebalanced, who caused it, what moved.
 
-    It is read from __consumer_offsets: no coordinator tells it. The page says how far back the log reaches and what
-    compaction may have taken. "By the times" is a conclusion: the log does not say why a member went. Without a
-    group, all groups are shown, the most restless first. A group that was deleted is found by its name.
+    kgroup reads this from __consumer_offsets. The page shows how far back the log reaches, and what compaction may have
+    removed. Some causes are conclusions from timing: Kafka does not log why a member left.
+    Without a group, all groups are shown, those with the most rebalances first. A deleted group is found by its name.
 
     Examples:
+    # the last 30 minutes
     kgroup history orders-svc --since 30m
+    # who moved the offsets of a partition
     kgroup history orders-svc --commits --topic orders:7
+    # each rebalance when it happens
     kgroup history orders-svc --follow
+    # an hour of the night, for a spreadsheet
     kgroup history --all-groups --since 03:00Z --until 04:00Z -o csv
 
     Exit codes: 0 2 3 4 5 6 7
@@ -154,11 +166,14 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     if view.limit is not None and view.limit < 0:
         raise UsageError(f"--limit {view.limit}: no number of rebalances")
     wish = span.wish(topics, commits=view.commits)
+    for text, at_ms, option in ((span.since, wish.since_ms, "--since"), (span.until, wish.until_ms, "--until")):
+        if text is not None and at_ms is not None and not is_ago(text):
+            run.reporter.note(resolved_text(text, at_ms, option))
     if view.follow:
         if wish.until_ms is not None:
-            raise UsageError("--until with --follow: one of them")
+            raise UsageError("--until and --follow are mutually exclusive")
         if run.format not in _FOLLOWED:
-            raise UsageError(f"-o {run.format} with --follow: it is written at the end only", hint="-o json")
+            raise UsageError(f"-o {run.format} and --follow are mutually exclusive", hint="-o json")
     with Cluster(run.settings) as cluster:
         states, errors = _states(run.reporter, cluster, selection)
         if not states and not errors:
@@ -195,20 +210,9 @@ def _not_found(name: str, why: str) -> RowError:
         LOG_INCOMPLETE,
         f"no coordinator knows it, and {OFFSETS_TOPIC} was not read to its start: {why}",
         name,
-        hint="--log-budget DURATION reads more of it",
+        hint="--scan-time DURATION reads more of it",
         exit_code=ExitCode.PARTLY,
     )
-
-
-def _moment(text: str, now: datetime, option: str) -> int:
-    """A time, or a duration before now, in ms since 1970."""
-    if _is_time(text):
-        return parse_moment(text, now, option)
-    return round((now.timestamp() - parse_ago(text, option)) * 1000)
-
-
-def _is_time(text: str) -> bool:
-    return ":" in text or re.match(r"(?a)\s*\d{4}-", text) is not None
 
 
 def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
@@ -249,7 +253,7 @@ def _note_bounds(run: Invocation, found: Sequence[GroupHistory]) -> None:
     """In CSV output, note how far the log was read; pages show that themselves."""
     if run.format is Format.CSV:
         for stopped in dict.fromkeys(one.reach.stopped for one in found if one.reach.stopped):
-            run.reporter.note(f"the log was not read as far back as was asked for: {stopped} (--log-budget)")
+            run.reporter.note(f"the log was not read back to the start of the period: {stopped} (--scan-time)")
 
 
 def _pages(
@@ -291,7 +295,7 @@ def _follow(reporter: Reporter, cluster: Cluster, histories: Histories, found: S
             raise
         except KgroupError as error:
             if not failing:
-                reporter.note(f"{error.message}; it is asked again")
+                reporter.note(f"{error.message}; kgroup asks again")
             failing = True
             continue
         failing = False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.client_options import Clients, Configuration
@@ -17,9 +18,9 @@ from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_result import Result
+from kgroup.groups.change_result import NOT_EMPTY, Result
 from kgroup.groups.migration.about_brokers import protocol_available
-from kgroup.groups.migration.check import CheckStatus, ReadinessResult
+from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.migrated import MigrationResult, migration_result
@@ -75,7 +76,9 @@ class ApplicationOptions:
             "--client",
             metavar="[GROUP=]NAME:VERSION",
             rich_help_panel=APPLICATION,
-            help="What it uses, like java:4.3.1; @FILE has one a line. It can't be read from outside.",
+            help=(
+                "Client of the application: java:4.3.1; @FILE has one per line (repeatable). Brokers do not know it."
+            ),
         ),
     ] = None
     client_config: Annotated[
@@ -84,7 +87,9 @@ class ApplicationOptions:
             "--client-config",
             metavar="FILE",
             rich_help_panel=APPLICATION,
-            help="Its configuration (Java properties, librdkafka, YAML): list what has to change in it.",
+            help=(
+                "Configuration of the application (Java properties, librdkafka, YAML): list the changes that it needs."
+            ),
         ),
     ] = None
     write: Annotated[
@@ -93,7 +98,7 @@ class ApplicationOptions:
             "--write",
             metavar="FILE",
             rich_help_panel=APPLICATION,
-            help="Write it with these changes to a new file (properties only).",
+            help="Write the changed configuration to a new file (properties only).",
         ),
     ] = None
 
@@ -104,7 +109,12 @@ class Goal:
 
     protocol: Annotated[
         TargetProtocol,
-        typer.Option("--protocol", metavar="consumer|classic", rich_help_panel=WHAT, help="consumer by default."),
+        typer.Option(
+            "--protocol",
+            metavar="consumer|classic",
+            rich_help_panel=WHAT,
+            help="Protocol to move to (default: consumer).",
+        ),
     ] = TargetProtocol.CONSUMER
     session_timeout: Annotated[
         str | None,
@@ -131,9 +141,9 @@ class Goal:
         said = {option: parse_duration(text, option) for option, text in given.items() if text is not None}
         for option, seconds in said.items():
             if self.protocol is TargetProtocol.CLASSIC:
-                raise UsageError(f"{option}: a classic group has none of its own; its members bring theirs")
+                raise UsageError(f"{option} requires --protocol consumer: in a classic group each member sets its own")
             if seconds * 1000 < 1:
-                raise UsageError(f"{option} {given[option]}: at least a millisecond")
+                raise UsageError(f"{option} must be at least 1ms, not {given[option]}")
         session_s, heartbeat_s = (said.get(option) for option in given)
         return MigrationRequest(
             self.protocol.value,
@@ -151,33 +161,38 @@ def migrate(
     application: ApplicationOptions,
     only: Annotated[
         str | None,
-        typer.Option(
-            "--only", metavar="ready", rich_help_panel=WHICH, help="Leave all groups alone that are not READY."
-        ),
+        typer.Option("--only", metavar="ready", rich_help_panel=WHICH, help="Move only groups that are READY."),
     ] = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", rich_help_panel=WHAT, help="Follow a rollout until all members speak it."),
+        typer.Option(
+            "--watch", "-w", rich_help_panel=WHAT, help="Follow a rollout until all members use the protocol."
+        ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every check.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every check.")] = False,
 ) -> Outcome:
     """Move groups to the consumer protocol, or back to classic.
 
-    The plan says of each group whether it is fit to move (VERDICT), and HOW: now where it is empty, rolling where
-    it can move while it runs, stop where it can't. --execute converts empty groups: it commits their offsets again,
-    changes the type, and reads everything back. A running group is moved by restarting its members.
+    The plan shows for each group whether it is ready, and how it can move: now if it is empty, rolling if
+    it can move while it runs, stop if it cannot. --execute converts empty groups: it commits their offsets again,
+    changes the type, and reads everything back. A running group moves when its members are restarted.
 
     Examples:
+    # which groups are ready
     kgroup migrate --all-groups
+    # check the configuration of one application
     kgroup migrate pay-svc --client java:4.3.1 --client-config pay.properties
+    # convert a group as soon as it is empty
     kgroup migrate pay-svc --wait-empty --execute
+    # follow a rolling migration
+    kgroup migrate pay-svc --watch
 
     Exit codes: 0 2 3 4 5 6 7 8 130 143
     """
     check_groups(groups)
     check_some_named(groups)
     if only is not None and only not in _ONLY:
-        raise UsageError(f"--only {only}: no such choice", hint=f"it is {', '.join(_ONLY)}")
+        raise UsageError(f"--only {only}: unknown", hint=f"choose one of: {', '.join(_ONLY)}")
     wanted = goal.migration_request(how)
     if watch:
         _check_watching(how, goal, application, only)
@@ -200,15 +215,17 @@ def migrate(
             configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
         )
         subject = about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target)
-        blocked_action = "it can't be converted now"
+        blocked_action = "it cannot be converted now"
         context = ChangeContext(
             "migrate", subject, migration.layouts, blocked_action=blocked_action, configs=migration.configs
         )
-        warn_of_plans(run, cluster, migration.plan)
+        warn_of_plans(run.reporter, run.settings, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, context, migration.refusals)
+    if is_rolling := _is_rolling_plan(how, migration.readiness):
+        result = replace(result, refusals=tuple(r for r in result.refusals if r.error.code != NOT_EMPTY))
     rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, result)
     if migration.left:
-        run.reporter.note(f"left alone, not ready now: {plural(migration.left, 'group')} (--only ready)")
+        run.reporter.note(f"{plural(migration.left, 'group')} left out: not ready now (--only ready)")
     name = application.client_config or ""
     if config:
         rows = tuple(replace(row, config=config_document(config, name, application.write)) for row in rows)
@@ -222,7 +239,14 @@ def migrate(
         config=config_blocks(config, name, application.write) if config else (),
         verbose=verbose,
     )
-    return _outcome(run, cluster, result, rows, subject, shown)
+    return _outcome(run, cluster, result, rows, subject, shown, is_rolling=is_rolling)
+
+
+def _is_rolling_plan(how: Change, readiness: Sequence[Readiness]) -> bool:
+    """Whether it is the plan of one group that moves by restarts of its members: these are no obstacle to it."""
+    if how.execute or how.wait_empty or len(readiness) != 1:
+        return False
+    return readiness[0].how is MigrationPath.ROLLING and readiness[0].result is not ReadinessResult.BLOCKED
 
 
 def _outcome(
@@ -232,12 +256,16 @@ def _outcome(
     rows: tuple[MigrationResult, ...],
     subject: str,
     shown: Page,
+    *,
+    is_rolling: bool,
 ) -> Outcome:
     several = len(rows) != 1
+    command = run.command_line.without("--write")  # that file exists now, and is not overwritten
     wording = Wording(
         "migrate",
         subject,
-        run.command_line.without("--write"),  # that file exists now, and is not overwritten
+        command.with_option("--wait-empty") if is_rolling else command,
+        apply="Restart its members as above. Or stop them all, and convert the group" if is_rolling else "To apply",
         instead=_ready_only(run, rows) if several else None,
         listed=LISTED if several else frozenset({"blocked"}),
     )
@@ -247,7 +275,7 @@ def _outcome(
         cluster.ref,
         run.reporter,
         run.command,
-        nothing=None if rows else "no group is chosen: nothing to do",
+        nothing=None if rows else "nothing to do: no group is chosen",
         table=lambda: table(rows, shown, executed=result.executed),
     )
     if rows and not result.plan.size and not result.errors:
@@ -268,7 +296,7 @@ def _facts(
     if clients.used or wanted.target == "classic":
         return defects
     versions = (
-        f"client versions unknown: they can't be read from outside. {minimum_versions(rules)}; check with --client"
+        f"client versions are unknown: Kafka does not report them. {minimum_versions(rules)}; check with --client"
     )
     return (versions, *defects)
 
@@ -280,7 +308,7 @@ def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
     if not (count and not_ready) or "--only" in run.line.options:
         return None
     command = run.command_line.without("--partial").with_option("--only", "ready").executing()
-    return f"Only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
+    return f"To convert only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
 
 
 def _converted_names(rows: Sequence[MigrationResult]) -> tuple[str, ...]:
@@ -303,7 +331,7 @@ def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, on
         "--only": only,
     }
     if said := [option for option, value in given.items() if value]:
-        raise UsageError(f"--watch only looks: without {', '.join(said)}")
+        raise UsageError(f"--watch and {said[0]} are mutually exclusive: --watch changes nothing")
 
 
 def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
@@ -333,4 +361,5 @@ def _follow_rollout(run: Invocation, groups: Groups, how: Change, wanted: Migrat
         records=lambda: rollout_screen.records(documents),
         cluster=cluster.ref,
         check_failed=not rollout.finished,
+        kind="migrate rollout",
     )

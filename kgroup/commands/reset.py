@@ -13,7 +13,7 @@ from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
 from kgroup.changes.reset import plan_reset
-from kgroup.changes.save_skipped import check_apart, check_target, preview, save_skipped, skipped_table
+from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, preview, save_skipped
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
@@ -39,8 +39,15 @@ from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.pages.change import Wording, outcome
-from kgroup.output.pages.reset import repeatable_command, subject, target_time
+from kgroup.model.records import ConsumerRecord
+from kgroup.output.pages.change import Wording, outcome, with_rows
+from kgroup.output.pages.reset import (
+    repeatable_command,
+    skipped_blocks,
+    subject,
+    target_time,
+    with_skipped_records,
+)
 from kgroup.queries.log_options import FromLog
 from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
@@ -49,6 +56,10 @@ from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.units import plural
 
 _ONLY = ("out-of-range",)
+_TARGETS = (
+    "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, --by-duration, --from-file, "
+    "--from-group"
+)
 WHERE = "Where to"
 
 
@@ -60,7 +71,11 @@ class ResetTargetOptions:
     to_latest: Annotated[bool, typer.Option("--to-latest", rich_help_panel=WHERE, help="To the log end.")] = False
     to_current: Annotated[
         bool,
-        typer.Option("--to-current", rich_help_panel=WHERE, help="As they are, committed again; else the log end."),
+        typer.Option(
+            "--to-current",
+            rich_help_panel=WHERE,
+            help=("Commit the current offset again (renews its expiry); the log end if there is none."),
+        ),
     ] = False
     to_offset: Annotated[
         list[str] | None,
@@ -68,12 +83,14 @@ class ResetTargetOptions:
             "--to-offset",
             metavar="OFFSET",
             rich_help_panel=WHERE,
-            help="To this offset; or to each partition's own: orders:0=17,orders:1=20.",
+            help="To this offset, or to an offset per partition: orders:0=17,orders:1=20.",
         ),
     ] = None
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", rich_help_panel=WHERE, help="N records on, or back where negative."),
+        typer.Option(
+            "--shift-by", metavar="N", rich_help_panel=WHERE, help="Forward by N offsets, or back if N is negative."
+        ),
     ] = None
     to_datetime: Annotated[
         str | None,
@@ -81,7 +98,10 @@ class ResetTargetOptions:
             "--to-datetime",
             metavar="TIME",
             rich_help_panel=WHERE,
-            help="To the first record since TIME: 2026-11-21T03:05:00.000Z; without a zone it is UTC.",
+            help=(
+                "To the first record since TIME: 2026-11-21T03:05:00.000Z (UTC if it has no zone), or "
+                "epoch milliseconds."
+            ),
         ),
     ] = None
     by_duration: Annotated[
@@ -90,7 +110,7 @@ class ResetTargetOptions:
             "--by-duration",
             metavar="AGO",
             rich_help_panel=WHERE,
-            help="To the first record since so long ago: PT2H, P1DT12H, or 2h.",
+            help="To the first record since this long ago: 2h, PT2H, P1DT12H.",
         ),
     ] = None
     from_file: Annotated[
@@ -99,12 +119,14 @@ class ResetTargetOptions:
             "--from-file",
             metavar="FILE",
             rich_help_panel=WHERE,
-            help="As a file says (- is stdin): kgroup export's, --backup's, kafka-consumer-groups.sh's.",
+            help=("To the offsets of a file (- is stdin): of kgroup export, --backup or kafka-consumer-groups.sh."),
         ),
     ] = None
     from_group: Annotated[
         str | None,
-        typer.Option("--from-group", metavar="OTHER", rich_help_panel=WHERE, help="As another group has committed."),
+        typer.Option(
+            "--from-group", metavar="OTHER", rich_help_panel=WHERE, help="To the committed offsets of another group."
+        ),
     ] = None
 
     def scenario(self) -> ResetScenario | None:
@@ -122,7 +144,7 @@ class ResetTargetOptions:
         }
         said = [option for option, is_given in given.items() if is_given]
         if len(said) > 1:
-            raise UsageError(f"{said[0]} and {said[1]}: one of them")
+            raise UsageError(f"{said[0]} and {said[1]} are mutually exclusive")
         now = utc_now()
         if self.to_latest:
             return ToLatest()
@@ -137,7 +159,10 @@ class ResetTargetOptions:
         if self.by_duration is not None:
             ago_s = parse_ago(self.by_duration)
             if ago_s > now.timestamp():
-                raise UsageError(f"--by-duration {self.by_duration}: longer ago than 1970", hint="--to-earliest")
+                raise UsageError(
+                    f"--by-duration {self.by_duration}: longer ago than 1970",
+                    hint="For the log start use --to-earliest.",
+                )
             return ToTime(round((now.timestamp() - ago_s) * 1000))
         return ToEarliest() if self.to_earliest else None
 
@@ -150,13 +175,14 @@ class PartitionSelection:
         list[str] | None,
         typer.Option(
             "--topic",
+            "-t",
             metavar="TOPIC[:P,...]",
             rich_help_panel=WHAT,
-            help="A topic, or some of its partitions: orders:0,1; may be repeated.",
+            help="A topic, or some of its partitions: orders:0,1 (repeatable).",
         ),
     ] = None
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", rich_help_panel=WHAT, help="All that the group has committed.")
+        bool, typer.Option("--all-topics", rich_help_panel=WHAT, help="All partitions that the group has committed.")
     ] = False
     only: Annotated[
         str | None,
@@ -164,11 +190,11 @@ class PartitionSelection:
             "--only",
             metavar="out-of-range",
             rich_help_panel=WHAT,
-            help="Only partitions whose committed offset is outside the log; to the log start unless told otherwise.",
+            help=("Only partitions whose committed offset is out of range (default target: the log start)."),
         ),
     ] = None
     create: Annotated[
-        bool, typer.Option("--create", rich_help_panel=WHAT, help="Let the group come into being with these offsets.")
+        bool, typer.Option("--create", rich_help_panel=WHAT, help="Create the group if it does not exist.")
     ] = False
     save_skipped: Annotated[
         str | None,
@@ -176,10 +202,12 @@ class PartitionSelection:
             "--save-skipped",
             metavar="FILE|topic:NAME",
             rich_help_panel=WHAT,
-            help="Keep the records that are skipped: as JSON lines, or in a topic.",
+            help="Save the skipped records: as JSON lines (- is stdout), or in a topic.",
         ),
     ] = None
-    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")] = (
+        False
+    )
 
 
 def reset(
@@ -187,26 +215,33 @@ def reset(
 ) -> Outcome:
     """Move committed offsets.
 
-    Without --execute the plan is shown: old and new offset of each partition, records skipped and read again.
-    Offsets outside the log are moved to its nearest end. The groups must be empty; metadata and leader epochs of
-    partitions that are not moved stay as they are. What is done can be taken back with kgroup undo. Where the
-    coordinator of --from-group is down, --from-log reads that group out of __consumer_offsets.
+    Without --execute the plan is shown: old and new offset of each partition, skipped and repeated offsets. An
+    offset outside the log becomes its nearest bound. The groups must be empty. Metadata and leader epochs of
+    partitions that are not moved stay as they are. kgroup undo restores the old offsets. --from-log reads the group
+    of --from-group from __consumer_offsets, for when its coordinator is down.
 
     Examples:
+    # skip to the log end
     kgroup reset orders-svc --topic orders --to-latest
+    # skip one record, and save it
     kgroup reset orders-svc --topic orders:3 --shift-by 1 --save-skipped pill.json
-    kgroup reset orders-green --create --from-group orders-svc
-    kgroup reset orders-new --create --from-group orders-svc --from-log
+    # read the last two hours again, now
     kgroup reset --regex 'orders-.*' --all-topics --by-duration PT2H --execute
+    # copy the offsets of another group
+    kgroup reset orders-green --create --from-group orders-svc
+    # the same, while the coordinator of that group is down
+    kgroup reset orders-new --create --from-group orders-svc --from-log
 
     Exit codes: 0 2 3 4 5 6 7 130 143
     """
     check_groups(groups)
     request = _checked(where, which)
     if source != FromLog() and where.from_group is None:
-        raise UsageError("--from-log is about the group that --from-group names", hint="--from-group OTHER --from-log")
+        raise UsageError("--from-log requires --from-group", hint="--from-group OTHER --from-log")
     check_some_named(groups)
     prepare_change(run, how)
+    if which.save_skipped == STDOUT and how.backup == STDOUT:
+        raise UsageError("--save-skipped - and --backup - are mutually exclusive: both write to stdout")
     if which.save_skipped is not None:
         check_target(run.settings, which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
@@ -233,26 +268,29 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     topics = parse_topics(which.topic) if which.topic else None
     check_topics(choice.topic for choice in topics or ())
     if topics is not None and which.all_topics:
-        raise UsageError("--topic and --all-topics: one of them")
+        raise UsageError("--topic and --all-topics are mutually exclusive")
     if which.only is not None and which.only not in _ONLY:
-        raise UsageError(f"--only {which.only}: unknown", hint=f"--only {_ONLY[0]}")
+        raise UsageError(f"--only {which.only}: unknown", hint=f"choose one of: {', '.join(_ONLY)}")
     if which.only and scenario is None and not (where.from_file or where.from_group):
         scenario = ToEarliest()
     if topics is not None and isinstance(scenario, ToRequested):
         outside = scenario.offsets.keys() - set(filter_partitions(topics, scenario.offsets))
         for topic, number in sorted(outside):
             raise UsageError(
-                f"--to-offset names {topic}:{number}, which --topic leaves out", hint="without --topic it is meant too"
+                f"--to-offset names {topic}:{number}, which --topic does not select",
+                hint="Leave out --topic, or add the partition to it.",
             )
         named = {(choice.topic, number) for choice in topics for number in choice.partitions or ()}
         for topic, number in sorted(named - scenario.offsets.keys()):
-            raise UsageError(f"--topic names {topic}:{number}, of which --to-offset says nothing")
+            raise UsageError(f"--topic names {topic}:{number}, for which --to-offset has no offset")
     elsewhere = where.from_file is not None or where.from_group is not None
     if scenario is None and not elsewhere:
-        raise UsageError("where to? No scenario is given", hint="--to-earliest, --to-latest, --shift-by N, ...")
+        raise UsageError("the new position is missing", hint=f"choose one of: {_TARGETS}")
     own_partitions = elsewhere or which.only or isinstance(scenario, ToRequested)
     if topics is None and not which.all_topics and not own_partitions:
-        raise UsageError("which partitions?", hint="--topic TOPIC, --topic TOPIC:0,1 or --all-topics")
+        raise UsageError(
+            "the partitions are missing", hint="choose one of: --topic TOPIC, --topic TOPIC:0,1, --all-topics"
+        )
     rows = read_offsets(where.from_file) if where.from_file is not None else ()
     return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)
 
@@ -273,41 +311,43 @@ def _plan_or_execute(
     def save(possible: ChangePlan) -> None:
         assert target is not None
         count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter)
-        kept.append(Text((f"{plural(count, 'record')} kept in {target.removeprefix('topic:')}.",)))
+        where = "written to stdout" if target == STDOUT else f"kept in {target.removeprefix('topic:')}"
+        kept.append(Text((f"{plural(count, 'record')} {where}.",)))
 
     if target is not None:
         check_apart(plan.skipped_ranges, target)
     context = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
-    warn_of_plans(run, cluster, plan)
+    warn_of_plans(run.reporter, run.settings, cluster, plan)
     result = execute_plan(run, cluster, how, plan, context, refusals)
-    for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
-    before_end = tuple(kept) or (_preview(run, result, target) if for_people and not result.executed else ())
+    skipped = _skipped_records(run, result)
+    before_end = tuple(kept)
+    if result.plan.skipped_ranges and not result.executed:
+        before_end = skipped_blocks(skipped, target, verbose=which.verbose)
     wording = Wording(
         "reset",
         subject(result.plan),
         run.command_line,
         head=target_time(request.scenario, utc_now()),
         before_end=before_end,
-        instead=repeatable_command(result.plan, request.scenario, run.command),
+        instead=repeatable_command(result.plan, request.scenario, target, run.command),
         verbose=which.verbose,
     )
-    return outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
+    made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
+    return with_rows(made, with_skipped_records(result.documents, skipped), made.records)
 
 
 def _nothing(request: ResetRequest) -> str:
     if request.only_out_of_range:
-        return "no committed offset is out of range: nothing to do"
-    return "no partition is chosen: nothing to do"
+        return "nothing to do: no committed offset is out of range"
+    return "nothing to do: no partition is chosen"
 
 
-def _preview(run: Invocation, result: Result, target: str | None) -> tuple[Block, ...]:
-    """The skipped records, if they are few enough to show."""
+def _skipped_records(run: Invocation, result: Result) -> tuple[ConsumerRecord, ...] | None:
+    """The records that the plan skips, if the format shows them, and they are few and can be read; otherwise None."""
     ranges = result.plan.skipped_ranges
-    few = preview(run.settings, ranges) if ranges else None
-    if not few:
-        return ()
-    keeps = f"kept in {target.removeprefix('topic:')}" if target else "--save-skipped FILE keeps them"
-    return (Text((f"SKIPPED RECORDS  ({keeps})",)), skipped_table(few))
+    if result.executed or run.format is Format.CSV or not ranges:
+        return None
+    return preview(run.settings, ranges)
 
 
 def _journaled(plan: ChangePlan) -> str:

@@ -28,7 +28,7 @@ _STYLES: Mapping[ProcessState, Style] = {
 class SandboxOptions:
     """What to start. None means as the sandbox was before, else the default."""
 
-    brokers: Annotated[int | None, typer.Option("--brokers", metavar="1|3", help="How many brokers; 1 by default.")] = (
+    brokers: Annotated[int | None, typer.Option("--brokers", metavar="1|3", help="Number of brokers (default: 1).")] = (
         None
     )
     port: Annotated[
@@ -38,7 +38,7 @@ class SandboxOptions:
             metavar="N",
             min=1,
             max=65533,
-            help="The first broker's port; else 19092 or any free one.",
+            help="Port of the first broker (default: 19092, or any free one).",
         ),
     ] = None
     jars: Annotated[
@@ -48,32 +48,37 @@ class SandboxOptions:
             metavar="DIR",
             exists=True,
             file_okay=False,
-            help="A Kafka (3.3 or newer) that is already here, instead of fetching one.",
+            help="Directory of a Kafka, 3.3 or newer, to use instead of fetching one.",
         ),
     ] = None
     set: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A broker setting (repeatable)."),
     ] = None
 
 
 def up(run: Invocation, wanted: SandboxOptions) -> Outcome:
     """Start a real Kafka on loopback and print its address.
 
-    Returns when it answers group requests; does nothing where it runs already. What was killed is started
-    again, with its data. The first time it fetches Kafka (39 MB), with the Ivy of the PySpark package: behind a
-    mirror, name your Ivy settings in KGROUP_IVY_SETTINGS, put them in ~/.ivy2/ivysettings.xml, or name a Maven
-    repository in DEFAULT_ARTIFACT_REPOSITORY. Needs Java 17 or newer (JAVA_HOME, PATH).
+    It returns when the broker answers requests about groups, and does nothing if the sandbox runs already. A broker
+    that was killed is started again, with its data. Needs Java 17 or newer (JAVA_HOME, PATH).
+
+    The first time it fetches Kafka (39 MB), with the Ivy of the PySpark package. Behind a mirror, name your Ivy
+    settings in KGROUP_IVY_SETTINGS, put them in ~/.ivy2/ivysettings.xml, or name a Maven repository in
+    DEFAULT_ARTIFACT_REPOSITORY.
 
     Examples:
+    # one broker
     kgroup sandbox up
+    # three brokers
     kgroup sandbox up --brokers 3
+    # with a port and a broker setting
     kgroup sandbox up --port 19092 --set group.consumer.migration.policy=disabled
 
     Exit codes: 0 1 2 6 130
     """
     if wanted.brokers not in (None, 1, 3):
-        raise UsageError(f"--brokers is 1 or 3, not {wanted.brokers}")
+        raise UsageError(f"--brokers must be 1 or 3, not {wanted.brokers}")
     status = Sandbox().up(
         brokers=wanted.brokers,
         port=wanted.port,
@@ -85,10 +90,12 @@ def up(run: Invocation, wanted: SandboxOptions) -> Outcome:
 
 
 def status(run: Invocation) -> Outcome:
-    """Show what of the sandbox runs, and where.
+    """Show the brokers of the sandbox, their state and addresses.
 
     Examples:
+    # what runs, and where
     kgroup sandbox status
+    # its address, for a script
     kgroup sandbox status -o json | jq -r '.data[0].bootstrap_servers'
 
     Exit codes: 0 1 2
@@ -98,14 +105,16 @@ def status(run: Invocation) -> Outcome:
 
 def down(
     run: Invocation,
-    wipe: Annotated[bool, typer.Option("--wipe", help="Remove the data too; the fetched Kafka stays.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete the data; the fetched Kafka stays.")] = False,
 ) -> Outcome:
     """Stop the sandbox; its data stays, unless --wipe.
 
-    Stops what kgroup sandbox started and nothing else.
+    It stops what kgroup sandbox started, and nothing else.
 
     Examples:
+    # stop the brokers
     kgroup sandbox down
+    # also delete their data
     kgroup sandbox down --wipe
 
     Exit codes: 0 1 2
@@ -114,25 +123,29 @@ def down(
     if sandbox.down(wipe=wipe, reporter=run.reporter):
         run.reporter.event("STOPPED", f"the sandbox in {sandbox.directory}{', data removed' if wipe else ''}")
     else:
-        run.reporter.note("no sandbox runs: nothing to do")
+        run.reporter.note("no sandbox is running: nothing to do")
     return _outcome(sandbox.status())
 
 
 def demo(
     run: Invocation,
     crash_only: Annotated[
-        bool, typer.Option("--crash-only", help="Stop after the crash: the rest is for you to try.")
+        bool, typer.Option("--crash-only", help="Stop after the crash, so that you can try the rest.")
     ] = False,
 ) -> Outcomes:
     """Crash a real consumer on the sandbox, and catch its group up.
 
-    A consumer commits at 70, is killed at 100, and the log goes on to 120. Its group is released at the head, and
-    handles new records there while Spark replays [70, 120) into a topic; at the end stands the proof. Starts the
-    sandbox where it does not run; each run takes topics and a group of its own. Without PySpark it ends with the
-    crash, and says how to install it.
+    A consumer commits at 70 and is killed at 100, and the log grows to 120. Its group is released at the log end,
+    and handles new records there while Spark replays [70, 120) into a topic. The result shows that every record is
+    delivered.
+
+    It starts the sandbox if it does not run; each run uses topics and a group of its own. Without PySpark it ends after
+    the crash, and shows how to install PySpark.
 
     Examples:
+    # the crash and the catch-up
     kgroup sandbox demo
+    # only the crash: try the rest yourself
     kgroup sandbox demo --crash-only
 
     Exit codes: 0 1 2 3 6 7 8 130 143
@@ -157,7 +170,7 @@ def _properties(assignments: list[str] | None) -> dict[str, str] | None:
     pairs = [word.partition("=") for word in assignments]
     for key, equals, _ in pairs:
         if not (key and equals):
-            raise UsageError(f"--set takes KEY=VALUE, not {key!r}")
+            raise UsageError(f"--set requires KEY=VALUE, not {key!r}")
     return {key: value for key, _, value in pairs} or None
 
 
@@ -181,7 +194,7 @@ def _screen(status: SandboxStatus) -> Screen:
             Column("STATE"),
             Column("ADDRESS"),
             Column("PID", right=True, drop=2),
-            Column("LOG", drop=4, fold=True, wide=True),
+            Column("LOG-FILE", drop=4, fold=True, wide=True),
         )
         blocks.append(Table(columns, [_row(broker) for broker in status.brokers]))
     return Screen((*blocks, Text(_closing(status))))
@@ -190,7 +203,7 @@ def _screen(status: SandboxStatus) -> Screen:
 def _row(broker: BrokerStatus) -> tuple[str | int | Styled | None, ...]:
     style = _STYLES.get(broker.state)
     state = Styled(broker.state, style) if style else broker.state.value
-    return broker.id, broker.role, state, f"{broker.host}:{broker.port}", broker.pid, broker.log
+    return broker.id, broker.role, state, f"{broker.host}:{broker.port}", broker.pid, broker.log_file
 
 
 def _closing(status: SandboxStatus) -> tuple[str, ...]:
@@ -199,12 +212,12 @@ def _closing(status: SandboxStatus) -> tuple[str, ...]:
         case ProcessState.ABSENT | ProcessState.STOPPED:
             return ("start it: kgroup sandbox up",)
         case ProcessState.DIED | ProcessState.DEGRADED:
-            return (*where, "start what is gone, with its data: kgroup sandbox up")
+            return (*where, "start the missing processes with their data: kgroup sandbox up")
         case _:
             return (*where, f"try: kgroup list -b {status.bootstrap_servers}")
 
 
 def _records(status: SandboxStatus) -> Records:
-    header = ("id", "role", "state", "host", "port", "pid", "directory", "log")
-    rows = ((b.id, b.role, b.state.value, b.host, b.port, b.pid, b.directory, b.log) for b in status.brokers)
+    header = ("id", "role", "state", "host", "port", "pid", "directory", "log_file")
+    rows = ((b.id, b.role, b.state.value, b.host, b.port, b.pid, b.directory, b.log_file) for b in status.brokers)
     return Records(header, rows)

@@ -7,12 +7,15 @@ kgroup reads the target topic independently of the replay, and checks what the a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+
+import msgspec.structs
 
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.start import resume_catchup, start_catchup
+from kgroup.catchup.service.start import ResumeRequest, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
@@ -21,7 +24,7 @@ from kgroup.cluster import demo_clients
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.groups.catchup.gap_request import GapRequest
-from kgroup.groups.catchup.model import LEDGER_TOPIC
+from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
@@ -37,6 +40,7 @@ from kgroup.settings.invocation import Invocation
 from kgroup.settings.sources import resolve
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import ExitCode, KgroupError, Refused, SandboxError
+from kgroup.support.hint import Hint, hints_with_options
 from kgroup.support.units import plural
 
 _REASON = "kgroup sandbox demo"
@@ -49,7 +53,7 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
     """
     demo = _DemoRun(run, crashed)
     for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
-    with open_engine(demo.typed("describe", crashed.group), LEDGER_TOPIC) as engine:
+    with demo.hints(), open_engine(demo.settings, run.reporter, LEDGER_TOPIC) as engine:
         pages = iter((demo.page(engine),)) if crash_only else demo.pages(engine)
         last: Outcome | None = None
         for page in pages:
@@ -58,8 +62,8 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
             last = page
         if last is not None and not for_people:
             yield last
-    run.reporter.note(f"look again: {demo.typed().command('describe', crashed.group)}")
-    run.reporter.note("stop it: kgroup sandbox down --wipe")
+        run.reporter.note(Hint("show the group again: {}", ("describe", crashed.group)))
+    run.reporter.note("stop the sandbox: kgroup sandbox down --wipe")
 
 
 class _DemoRun:
@@ -67,23 +71,21 @@ class _DemoRun:
         self._run, self._crashed = run, crashed
         self._connection = Connection(bootstrap_server=crashed.bootstrap_servers)
         # An empty environment: settings for another cluster (a context, its passwords) must not apply here.
-        self._settings = resolve(self._connection, run.reporter, environ={})
+        self.settings = resolve(self._connection, run.reporter, environ={})
         self._replay_options = ReplayOptions("topic", {"topic": crashed.target})
 
-    def typed(self, *words: str) -> Invocation:
-        """An invocation as if the user had typed these words for the sandbox."""
-        typed = (*words, "-b", self._crashed.bootstrap_servers) if words else ()
-        line = CommandLine(("kgroup", *typed))
-        return replace(self._run, connection=self._connection, known_settings=self._settings, words=typed, line=line)
+    def hints(self) -> AbstractContextManager[None]:
+        """Within the block, the commands in hints are for the sandbox."""
+        return hints_with_options(replace(self._run, connection=self._connection, line=CommandLine(())).command)
 
     def pages(self, engine: CatchupEngine) -> Outcomes:
         """Yield all pages: the crash, the plan, the release, the running group, the verification."""
         try:
-            check(self._replay_options.spark, timeout_s=self._settings.timeout_s)
+            check(self._replay_options.spark, timeout_s=self.settings.timeout_s)
         except Refused as error:
-            refusal = error.with_context(hint=f"{error.hint}; then again: kgroup sandbox demo")
+            refusal = error.with_context(hint=f"{error.hint}; then run kgroup sandbox demo again")
             page = self.page(engine)
-            yield replace(page, errors=(RowError.of(refusal), *page.errors), done=False)
+            yield msgspec.structs.replace(page, errors=(RowError.of(refusal), *page.errors), done=False)
             return
         yield self.page(engine)
         crashed = self._crashed
@@ -99,20 +101,26 @@ class _DemoRun:
             return
         with DemoApplication(crashed) as application:
             first = application.await_more()[0]
-            self._run.reporter.event("CONSUME", f"{crashed.group} runs again; the first that it handles is {first}")
-            run = self._run_of("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
+            self._run.reporter.event(
+                "CONSUME", f"{crashed.group} runs again; the first order that it handles is {first}"
+            )
+            line = self._typed("catchup", "resume", crashed.group, "--to-topic", crashed.target, "--execute")
             before = len(application.handled)
-            resumed = resume_catchup(run, engine, crashed.group, self._replay_options, (), execute=True)
-            verified = catchup.outcome(resumed, engine.cluster.ref, run.command_line)
+            resume = ResumeRequest(crashed.group, True, line, replay=self._replay_options)
+            resumed = resume_catchup(engine, self.settings, resume)
+            verified = catchup.outcome(resumed, engine.cluster.ref, line)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(
-                "CONSUME", f"{crashed.group} handled {plural(meanwhile, 'new order')} meanwhile, at the head"
+                "CONSUME",
+                f"{crashed.group} handled {plural(meanwhile, 'new order')} after the log end at the same time",
             )
             page = self.page(engine)
         yield page
         faults = [] if verified.exit_code is not ExitCode.DONE else self._faults(engine, first, meanwhile)
         if faults:
-            verified = replace(verified, errors=(*verified.errors, *faults), decided=ExitCode.CHECK_FAILED)
+            verified = msgspec.structs.replace(
+                verified, errors=(*verified.errors, *faults), decided=ExitCode.CHECK_FAILED
+            )
         yield verified
 
     def page(self, engine: CatchupEngine) -> Outcome:
@@ -120,37 +128,37 @@ class _DemoRun:
         snapshot = engine.cluster.describe((self._crashed.group,), SnapshotRequest())
         return describe.outcome(DescribePart.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
 
-    def _run_of(self, *words: str) -> Invocation:
-        run = self.typed(*words)
-        self._run.reporter.event("RUN", run.command(*words))
-        return run
+    def _typed(self, *words: str) -> CommandLine:
+        """Report a command for the sandbox, as if the user had typed it."""
+        line = CommandLine(("kgroup", *words, "-b", self._crashed.bootstrap_servers))
+        self._run.reporter.event("RUN", str(line))
+        return line
 
     def _started(
         self, engine: CatchupEngine, replay_options: ReplayOptions, words: Sequence[str], *, execute: bool
     ) -> Outcome:
-        run = self._run_of(*words)
+        line = self._typed(*words)
         change = Change(execute=execute, reason=_REASON)
-        request = StartRequest(self._crashed.group, GapRequest(), change, replay_options)
-        result = start_catchup(run, engine, request)
-        return catchup.outcome(result, engine.cluster.ref, run.command_line)
+        request = StartRequest(self._crashed.group, GapRequest(), change, replay_options, line.words)
+        return catchup.outcome(start_catchup(engine, self.settings, request), engine.cluster.ref, line)
 
     def _faults(self, engine: CatchupEngine, first: int, meanwhile: int) -> list[RowError]:
         """Errors for everything that is not as expected, although the replay reports success."""
         crashed = self._crashed
         faults = []
         if first != END:
-            faults.append(f"the application began at {first}, and not at the head, {END}")
+            faults.append(f"the application started at {first} and not at the log end {END}")
         if not meanwhile:
             faults.append("the application handled nothing while the gap was replayed")
         expected = [f"order {number}".encode() for number in range(COMMITTED, END)]
-        values, marked = _read(engine, librdkafka_config(self._settings), crashed.target, self._settings.timeout_s)
+        values, marked = _read(engine, librdkafka_config(self.settings), crashed.target, self.settings.timeout_s)
         if values != expected:
-            faults.append(f"{crashed.target} has not the orders {COMMITTED} to {END - 1}, each once")
+            faults.append(f"{crashed.target} does not have the orders {COMMITTED} to {END - 1}, each once")
         else:
             self._run.reporter.event(
                 "CHECKED",
-                f"{crashed.target} has the orders {COMMITTED} to {END - 1}, each once; {marked} of them say that they "
-                f"may have been handled before the crash ({PROCESSED - COMMITTED} were)",
+                f"{crashed.target} has the orders {COMMITTED} to {END - 1}, each once; {marked} of them are marked as "
+                f"possible duplicates of orders handled before the crash ({PROCESSED - COMMITTED} were)",
             )
         return [RowError(SandboxError.code, fault, crashed.group, exit_code=ExitCode.CHECK_FAILED) for fault in faults]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
+from msgspec.structs import replace
 
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.groups.assignors.model import AssignorTopic
@@ -21,6 +23,7 @@ from kgroup.groups.selection import (
     uses_topic,
 )
 from kgroup.groups.simulation.durations import ChosenDurations, KnownDurations, choose_durations
+from kgroup.groups.simulation.lag_effect import MeasuredLag
 from kgroup.groups.simulation.model import (
     GroupChange,
     RestartStrategy,
@@ -64,6 +67,8 @@ _MOST_MEMBERS = 1000
 _SLOW = 300_000
 """Work (see ``work_of_scenario``) that takes some seconds."""
 _LOG_BUDGET_S = 1.5
+_MOST_MEASURED = 20
+"""Lag and rates are read for so many groups at most: the commits of each are read from the log."""
 _LOG_BACK_MS = 24 * 3_600_000
 
 
@@ -83,7 +88,7 @@ class SimulationOptions:
             "--remove",
             metavar="N|MEMBER",
             rich_help_panel=WHAT,
-            help="Stop N members, or this one (member, instance or client id); may be repeated.",
+            help="Stop N members, or this one by member, instance or client id (repeatable).",
         ),
     ] = None
     kill: Annotated[
@@ -111,16 +116,16 @@ class SimulationOptions:
             "--partitions",
             metavar="[TOPIC=]+K",
             rich_help_panel=WHAT,
-            help="Add K partitions to a topic, or to each; may be repeated.",
+            help="Add K partitions to a topic, or to each topic (repeatable).",
         ),
     ] = None
     assignor: Annotated[
         str | None,
         typer.Option(
             "--assignor",
-            metavar="NAME",
+            metavar="range|roundrobin|sticky|cooperative-sticky|uniform",
             rich_help_panel=WHAT,
-            help="range|roundrobin|sticky|cooperative-sticky|uniform: compare it; alone: what changing to it moves.",
+            help=("Compare with this assignor; without another change, show what a change to it moves."),
         ),
     ] = None
     session_timeout: Annotated[
@@ -129,7 +134,7 @@ class SimulationOptions:
             "--session-timeout",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="After which an absent member is given up; the group's by default.",
+            help="Time until an absent member is removed (default: that of the group).",
         ),
     ] = None
     restart_time: Annotated[
@@ -138,7 +143,7 @@ class SimulationOptions:
             "--restart-time",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="From stopping a member until it joins again, 30s by default.",
+            help="Time from the stop of a member until it joins again (default: 30s).",
         ),
     ] = None
     rebalance_time: Annotated[
@@ -147,7 +152,7 @@ class SimulationOptions:
             "--rebalance-time",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="How long a rebalance takes; by default the median of the last day's, where the log tells.",
+            help=("Duration of a rebalance (default: the median of the last day, if the log has it)."),
         ),
     ] = None
     from_file: Annotated[
@@ -156,7 +161,7 @@ class SimulationOptions:
             "--from-file",
             metavar="FILE",
             rich_help_panel=WHICH,
-            help="Groups as kgroup describe -o json wrote them, or - for stdin; no cluster is asked.",
+            help="Read groups from kgroup describe -o json (- is stdin); needs no cluster.",
         ),
     ] = None
 
@@ -165,13 +170,13 @@ class SimulationOptions:
         count, names = parse_removed(self.remove or ())
         more, grown = parse_growth(self.partitions or ())
         if self.static and not self.restart_rolling:
-            raise UsageError("--static is about restarts", hint="add --restart-rolling")
+            raise UsageError("--static requires --restart-rolling")
         if self.assignor is not None:
             check_assignor(self.assignor)
         if not (self.add or count or names or self.kill or more or self.restart_rolling or self.assignor is not None):
             raise UsageError(
-                "nothing is to be simulated",
-                hint="--add N, --remove N, --restart-rolling, --partitions +K or --assignor NAME",
+                "the change to simulate is missing",
+                hint="choose one of: --add N, --remove N, --restart-rolling, --partitions +K, --assignor NAME",
             )
         restart = (
             (RestartStrategy.STATIC if self.static else RestartStrategy.AS_THEY_ARE) if self.restart_rolling else None
@@ -198,15 +203,22 @@ class SimulationOptions:
 def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> Outcomes:
     """Show what a change of members, partitions or assignor would do.
 
-    Plays it through from the live assignment, with Kafka's own assignors, and compares ways to go about it: how
-    often the group rebalances, what moves (needlessly: more than balance asks for), what stands still and for how
-    long. Nothing is changed. Several changes come in this order: partitions, members removed, added, killed, restarted.
+    It starts from the live assignment, with Kafka's own assignors, and compares ways to make the change. It shows how
+    often the group rebalances, what moves, and which partitions pause and for how long. "Needlessly" is more than
+    balance requires. It also estimates the lag, at the present rate of the members. Nothing is changed.
+
+    Several changes are made in this order: partitions, members removed, added, killed, restarted.
 
     Examples:
-    kgroup simulate orders-svc --restart-rolling --static --session-timeout 60s
+    # two more members
     kgroup simulate orders-svc --add 2
+    # a rolling restart, with and without static members
+    kgroup simulate orders-svc --restart-rolling --static --session-timeout 60s
+    # one member less, and more partitions
     kgroup simulate orders-svc --remove orders-7 --partitions orders=+12
+    # another assignor
     kgroup simulate orders-svc --assignor cooperative-sticky
+    # without a cluster, from a saved description
     kgroup simulate --from-file orders-svc.json --add 2 --assignor uniform
 
     Exit codes: 0 2 3 4 5 6 7
@@ -230,21 +242,22 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
             topics, errors = _topics(cluster, groups)
             known = [(group, topics[group.name]) for group in groups if group.name in topics]
             times = _times(run.reporter, cluster, [group for group, _ in known], durations)
+            lags = _lags(run.reporter, cluster, [group.name for group, _ in known if group.members])
             # Unreadable offsets matter only for groups without members, whose topics only the offsets show.
             told = {group.name for group, _ in known if group.members}
             all_errors = (*(error for error in snapshot.errors if error.group not in told), *errors)
-            yield from _outcomes(run.reporter, what_if, _Subjects(known, True, times, cluster.ref, all_errors))
+            yield from _outcomes(run.reporter, what_if, _Subjects(known, True, times, lags, cluster.ref, all_errors))
         if not something:
-            run.reporter.note("no group is chosen: nothing to do")
+            run.reporter.note("nothing to do: no group is chosen")
 
 
-@dataclass(frozen=True, slots=True)
-class _Subjects:
+class _Subjects(msgspec.Struct, frozen=True):
     """Groups with their topics and durations; ``cluster`` is None if the groups come from a file."""
 
     found: Sequence[tuple[Group, Sequence[AssignorTopic]]]
     exact_ids: bool
-    times: Mapping[str, KnownDurations] = field(default_factory=dict)
+    times: Mapping[str, KnownDurations] = msgspec.field(default_factory=dict)
+    lags: Mapping[str, MeasuredLag] = msgspec.field(default_factory=dict)
     cluster: ClusterRef | None = None
     errors: tuple[RowError, ...] = ()
 
@@ -263,7 +276,14 @@ def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subject
             continue
         played = _play(reporter, group, ways, timing)
         report = SimulationReport(
-            group, exactly, what_if.assignor, timing.timing, timing.sources, subjects.exact_ids, played
+            group,
+            exactly,
+            what_if.assignor,
+            timing.timing,
+            timing.sources,
+            subjects.exact_ids,
+            played,
+            subjects.lags.get(group.name),
         )
         yield outcome([report], (), subjects.cluster)
     if errors:
@@ -279,8 +299,8 @@ def _ways(
         raise no_members_error(group)
     if not subject.topics:
         if not topics_of(group):
-            raise NotFound(f"{group.name} is {group.state} and has committed nothing: what it reads is not known")
-        raise NotFound(f"{group.name}: of the topics that it reads none is there")
+            raise NotFound(f"{group.name} is {group.state} and has no commits: the topics that it reads are unknown")
+        raise NotFound(f"{group.name}: none of the topics that it reads exists")
     check_grown(group, change.grown or (), {topic.name: topic for topic in topics})
     exactly = replace(change, leaving=leavers(group, change.leaving))
     check_numbers(group, exactly)
@@ -316,7 +336,7 @@ def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> lis
         return list(groups)
     there = [group for group in groups if not group.is_empty or group.name in names_of(which)]
     if len(there) < len(groups):
-        reporter.note(f"left out, {plural(len(groups) - len(there), 'group')} without members")
+        reporter.note(f"{plural(len(groups) - len(there), 'group')} left out: no members")
     return there
 
 
@@ -375,6 +395,29 @@ def _times(
     return found
 
 
+def _lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dict[str, MeasuredLag]:
+    """Lag and rates of a few groups, measured as ``kgroup lag`` measures them; empty if they cannot be read."""
+    if not 0 < len(names) <= _MOST_MEASURED:
+        return {}
+    from kgroup.cluster.snapshot import SnapshotRequest
+    from kgroup.groups.lag.measure import measure_lag
+    from kgroup.groups.lag.rates import LagTrend
+    from kgroup.queries.lag import LagReadOptions, read_evidence
+    from kgroup.support.clock import utc_ms
+
+    try:
+        groups = cluster.describe(names, SnapshotRequest(generation_budget_s=0)).groups
+        read = read_evidence(cluster, groups, LagReadOptions(_LOG_BUDGET_S), utc_ms())
+    except KgroupError as error:
+        reporter.note(f"what the change does to the lag is unknown: {error.message}")
+        return {}
+    totals = {group.name: measure_lag(group, read[group.name].evidence).total for group in groups}
+    return {
+        name: MeasuredLag(total.lag, total.rates, total.outlook.pace is LagTrend.KEEPS_UP)
+        for name, total in totals.items()
+    }
+
+
 def _from_file(which: Selection, path: str) -> list[Group]:
     """The chosen groups of a file."""
     from kgroup.groups.described_file import parse_described
@@ -386,7 +429,7 @@ def _from_file(which: Selection, path: str) -> list[Group]:
     if choice.missing:
         raise choice.missing
     chosen = {group.name for group in choice.groups}
-    found = [group for group in groups if group.name in chosen and (not which.topic or uses_topic(group, which.topic))]
+    found = [group for group in groups if group.name in chosen and (not which.topic or uses_topic(group, which.topics))]
     check_expected(which, len(found))
     return found
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.conversion import remove_stale_members
@@ -20,17 +20,19 @@ from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.groups.undo_plan import hidden_commit_errors, moved_since, type_restores
+from kgroup.groups.undo_plan import TypeRestore, hidden_commit_errors, moved_since, type_restores
 from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording, outcome, with_rows
-from kgroup.output.pages.undo import before_after_now, other_changes, put_back, types_records, types_table
+from kgroup.output.pages.undo import other_changes, put_back, restored_offsets, types_records, types_table
 from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
-from kgroup.support.errors import ExitCode, Refused, UsageError
-from kgroup.support.instants import rfc3339
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
+from kgroup.support.hint import Hint
+from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.quoting import join
 from kgroup.support.units import plural
 
@@ -43,26 +45,31 @@ def undo(
     change: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID|GROUP]", help="A change, like ch-7k2f; the last one by default. With --as-of a group."
+            metavar="[ID|GROUP]", help="A change, like ch-7k2f; the last one by default. With --as-of a group's name."
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", rich_help_panel=WHAT, help="Show every partition.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")
+    ] = False,
 ) -> Outcome:
-    """Take back a change.
+    """Undo a change.
 
-    Every change that kgroup executes is written down before it is made, in the journal of this machine
-    (KGROUP_STATE_DIR). Without an id the last one of this cluster is planned, and the others are listed. What was
-    moved since is not overwritten, unless --accept moved-since says so. A change that kgroup could not finish is
-    taken back as far as it was made.
+    kgroup writes each change to a journal on this machine (KGROUP_STATE_DIR) before it makes it. Without an id, the
+    last change to this cluster is planned, and the others are listed. Offsets that moved since are not overwritten,
+    except with --accept moved-since. An interrupted change is undone as far as it was made.
 
-    For a change that was made from another machine, or by another tool: undo GROUP --as-of TIME puts the group's
-    offsets back as they stood then, out of __consumer_offsets; where there was none then, the offset is deleted. What
-    compaction took from the log can't be told, and is an error of its own.
+    For a change from another machine, or by another tool: undo GROUP shows the jumps of the group's offsets in the last
+    day. undo GROUP --as-of TIME restores the offsets of that time from __consumer_offsets, and deletes offsets that did
+    not exist then. Offsets that compaction removed from the log are unknown, and errors.
 
     Examples:
+    # the plan that undoes the last change
     kgroup undo
+    # undo it
     kgroup undo --execute
+    # undo a change by its id, as soon as the group is empty
     kgroup undo ch-7k2f --wait-empty --execute
+    # restore the offsets of an earlier time
     kgroup undo orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7 130 143
@@ -76,8 +83,10 @@ def undo(
         entries = journal.entries(cluster_id)
         if journal.unreadable:
             files = plural(journal.unreadable, "file")
-            run.reporter.warn(f"{files} of the journal {journal.directory} can't be read: changes are missing here")
-        entry = journal.entry(change, cluster_id) if change is not None else last_change(entries, journal, cluster)
+            run.reporter.warn(
+                f"{files} of the journal {journal.directory} cannot be read: their changes are not listed"
+            )
+        entry = last_change(entries, journal, cluster) if change is None else _journaled(cluster, journal, change)
         if not entry.undoable:
             raise not_undoable(entry)
         if entry.migrates:
@@ -88,7 +97,7 @@ def undo(
         refusals = moved_since(undo_plan.traces) if "moved-since" not in (how.accept or ()) else []
         if change is None and entry.who != whoami():
             refusals.append(Refusal(None, _not_yours(entry)))
-        blocked_action = "it can't be converted back now" if entry.migrates else "its offsets cannot be moved"
+        blocked_action = "its type cannot be restored now" if entry.migrates else "its offsets cannot be moved"
         context = ChangeContext(
             "undo",
             f"{entry.id}: {entry.what} {entry.subject}",
@@ -97,16 +106,16 @@ def undo(
             blocked_action=blocked_action,
             configs=undo_plan.configs,
         )
-        warn_of_plans(run, cluster, undo_plan.plan)
+        warn_of_plans(run.reporter, run.settings, cluster, undo_plan.plan)
         result = execute_plan(run, cluster, how, undo_plan.plan, context, refusals)
     if doubtful := sum(trace.doubtful for trace in undo_plan.traces):
         run.reporter.note(
-            f"left as they are, {plural(doubtful, 'partition')}: nobody knows whether that change got so far, "
-            "and they stand elsewhere now"
+            f"{plural(doubtful, 'partition')} left unchanged: it is unknown whether that change reached them, "
+            "and another client has moved them since"
         )
     others = [other for other in entries if other.id != entry.id] if change is None else []
     wording = Wording(
-        "take back",
+        "undo",
         f"{entry.id}: {entry.what} {entry.subject}",
         run.command_line if change is not None else run.command_line.with_argument(entry.id),
         head=(Text(_change_lines(entry)),),
@@ -120,20 +129,51 @@ def undo(
         cluster.ref,
         run.reporter,
         run.command,
-        nothing=f"{entry.id}: all stands as it was before: nothing to do",
+        nothing=f"nothing to do: everything is as it was before {entry.id}",
         table=lambda: (
             [*types_table(types, verbose=verbose), *put_back(result, verbose=verbose)]
             if entry.migrates
-            else before_after_now(result, undo_plan.traces, verbose=verbose)
+            else restored_offsets(result, undo_plan.traces, verbose=verbose)
         ),
     )
     for group, partitions in entry.hidden.items():
         if partitions is None:
-            run.reporter.warn(f"{group}: {MAY_BE_MISSING}: such commits were deleted with it and cannot be put back")
+            run.reporter.warn(f"{group}: {MAY_BE_MISSING}: such commits were deleted with it and cannot be restored")
     if lost := hidden_commit_errors(entry):
         decided = ExitCode.PARTLY if result.exit_code is ExitCode.DONE else result.exit_code
         shown = replace(shown, errors=(*shown.errors, *lost), decided=decided)
-    return with_rows(shown, types, lambda: types_records(types)) if types else shown
+    return _with_types(shown, types)
+
+
+def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
+    """The outcome with groups as its rows, if types or configs of groups are restored; offsets otherwise."""
+    if not types:
+        return shown
+    return replace(with_rows(shown, tuple(types), lambda: types_records(types)), kind="undo types")
+
+
+def _journaled(cluster: ChangingCluster, journal: Journal, change: str) -> JournalEntry:
+    """The change with this id. For a group's name, NotFound has its jumps, each with the command that undoes it."""
+    try:
+        return journal.entry(change, cluster.ref.cluster_id)
+    except NotFound as error:
+        if change.lower().startswith("ch-"):
+            raise
+        # Imported here: the id is usually right.
+        from kgroup.output.pages.history_commits import undo_lines
+        from kgroup.queries.history import read_jumps
+
+        history = read_jumps(cluster, change)
+        if history is None:
+            raise
+        lines = tuple(undo_lines(history))
+        if not lines:
+            hint = Hint("To restore the offsets of an earlier time:  {}", ("undo", change, "--as-of", "TIME"))
+            raise error.with_context(hint=hint) from None
+        heading = (
+            f"__consumer_offsets shows jumps of {change} in the last day; to restore the offsets from just before one:"
+        )
+        raise error.with_context(details=(heading, *lines)) from None
 
 
 def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:
@@ -144,42 +184,44 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
 
     check_bounds(bounds, reads=when.as_of is not None, missing="kgroup undo GROUP --as-of TIME")
     if group is None or when.as_of is None:
-        raise UsageError("--as-of: the offsets of which group?", hint="kgroup undo GROUP --as-of TIME")
+        raise UsageError("--as-of requires a group", hint="kgroup undo GROUP --as-of TIME")
     check_groups(Groups(names=[group]))
     at_ms = parse_past_time(when.as_of)
     then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
     with ChangingCluster(run.settings) as cluster:
         wait_empty(run.reporter, cluster, how, [group])
         found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-        warn_of_plans(run, cluster, found.plan)
+        warn_of_plans(run.reporter, run.settings, cluster, found.plan)
         result = execute_plan(
             run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)
         )
-        wording = Wording("take back", f"{group} as of {then}", run.command_line, verbose=verbose)
+        # The instant, and not what was typed: "5m" is another one when the plan is executed.
+        typed = run.command_line.with_option("--as-of", then)
+        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose)
         return outcome(
             result,
             wording,
             cluster.ref,
             run.reporter,
             run.command,
-            nothing=f"{group}: all stands as it did at {then}: nothing to do",
+            nothing=f"nothing to do: the offsets of {group} are as they were at {then}",
         )
 
 
 def _not_yours(entry: JournalEntry) -> Refused:
     return Refused(
-        f"the last change is {entry.who}'s",
-        hint=f"If you mean that one, name it: kgroup undo {entry.id}",
+        f"the last change was made by {entry.who}",
+        hint=Hint("To undo that change, name it: {}", ("undo", entry.id)),
         code="not-yours",
     )
 
 
 def _change_lines(entry: JournalEntry) -> tuple[str, ...]:
     reason = f'  "{entry.reason}"' if entry.reason else ""
-    unfinished = "  (kgroup could not finish it)" if entry.ended is None else ""
-    return (f"  {entry.at:%Y-%m-%d %H:%M:%SZ}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
+    unfinished = "  (kgroup was interrupted)" if entry.ended is None else ""
+    return (f"  {short_time(entry.at_ms, utc_ms())}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
 
 
 def _change_row(entry: JournalEntry, entries: Sequence[JournalEntry]) -> tuple[str, ...]:
     what = f"{entry.what} {entry.subject}"
-    return entry.id, f"{entry.at:%m-%d %H:%M:%S}", entry.who, what, change_state(entry, entries)
+    return entry.id, short_time(entry.at_ms, utc_ms()), entry.who, what, change_state(entry, entries)

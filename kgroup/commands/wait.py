@@ -33,17 +33,17 @@ _GROUPS = (
     Column("MEMBERS", right=True, drop=1),
     Column("LAG", right=True),
     Column("WAITED", right=True, drop=3),
-    Column("NOT YET"),
+    Column("NOT-MET"),
 )
 _MEMBERS = (
     Column("GROUP", fold=True, drop=3),
     Column("MEMBER", fold=True),
     Column("MEMBER-ID", wide=True),
-    Column("INSTANCE", wide=True),
+    Column("INSTANCE-ID", wide=True),
     Column("HOST"),
     Column("SESSION"),
 )
-_HEADER = ("group", "type", "state", "members", "lag", "condition", "holds", "seen", "waited_ms")
+_HEADER = ("group", "type", "state", "member_count", "lag", "condition", "holds", "observed", "waited_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class WaitOptions:
             "--for",
             metavar="CONDITION",
             rich_help_panel=WHAT,
-            help=f"What has to be so: {', '.join(FORMS)}; may be repeated: all of them.",
+            help=f"Condition to wait for (repeatable, all must hold): {', '.join(FORMS)}.",
         ),
     ] = None
     within: Annotated[
         str,
         typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=WHAT, help=f"How long to wait, {DEFAULT_WITHIN} by default."
+            "--within", metavar="DURATION", rich_help_panel=WHAT, help=f"Time limit (default: {DEFAULT_WITHIN})."
         ),
     ] = DEFAULT_WITHIN
     hold: Annotated[
@@ -71,25 +71,28 @@ class WaitOptions:
             "--hold",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="How long it has to stay so: a crash loop is Empty between two crashes. 0s by default.",
+            help=("The conditions must hold for this long without a break; use 15s against crash loops (default: 0s)."),
         ),
     ] = "0s"
     new: Annotated[
         bool,
-        typer.Option("--new", rich_help_panel=SAFETY, help="A named group may not exist yet: wait for it to appear."),
+        typer.Option("--new", rich_help_panel=SAFETY, help="Wait for named groups that do not exist yet."),
     ] = False
 
 
 def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
-    """Wait until all groups are as --for says.
+    """Wait until all groups meet the conditions of --for.
 
-    Exit code 0 when it is so, 8 when it is not so in time, 3 when the cluster did not answer at the end. What
-    happens meanwhile is said on stderr, a line an event. Which groups are meant is decided at the beginning; an
-    unknown one is an error at once, but for --new.
+    The exit code is 0 if they do, 8 if they do not within the time limit, and 3 if the cluster does not answer at the
+    end. Each event is a line on stderr. Groups are chosen at the start; an unknown group is an error at once,
+    except with --new. --timeout limits one request, --within the whole wait.
 
     Examples:
+    # until no member is in the group, and none returns for 15 seconds
     kgroup wait orders-svc --for empty --hold 15s --within 2m
+    # until a deployment is complete and has caught up
     kgroup wait orders-svc --for members=6 --for lag=1000 --within 10m
+    # until all groups of a team are migrated
     kgroup wait --regex 'orders-.*' --for type=consumer --for stable
 
     Exit codes: 0 2 3 4 5 6 8
@@ -98,12 +101,12 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
     conditions = parse_conditions(until.conditions or ())
     within_s, hold_s = parse_duration(until.within, "--within"), parse_duration(until.hold, "--hold")
     if hold_s > within_s:
-        raise UsageError(f"--hold {until.hold} is longer than --within {until.within}: that can't be reached")
+        raise UsageError(f"--hold must be at most --within: {until.hold} is more than {until.within}")
     _check_choice(which, conditions, new=until.new)
     with Cluster(run.settings) as cluster:
         names = _names(run.reporter, cluster, which, new=until.new)
         if not names:
-            run.reporter.note("no group is chosen: nothing to wait for")
+            run.reporter.note("nothing to wait for: no group is chosen")
         waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
         return Outcome(
             data=waited.groups,
@@ -119,10 +122,10 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
     if not (names_of(which) or which.regex is not None or which.all_groups):
         raise UsageError("no group is chosen", hint="kgroup wait GROUP --for ..., or --regex, or --all-groups")
     if new and (not names_only(which) or which.topic or which.expect is not None):
-        raise UsageError("--new is for groups by name, without --regex, --all-groups, --expect and filters")
+        raise UsageError("--new requires groups by name, without --regex, --all-groups, --expect and filters")
     if new and holds_without_group(conditions):
         both = " and ".join(condition.text for condition in conditions)
-        raise UsageError(f"--new: {both} is so of a group that does not exist; there is nothing to wait for")
+        raise UsageError(f"--new: {both} already holds for a group that does not exist; there is nothing to wait for")
 
 
 def _names(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
@@ -163,7 +166,7 @@ def _blocks(waited: WaitResult, conditions: Sequence[Condition], within_s: float
         yield Title(f"NOT YET  wait {what}: {wanted}{held} of {format_duration(hold_s)}")
     ranked = sorted(groups, key=lambda group: group.holds)
     rows = [_group_row(group) for group in ranked[:_ROWS]]
-    yield Table(_GROUPS, rows, frozenset({"LAG", "NOT YET"}))
+    yield Table(_GROUPS, rows, frozenset({"LAG", "NOT-MET"}))
     if len(ranked) > _ROWS:
         yield Text((f"{len(ranked) - _ROWS} more, {_told(ranked[_ROWS:])}: -o csv has all rows",))
     yield from _member_blocks(waited)
@@ -171,7 +174,7 @@ def _blocks(waited: WaitResult, conditions: Sequence[Condition], within_s: float
 
 def _told(rest: Sequence[GroupWaitResult]) -> str:
     missing = sum(not group.holds for group in rest)
-    return f"{missing} of them not there yet" if missing else "all there"
+    return f"{missing} of them do not meet the conditions" if missing else "all of them meet the conditions"
 
 
 def _group_row(group: GroupWaitResult) -> tuple[Cell, ...]:
@@ -212,7 +215,7 @@ def _member_blocks(waited: WaitResult) -> Iterator[Block]:
         yield BlankLine()
         yield Table(_MEMBERS, rows[:_ROWS])
     if len(rows) > _ROWS:
-        yield Text((f"{len(rows) - _ROWS} more members: -o json names them all",))
+        yield Text((f"{len(rows) - _ROWS} more members: -o json has all of them",))
     if evicting:
         yield Text((f"-> {evicting[0]}",))
 
@@ -222,4 +225,4 @@ def _rows(group: GroupWaitResult) -> Iterator[tuple[str | int | None, ...]]:
     same = tuple(document[key] for key in _HEADER[:5])
     for condition in document["conditions"]:
         holds = "true" if condition["holds"] else "false"
-        yield (*same, condition["condition"], holds, condition["seen"], document["waited_ms"])
+        yield (*same, condition["condition"], holds, condition["observed"], document["waited_ms"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from kgroup.model.groups import Activity, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
@@ -20,8 +21,7 @@ _PAUSES = 3
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveCommitter:
+class ActiveCommitter(msgspec.Struct, frozen=True):
     """Evidence of an active committer: the last commit that kgroup did not make, and the number of such commits.
 
     ``since_ms`` is when the group became Empty; None if that is further back than the scan, or never happened.
@@ -88,20 +88,20 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
     since = "lately" if finding.since_ms is None else f"since it became Empty, {short_time(finding.since_ms, now_ms)}"
     evidence = f"Last commit {ago} ago: {last.tp} at {last.offset}; {commits} {since}."
     if finding.moments == 1 and last.leader_epoch is None:
-        claim = "somebody has committed since"
+        claim = "another client has committed offsets"
         advice = (
-            "It may have been a reset that was made elsewhere; or a consumer with assign(), which Kafka does not",
-            "show as a member and which would overwrite this change: find out which.",
+            "It may have been a reset by another tool, or a consumer with assign(). Kafka does not show such a "
+            "consumer as a member, and it would overwrite this change: find out which.",
         )
     else:
-        claim = "somebody goes on committing"
+        claim = "another client keeps committing offsets"
         advice = (
-            "A consumer with assign() would overwrite this change. Find and stop it; not",
-            "visible to Kafka as a member.",
+            "A consumer with assign() would overwrite this change. Find it and stop it: Kafka does not show it as a "
+            "member.",
         )
     return Refused(
-        f"{group_name} is Empty, but {claim}",
+        f"{group_name} has no members, but {claim}",
         details=(evidence, *advice),
-        hint="To go on all the same: --accept active-committer",
+        hint="To continue anyway: --accept active-committer",
         code="active-committer",
     )

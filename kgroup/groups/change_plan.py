@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgroup.model.groups import Commit, Group, LogRange, RowError
+import msgspec
+from msgspec.structs import replace
+
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.units import some_of
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
+class ChangeRow(msgspec.Struct, frozen=True):
     """One partition's commit before and after a change. ``new`` None: no commit (or, with ``error``, no change).
 
     ``partition`` is None in the row of a topic that does not exist, which has an ``error``. ``clamped`` is the reason
@@ -109,24 +111,24 @@ class ChangeRow:
             "group": self.group,
             "topic": self.topic,
             "partition": self.partition,
-            "old": self.old.offset if self.old else None,
-            "new": self.new.offset if self.new else None,
-            "skipped": None if self.error else self.skipped,
-            "repeated": None if self.error else self.repeated,
-            "clamped": self.clamped,
+            "old_offset": self.old.offset if self.old else None,
+            "new_offset": self.new.offset if self.new else None,
+            "skipped_count": None if self.error else self.skipped,
+            "repeated_count": None if self.error else self.repeated,
+            "clamped_reason": self.clamped,
             "note": self.note,
             "log_start": self.log.start if self.log else None,
             "log_end": self.log.end if self.log else None,
             "old_leader_epoch": self.old.leader_epoch if self.old else None,
             "new_leader_epoch": self.new.leader_epoch if self.new else None,
             "done": self.done,
-            "read_back": self.read_back.offset if self.read_back else None,
-            "error": self.error.code if self.error else None,
+            "read_back_offset": self.read_back.offset if self.read_back else None,
+            "error_code": self.error.code if self.error else None,
+            "error_message": self.error.message if self.error else None,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePlan:
+class ChangePlan(msgspec.Struct, frozen=True):
     """What a command will change.
 
     ``groups`` are the groups as they were read. ``created`` and ``deleted`` are names of groups; deletion includes all
@@ -141,8 +143,8 @@ class ChangePlan:
     deleted: frozenset[str] = frozenset()
     errors: tuple[RowError, ...] = ()
     unusual: tuple[str, ...] = ()
-    converted: Mapping[str, str] = field(default_factory=dict)
-    configs: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    converted: Mapping[str, str] = msgspec.field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str | None]] = msgspec.field(default_factory=dict)
 
     @property
     def whole(self) -> frozenset[str]:

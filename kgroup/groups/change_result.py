@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.groups import RowError
@@ -16,8 +18,7 @@ _DONE = frozenset({None, COMMITS_MISSING, NOT_VERIFIED})
 """Error codes (None: no error) with which a group still counts as changed as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """The reason why a group is not changed. ``group`` None: the whole plan is refused."""
 
     group: str | None
@@ -29,8 +30,7 @@ class Refusal:
         return RowError.of(self.error, group=self.group)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedRow:
+class ChangedRow(msgspec.Struct, frozen=True):
     """A row of a plan, with the id of its change."""
 
     row: ChangeRow
@@ -41,8 +41,7 @@ class ChangedRow:
         return self.row.document() | {"change_id": self.change_id}
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """A plan and the result of its execution, or of its dry run.
 
     ``plan`` has the rows in their final state. ``waits`` is True if the execution of this dry run would wait until
@@ -61,8 +60,8 @@ class Result:
     id: str | None = None
     backup: str | None = None
     interrupted: ExitCode | None = None
-    whole: Mapping[str, RowError | None] = field(default_factory=dict)
-    configured: Mapping[str, RowError | None] = field(default_factory=dict)
+    whole: Mapping[str, RowError | None] = msgspec.field(default_factory=dict)
+    configured: Mapping[str, RowError | None] = msgspec.field(default_factory=dict)
 
     @property
     def documents(self) -> tuple[ChangedRow, ...]:

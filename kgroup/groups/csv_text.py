@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 # Possessive (``*+``): otherwise the match of an unclosed quote would backtrack and end at an earlier doubled quote.
 _FIELD = re.compile(r'"((?:[^"]++|"")*+)"|([^",\r\n]*)')
 _AFTER_FIELD = re.compile(r",|\r?\n|\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class CsvRow:
+class CsvRow(msgspec.Struct, frozen=True):
     """The fields of a row. ``line`` is its first line, from 1; ``starts`` are the positions of the fields, from 0.
 
     ``quoted_empty`` are the indexes of fields that are written as ``""``, as opposed to fields without any text.
@@ -24,8 +24,7 @@ class CsvRow:
     quoted_empty: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class CsvFault:
+class CsvFault(msgspec.Struct, frozen=True):
     """A syntax error, and its position in the text, from 0."""
 
     message: str

@@ -37,11 +37,11 @@ def parse_described(text: str, source: str) -> tuple[Group, ...]:
         subjects = [(f"data[{number}]", subject) for number, subject in enumerate(listed)]
     groups = tuple(_group(_Fields(source, place, subject)) for place, subject in subjects)
     if not groups:
-        raise UsageError(f"{source}: there is no group in it", hint=_HINT)
+        raise UsageError(f"{source}: the file has no groups", hint=_HINT)
     names: set[str] = set()
     for group in groups:
         if group.name in names:
-            raise UsageError(f"{source}: the group {group.name} is in it twice", hint=_HINT)
+            raise UsageError(f"{source}: the group {group.name} is in the file twice", hint=_HINT)
         names.add(group.name)
     return groups
 
@@ -82,7 +82,7 @@ class _Fields:
     def partition(self, value: object, name: str) -> int:
         number = self._number(value, name)
         if not 0 <= number < _MOST_PARTITIONS:
-            raise self.wrong(f"is {number}, which is no partition", name)
+            raise self.wrong(f"is {number}, which is not a partition number", name)
         return number
 
     def list_or_none(self, name: str) -> Sequence[object] | None:
@@ -119,7 +119,7 @@ def _group(fields: _Fields) -> Group:
         assignor=fields.text_or_none("assignor"),
         coordinator=None,
         generation=fields.number_or_none("generation"),
-        leader=fields.text_or_none("leader"),
+        leader=fields.text_or_none("leader_member_id"),
         group_epoch=fields.number_or_none("group_epoch"),
         assignment_epoch=fields.number_or_none("assignment_epoch"),
         members=_distinct(fields, members),
@@ -146,7 +146,7 @@ def _member(fields: _Fields) -> Member:
         client_id=fields.text("client_id"),
         host=fields.text("host"),
         rack=fields.text_or_none("rack"),
-        epoch=fields.number_or_none("epoch"),
+        epoch=fields.number_or_none("member_epoch"),
         protocol=fields.text_or_none("protocol"),
         subscription=None if subscription is None else tuple(str(topic) for topic in subscription),
         subscription_regex=fields.text_or_none("subscription_regex"),

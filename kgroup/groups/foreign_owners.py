@@ -6,8 +6,9 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote as quote_url
+
+import msgspec
 
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
 from kgroup.support.errors import Refused
@@ -23,8 +24,7 @@ _STREAMS_METADATA_BYTES = 9
 _LATEST_PLAUSIBLE_MS = 1 << 42
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """The framework that owns the offsets, the evidence (in parentheses), and what to do instead.
 
     ``remedy`` may have several lines; Kafka's commands in it are dry runs.
@@ -59,7 +59,7 @@ def refuse_foreign_owner(group_name: str, owner: Owner, details: tuple[str, ...]
     return Refused(
         f"{group_name} {relation} {owner.framework}",
         details=tuple(f"{owner.evidence}. {owner.remedy}".splitlines()) if details is None else details,
-        hint="To go on all the same: --accept foreign-owner",
+        hint="To continue anyway: --accept foreign-owner",
         code="foreign-owner",
     )
 
@@ -143,7 +143,7 @@ def _streams(
     return Owner(
         "Kafka Streams",
         evidence,
-        "Its state and internal topics go with its offsets; with the application stopped:\n"
+        "Its state and internal topics belong to its offsets. With the application stopped:\n"
         f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {quote(name)} "
         "--input-topics TOPICS --dry-run",
     )
@@ -177,7 +177,7 @@ def _spark(name: str) -> Owner | None:
         "Spark",
         f'(its name begins with "{matching.group()}")',
         "Spark keeps its offsets in the query's checkpoint and does not read these:\n"
-        "start the query with a new checkpointLocation, and startingOffsets where it shall begin.",
+        "start the query with a new checkpointLocation, and startingOffsets where it is to begin.",
     )
 
 
@@ -188,7 +188,7 @@ def _flink(group: Group | ListedGroup) -> Owner | None:
     return Owner(
         "Flink",
         "(its name, and it never had members)",
-        "A job goes on from its checkpoint or savepoint and does not read these offsets:\n"
-        "stop it, and start it without its state, with startingOffsets (SQL: scan.startup.mode) where it shall begin.\n"
+        "A job continues from its checkpoint or savepoint and does not read these offsets:\n"
+        "stop it, and start it without its state, with startingOffsets (SQL: scan.startup.mode) where it is to begin.\n"
         "A job that starts without state at committed offsets does read them.",
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
+
+import msgspec
 
 from kgroup.groups.members import labels
 from kgroup.model.groups import Group, Member
 from kgroup.support.durations import format_duration
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 
 class Liveness(StrEnum):
@@ -26,16 +27,14 @@ class Liveness(StrEnum):
     """Its session timeout is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionBound:
+class SessionBound(msgspec.Struct, frozen=True):
     """Whether a member is alive. ``ends_in_s`` is the longest time that a dead one stays listed, None if unknown."""
 
     life: Liveness
     ends_in_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedMembers:
+class ObservedMembers(msgspec.Struct, frozen=True):
     """Since when each member of a group has been listed, in seconds of a monotonic clock.
 
     No client can see heartbeats. But the broker removes a member that was dead at time t by t + its session timeout.
@@ -45,7 +44,7 @@ class ObservedMembers:
 
     coordinator: int | None = None
     rebalancing: bool = False
-    since_s: Mapping[str, float] = field(default_factory=dict)
+    since_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     left: frozenset[str] = frozenset()
     """Static members that left temporarily; their sessions are not renewed any more."""
 
@@ -80,7 +79,7 @@ def session_text(member: Member, session: SessionBound) -> str:
     """A phrase about a member's session: ``static, session ends within 4m12s if it is gone``."""
     parts = ["static"] if member.instance_id is not None else []
     if member.left_temporarily:
-        parts.append("has left for a moment")
+        parts.append("has left temporarily")
     within = format_duration(ceil(session.ends_in_s or 0) or 1)
     sure = "" if member.left_temporarily else " if it is gone"
     match session.life:
@@ -89,8 +88,8 @@ def session_text(member: Member, session: SessionBound) -> str:
         case Liveness.REBALANCING:
             parts.append(f"session ends within {within} of the rebalance{sure}")
         case Liveness.ALIVE:
-            any_moment = "session ends any moment"
-            parts.append(any_moment if member.left_temporarily else f"still heartbeats, or did less than {within} ago")
+            any_moment = "session ends at any moment"
+            parts.append(any_moment if member.left_temporarily else f"its last heartbeat was less than {within} ago")
         case Liveness.UNKNOWN:
             parts.append("session timeout unknown")
     return ", ".join(parts)
@@ -110,8 +109,9 @@ def evict_text(group: Group, sessions: Mapping[str, SessionBound]) -> str | None
     ]
     if not instance_ids:
         return None
-    instances = " ".join(f"--instance {quote(instance)}" for instance in instance_ids)
-    return f"kgroup evict {quote(group.name)} {instances} removes {'it' if len(instance_ids) == 1 else 'them'} now"
+    instances = (word for instance in instance_ids for word in ("--instance", instance))
+    them = "it" if len(instance_ids) == 1 else "them"
+    return Hint(f"{{}} removes {them} now", ("evict", group.name, *instances))
 
 
 def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import is_own_member

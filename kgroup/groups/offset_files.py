@@ -14,8 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
+
 from kgroup.groups.csv_text import CsvFault, CsvRow, line_and_column, read_rows
-from kgroup.model.groups import Commit, partitions_document
+from kgroup.model.commit import Commit
+from kgroup.model.groups import partitions_document
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
@@ -30,8 +33,7 @@ _CSV_HINT = "each line is topic,partition,offset or group,topic,partition,offset
 T = TypeVar("T", bound="str | int")
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(msgspec.Struct, frozen=True):
     """A committed offset in a file.
 
     ``group`` is None in the form without groups. ``offset`` is None if the file states that there was no commit
@@ -53,8 +55,7 @@ class FileRow:
         return self.group, self.topic, self.partition
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOffsets:
+class GroupOffsets(msgspec.Struct, frozen=True):
     """The commits of a group as export and backups write them. A commit None states that there was none.
 
     ``as_of`` is the moment of the commits (RFC 3339) if they were read from ``__consumer_offsets``: the requested
@@ -76,7 +77,7 @@ class GroupOffsets:
             "type": self.type,
             "state": self.state,
             "source": "coordinator" if self.as_of is None else "log",
-            "as_of": self.as_of,
+            "offsets_at": self.as_of,
             "offsets": [
                 {
                     "topic": topic,
@@ -100,7 +101,7 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
     text = text.removeprefix("\ufeff")
     faults = _Faults(source)
     if (at := text.find("\0")) >= 0:
-        faults.add(_position(text, at), "a NUL byte: this is no text in UTF-8")
+        faults.add(_position(text, at), "a NUL byte: the file is not UTF-8 text")
         raise faults.error(None)
     first = next(read_rows(text), None)
     if _is_csv(first):
@@ -115,7 +116,7 @@ def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:
     if faults:
         raise faults.error(hint)
     if not offsets:
-        raise UsageError(f"{source}: there are no offsets in it", hint=hint)
+        raise UsageError(f"{source}: the file has no offsets", hint=hint)
     return offsets
 
 
@@ -157,7 +158,7 @@ def _without_duplicates(rows: Iterable[tuple[str, FileRow]], faults: _Faults) ->
         if first is not spot:
             of = "" if row.group is None else f" of group {row.group!r}"
             where = f"line {first.partition(':')[0]}" if row.line else first
-            faults.add(spot, f"{row.topic}:{row.partition}{of} stands on {where} already")
+            faults.add(spot, f"{row.topic}:{row.partition}{of} is already on {where}")
         unique.append(row)
     return tuple(unique)
 
@@ -166,7 +167,7 @@ def _number(value: str | int, name: str, most: int) -> int:
     """A whole number from 0 to ``most``. Raises _BadValue."""
     if isinstance(value, str):
         if not re.fullmatch("[0-9]+", value):
-            raise _BadValue(name, f"{name} {_shown(value)} is no whole number from 0 on")
+            raise _BadValue(name, f"{name} {_shown(value)} is not a whole number from 0 on")
         digits = value.lstrip("0") or "0"
         value = int(digits) if len(digits) <= len(str(most)) else most + 1
     if not 0 <= value <= most:
@@ -193,8 +194,7 @@ def _shown(value: object) -> str:
 # CSV
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """The index of each column. ``width`` is the number of columns, ``line`` the line that determined the layout."""
 
     columns: Mapping[str, int]
@@ -211,10 +211,10 @@ class _Layout:
         columns = {name: index for index, name in enumerate(names)}
         offset = next((name for name in _OFFSET_COLUMNS if name in columns), None)
         if offset is None:
-            raise _BadValue("topic", "a header without a column offset")
+            raise _BadValue("topic", "the header has no column offset")
         repeated = next((name for name in (*CSV_HEADER, offset) if names.count(name) > 1), None)
         if repeated:
-            raise _BadValue(repeated, f"a header with two columns {repeated}")
+            raise _BadValue(repeated, f"the header has two columns {repeated}")
         return cls(columns | {"offset": columns[offset]}, len(names), row.line)
 
     def row(self, row: CsvRow) -> FileRow:
@@ -309,9 +309,9 @@ def _load_json(text: str, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"{source}:{error.lineno}:{error.colno}: no JSON: {error.msg}") from error
+        raise UsageError(f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source}: no JSON: {error}") from error
+        raise UsageError(f"{source}: not JSON: {error}") from error
 
 
 def _load_yaml(text: str, source: str) -> Any:
@@ -322,9 +322,9 @@ def _load_yaml(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         spot = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise UsageError(f"{source}{spot}: no YAML: {error.problem or error.context}") from error
+        raise UsageError(f"{source}{spot}: not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{source}: no YAML: {str(error).partition(chr(10))[0]}") from error
+        raise UsageError(f"{source}: not YAML: {str(error).partition(chr(10))[0]}") from error
 
 
 def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRow]]:
@@ -338,7 +338,7 @@ def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRo
         return
     groups = document.get("data")
     if not isinstance(groups, list):
-        faults.add("data", "no list of groups")
+        faults.add("data", "not a list of groups")
         return
     for number, group in enumerate(groups):
         path = f"data[{number}]"
@@ -348,7 +348,7 @@ def _document_rows(document: Any, faults: _Faults) -> Iterator[tuple[str, FileRo
                 _named(name, "group")
             offsets = group["offsets"] if isinstance(group.get("offsets"), list) else None
             if offsets is None:
-                raise _BadValue("offsets", "no list of offsets")
+                raise _BadValue("offsets", "not a list of offsets")
         except _BadValue as error:
             faults.add(f"{path}.{error.name}", str(error))
             continue
@@ -393,10 +393,10 @@ def _optional(item: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
 def _value(item: Any, name: str, kind: type[T]) -> T:
     """The field, of exactly this type (true is not a number). Raises _BadValue."""
     if not isinstance(item, dict):
-        raise _BadValue(name, f"{_shown(item)} is no object")
+        raise _BadValue(name, f"{_shown(item)} is not an object")
     if name not in item:
         raise _BadValue(name, f"{name} is missing")
     value = item[name]
     if type(value) is not kind:
-        raise _BadValue(name, f"{name} {_shown(value)} is no {'text' if kind is str else 'whole number'}")
+        raise _BadValue(name, f"{name} {_shown(value)} is not a {'text' if kind is str else 'whole number'}")
     return value

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusual_shift
 from kgroup.groups.offset_files import FileRow
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ResetTarget, ShiftBy, TopicChoice, ToRequested
 from kgroup.groups.selection import Groups, names_of, names_only
-from kgroup.model.groups import Commit, Group, LogRange, Positions, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, LogRange, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
+from kgroup.support.hint import Hint
 from kgroup.support.units import human_count
 
 Partitions = Mapping[str, frozenset[int] | KgroupError]
@@ -121,12 +125,11 @@ def _loss_note(row: ChangeRow) -> str | None:
         return None
     readable = f"[{row.log.start}, {row.log.end}) still readable"
     if row.old.offset < row.log.start:
-        return f"{human_count(row.log.start - row.old.offset)} gone, {readable}"
-    return f"committed {human_count(row.old.offset - row.log.end)} past the end, {readable}"
+        return f"{human_count(row.log.start - row.old.offset)} deleted, {readable}"
+    return f"{human_count(row.old.offset - row.log.end)} above the log end, {readable}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResetRequest:
+class ResetRequest(msgspec.Struct, frozen=True):
     """A validated request for a reset.
 
     ``scenario`` is None if a file or another group (``from_group``) has the target offsets. ``topics`` None: all
@@ -163,7 +166,7 @@ def scenarios_of_file(
         name = row.group if row.group is not None else only
         if name is None:
             raise UsageError(
-                "--from-file: this file has no groups in it, so exactly one group has to be named",
+                "--from-file: the file names no groups, so exactly one group must be named",
                 hint="kgroup reset GROUP --from-file FILE",
             )
         if row.offset is None and row.line:  # csv: a partition without a commit; it does not mean "delete the commit"
@@ -176,11 +179,13 @@ def scenarios_of_file(
     if names_of(groups):
         for name in names_of(groups):
             if name in names and name not in by_group:
-                error = NotFound(f"--from-file says nothing of {name}", hint="kgroup export writes such files")
+                error = NotFound(
+                    f"--from-file has no offsets of {name}", hint=Hint("{} writes such a file", ("export", name))
+                )
                 errors.append(RowError.of(error, group=name))
     elif groups.all_groups:
         for name in by_group.keys() - set(names):
-            error = NotFound(f"no group {name} on {cluster}", hint="name it, with --create, to make it")
+            error = NotFound(f"no group {name} on {cluster}", hint="To create it, name it and add --create.")
             errors.append(RowError.of(error, group=name))
     return scenarios, errors
 

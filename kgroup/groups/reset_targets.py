@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kgroup.model.groups import Commit, Position, Positions, RowError
+import msgspec
+
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Position, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, UsageError
+from kgroup.support.instants import rfc3339
 
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
+_EPOCH_MS, _EPOCH_S = r"(?a)\d{12,13}", r"(?a)\d{9,10}"
+_AGO = r"(?a)\s*(?:[Pp]|\d+(?:\.\d+)?(?:ms|[smhd])|\d{1,7}\s*$)"
+"""The beginning of a duration; a time begins with digits and a colon or a dash, or has more digits."""
 _ISO_DURATION = (
     r"(?ai)(?P<sign>[-+]?)P(?:(?P<d>[-+]?\d+)D)?"
     r"(?:T(?=[-+\d])(?:(?P<h>[-+]?\d+)H)?(?:(?P<m>[-+]?\d+)M)?(?:(?P<s>[-+]?\d+(?:\.\d+)?)S)?)?"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResetTarget:
+class ResetTarget(msgspec.Struct, frozen=True):
     """The commit to be made, None to delete it. ``clamped`` and ``note`` explain the offset in words."""
 
     commit: Commit | None
@@ -45,8 +50,7 @@ class ResetScenario(Protocol):
         """The target of partition ``tp`` with commit ``old``, or the reason why there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToEarliest:
+class ToEarliest(msgspec.Struct, frozen=True):
     """The log start offset."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
@@ -54,8 +58,7 @@ class ToEarliest:
         return ResetTarget(_at(log.start, old))
 
 
-@dataclass(frozen=True, slots=True)
-class ToLatest:
+class ToLatest(msgspec.Struct, frozen=True):
     """The log end offset."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
@@ -63,8 +66,7 @@ class ToLatest:
         return ResetTarget(_at(log.end, old))
 
 
-@dataclass(frozen=True, slots=True)
-class ToCurrent:
+class ToCurrent(msgspec.Struct, frozen=True):
     """The committed offset, unchanged; the log end if there is no commit."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
@@ -72,8 +74,7 @@ class ToCurrent:
         return ResetTarget(old) if old else ResetTarget(_at(log.end, None), note="no commit: the log end")
 
 
-@dataclass(frozen=True, slots=True)
-class ToTime:
+class ToTime(msgspec.Struct, frozen=True):
     """The first record of this moment (milliseconds since 1970) or later; the log end if there is none."""
 
     timestamp_ms: int
@@ -85,8 +86,7 @@ class ToTime:
         return ResetTarget(_at(log.at_time, old))
 
 
-@dataclass(frozen=True, slots=True)
-class ToOffset:
+class ToOffset(msgspec.Struct, frozen=True):
     """One offset for all partitions."""
 
     offset: int
@@ -96,8 +96,7 @@ class ToOffset:
         return _clamped(RequestedOffset(self.offset), self.offset, old, log)
 
 
-@dataclass(frozen=True, slots=True)
-class ShiftBy:
+class ShiftBy(msgspec.Struct, frozen=True):
     """``records`` offsets forward, or backward if negative."""
 
     records: int
@@ -116,8 +115,7 @@ class ShiftBy:
         return _clamped(RequestedOffset(None), old.offset + self.records, old, log)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedOffset:
+class RequestedOffset(msgspec.Struct, frozen=True):
     """The requested offset of one partition, from a file, an option or another group.
 
     ``offset`` None: the commit shall be deleted. ``metadata`` None: no metadata is requested.
@@ -128,8 +126,7 @@ class RequestedOffset:
     metadata: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToRequested:
+class ToRequested(msgspec.Struct, frozen=True):
     """A separate offset for each partition, by (topic, partition)."""
 
     offsets: Mapping[TopicPartition, RequestedOffset]
@@ -138,7 +135,7 @@ class ToRequested:
         """See ResetScenario."""
         requested = self.offsets[tp]
         if requested.offset is None:
-            return ResetTarget(None, note="the commit is taken away" if old else None)
+            return ResetTarget(None, note="the commit is deleted" if old else None)
         return _clamped(requested, requested.offset, old, log)
 
 
@@ -158,8 +155,7 @@ def _at(position: Position, old: Commit | None, metadata: str | None = None) -> 
     return Commit(position.offset, position.leader_epoch, metadata or "")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChoice:
+class TopicChoice(msgspec.Struct, frozen=True):
     """A topic and its selected partitions; None for all of them."""
 
     topic: str
@@ -172,7 +168,7 @@ def parse_topics(texts: Sequence[str]) -> tuple[TopicChoice, ...]:
     for word in texts:
         topic, colon, rest = word.partition(":")
         if not word:
-            raise UsageError("--topic is empty", hint="Is a variable of the script not set?")
+            raise UsageError("--topic is empty", hint="A variable of the script may be unset.")
         if not topic:
             raise UsageError(f"--topic {word!r}: no topic before the colon", hint="--topic orders:0,1")
         if not colon:
@@ -206,24 +202,58 @@ def parse_offset(texts: Sequence[str]) -> ToOffset | ToRequested:
 def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int:
     """Parse an ISO 8601 moment into milliseconds since 1970. Without a zone it is UTC, as in kafka-consumer-groups.sh.
 
-    A time without a date (``03:05Z``) is the last such time before ``now``. Raises UsageError.
+    Milliseconds since 1970 are accepted too (``1697726906352``); seconds are an error that shows the milliseconds.
+    A time without a date (``03:05Z``) is one of today. Raises UsageError, also for a time of today in the future:
+    yesterday's has to be given with its date.
     """
     stripped = text.strip()
+    if re.fullmatch(_EPOCH_MS, stripped):
+        return int(stripped)
+    if re.fullmatch(_EPOCH_S, stripped):
+        raise UsageError(
+            f"{option} {text}: seconds since 1970 are not supported",
+            hint=f"in milliseconds: {option} {stripped}000",
+        )
     try:
         if re.fullmatch(r"(?a)\d\d:\d\d(:\d\d)?Z?", stripped):
             moment = datetime.fromisoformat(f"{now:%Y-%m-%d}T{stripped.removesuffix('Z')}+00:00")
             if moment > now:
-                moment = moment.fromtimestamp(moment.timestamp() - 86_400, UTC)
+                yesterday = moment.fromtimestamp(moment.timestamp() - 86_400, UTC)
+                raise UsageError(
+                    f"{option} {text}: this time of today is in the future; it is {rfc3339(now, 'seconds')}",
+                    hint=f"yesterday's: {option} {rfc3339(yesterday, 'seconds')}",
+                )
         else:
             moment = datetime.fromisoformat(stripped)
     except ValueError as error:
         raise UsageError(
-            f"{option} {text}: not a date and time", hint="like 2026-11-21T03:05:00.000Z; without a zone it is UTC"
+            f"{option} {text}: not a date and time",
+            hint="like 2026-11-21T03:05:00.000Z (UTC if it has no zone), or epoch milliseconds",
         ) from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment < datetime.fromtimestamp(0, UTC):
-        raise UsageError(f"{option} {text}: before 1970, when Kafka's time begins", hint="--to-earliest")
+        raise UsageError(f"{option} {text}: times before 1970 do not exist in Kafka", hint="--to-earliest")
     return round(moment.timestamp() * 1000)
+
+
+def resolved_text(text: str, at_ms: int, option: str) -> str:
+    """The instant that an option means, with its date: ``--since 03:05Z is 2026-11-21T03:05:00Z``."""
+    return f"{option} {text.strip()} is {rfc3339(at_ms, 'seconds')}"
+
+
+def is_ago(text: str) -> bool:
+    """Whether a text is meant as a duration before now, and not as a date and time."""
+    return re.match(_AGO, text) is not None
+
+
+def parse_moment_or_ago(text: str, now: datetime, option: str) -> int:
+    """A date and time, or a duration before ``now`` (``5m``, ``PT5M``), in ms since 1970. Raises UsageError."""
+    if is_ago(text):
+        return round((now.timestamp() - parse_ago(text, option)) * 1000)
+    try:
+        return parse_moment(text, now, option)
+    except UsageError as error:
+        raise error.with_context(hint=f"{error.hint}; or a duration before now, like 30m") from error
 
 
 def parse_ago(text: str, option: str = "--by-duration") -> float:
@@ -246,5 +276,5 @@ def _offset(text: str, option: str) -> int:
 
 def _partition(text: str, option: str) -> int:
     if not re.fullmatch(r"(?a)\s*\d+\s*", text) or int(text) > _LARGEST_PARTITION:
-        raise UsageError(f"{option}: {text!r} is no partition", hint="--topic orders:0,1")
+        raise UsageError(f"{option}: {text!r} is not a partition number", hint="--topic orders:0,1")
     return int(text)

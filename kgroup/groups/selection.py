@@ -7,15 +7,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+import msgspec
+
+from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import NotAuthorized, NotFound, Refused, UsageError
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767
-_UNSET = "Is a variable of the script not set?"
+_UNSET = "A variable of the script may be unset."
 TYPES = ("classic", "consumer", "share", "streams")
 STATES = (
     "Empty",
@@ -44,12 +48,39 @@ class Groups:
     type: list[str] | None = None
 
 
+class TopicFilter(msgspec.Struct, frozen=True):
+    """Topics with their partitions, from ``--topic``. Without any, it has all partitions."""
+
+    choices: tuple[TopicChoice, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics, in the order in which the user typed them."""
+        return tuple(choice.topic for choice in self.choices)
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether the partition is one of them."""
+        return not self.choices or any(
+            choice.topic == topic and (choice.partitions is None or partition in choice.partitions)
+            for choice in self.choices
+        )
+
+    def has_whole(self, topic: str) -> bool:
+        """Whether the topic is one of them, with all its partitions."""
+        return any(choice.topic == topic and choice.partitions is None for choice in self.choices)
+
+
 @dataclass(frozen=True, slots=True)
 class Selection(Groups):
     """``Groups`` with a filter by topic and an expected number of groups, for commands that only read."""
 
     topic: list[str] | None = None
     expect: int | None = None
+
+    @property
+    def topics(self) -> TopicFilter:
+        """The parsed ``--topic`` options: ``orders``, or ``orders:0,1``. Raises UsageError."""
+        return TopicFilter(parse_topics(self.topic or ()))
 
 
 def names_of(selection: Groups) -> tuple[str, ...]:
@@ -67,8 +98,8 @@ def check_selection(selection: Selection) -> None:
     """Raise UsageError for an invalid selection, before any request to the cluster."""
     check_groups(selection)
     if selection.expect is not None and selection.expect < 0:
-        raise UsageError(f"--expect {selection.expect}: there are never fewer than 0 groups")
-    check_topics(selection.topic or ())
+        raise UsageError(f"--expect must be 0 or greater, not {selection.expect}")
+    check_topics(selection.topics.names)
 
 
 def check_topics(topics: Iterable[str]) -> None:
@@ -83,7 +114,7 @@ def check_groups(selection: Groups) -> None:
     """Raise UsageError for invalid options that select groups, before any request to the cluster."""
     named = names_of(selection)
     if named and selection.all_groups:
-        raise UsageError("groups are named, and --all-groups is given: which of the two?")
+        raise UsageError("group names and --all-groups are mutually exclusive")
     if "" in named:
         raise UsageError("a group's name is empty", hint=_UNSET)
     if selection.regex == "":
@@ -96,8 +127,7 @@ def check_groups(selection: Groups) -> None:
     _check_values(selection.type, TYPES, "--type")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChoice:
+class GroupChoice(msgspec.Struct, frozen=True):
     """The selected groups. ``missing`` is the error for names of groups that do not exist, None if all exist."""
 
     groups: tuple[ListedGroup, ...]
@@ -109,9 +139,9 @@ def _check_name(name: str) -> None:
     try:
         encoded = name.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{name!r} is not UTF-8, so no group or topic is called that") from error
+        raise UsageError(f"{name!r} is not UTF-8, so no group or topic has this name") from error
     if len(encoded) > _LONGEST_NAME_BYTES:
-        raise UsageError(f"{name[:20]}... is longer than a name can be: {len(encoded)} bytes")
+        raise UsageError(f"{name[:20]}... is too long for a name: {len(encoded)} bytes")
 
 
 def select_groups(selection: Groups, listed: Sequence[ListedGroup], cluster: str) -> GroupChoice:
@@ -145,11 +175,18 @@ def select_groups(selection: Groups, listed: Sequence[ListedGroup], cluster: str
     return GroupChoice(tuple(filtered), missing)
 
 
-def uses_topic(group: Group, topics: Iterable[str]) -> bool:
-    """Whether the group commits to, or is assigned or subscribed to, one of the topics."""
-    names = set(topics)
-    return any(partition.topic in names for partition in group.partitions) or any(
-        topic in names for member in group.members or () for topic in member.subscription or ()
+def uses_topic(group: Group, topics: TopicFilter) -> bool:
+    """Whether the group commits to, or is assigned, one of the partitions, or is subscribed to a whole topic."""
+    members = group.members or ()
+    return (
+        any(topics.has(partition.topic, partition.partition) for partition in group.partitions)
+        or any(topics.has_whole(topic) for member in members for topic in member.subscription or ())
+        or any(
+            topics.has(item.topic, number)
+            for member in members
+            for item in member.assignment or ()
+            for number in item.partitions
+        )
     )
 
 
@@ -181,7 +218,7 @@ def unknown_groups(missing: Sequence[str], listed: Sequence[ListedGroup], cluste
     """The error for groups that do not exist on the cluster ``cluster``, with similar names."""
     named = ", ".join(f'"{name}"' for name in missing)
     near = [group for name in missing for group in near_misses(name, listed)]
-    return NotFound(f"no group {named} on {cluster}", details=_near(near), hint="kgroup list")
+    return NotFound(f"no group {named} on {cluster}", details=_near(near), hint=Hint("{}", ("list",)))
 
 
 def near_misses(name: str, listed: Sequence[ListedGroup]) -> list[ListedGroup]:
@@ -204,7 +241,7 @@ def _near(groups: Sequence[ListedGroup]) -> tuple[str, ...]:
 
 def _no_match(regex: str, listed: Sequence[ListedGroup], cluster: str) -> NotFound:
     inside = sum(re.search(regex, group.name) is not None for group in listed)
-    hint = f"the whole name has to match; .*({regex}).* matches {inside}" if inside else "kgroup list"
+    hint = f"the pattern must match the whole name; .*({regex}).* matches {inside}" if inside else Hint("{}", ("list",))
     # The pattern without its special characters is roughly the name that the user had in mind.
     near = [] if inside else near_misses(re.sub(r"\\.|\W*[.*+?^$|()\[\]{}]+", "", regex), listed)
     return NotFound(f"no group on {cluster} matches {regex!r}", details=_near(near), hint=hint)
@@ -226,7 +263,7 @@ def _check_values(values: Sequence[str] | None, known: Sequence[str], option: st
             near = get_close_matches(_folded(word), folded, n=1)
             raise UsageError(
                 f"{option} {word}: unknown",
-                hint=f"did you mean {folded[near[0]]}?" if near else f"one of {', '.join(known)}",
+                hint=f"did you mean {folded[near[0]]}?" if near else f"choose one of: {', '.join(known)}",
             )
 
 
@@ -240,8 +277,7 @@ def _folded(word: str) -> str:
     return re.sub(r"[^a-z]", "", word.lower())
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedGroups:
+class SelectedGroups(msgspec.Struct, frozen=True):
     """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet."""
 
     groups: tuple[Group, ...]

@@ -8,9 +8,13 @@ moment. If only later records remain, the state is unknown, unless compaction ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -31,7 +35,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
-from kgroup.model.groups import Assignment, Commit, Member, TopicPartitions
+from kgroup.model.groups import Assignment, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
@@ -45,8 +49,7 @@ _OF_STATES = frozenset({2, 3})
 """Record types of a group's state."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastCommit:
+class PastCommit(msgspec.Struct, frozen=True):
     """The commit of one partition at a past moment.
 
     ``commit`` None: there was no commit. ``at_ms`` is when it was committed or deleted, None if there is no record.
@@ -59,8 +62,7 @@ class PastCommit:
     unknown: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedState:
+class LoggedState(msgspec.Struct, frozen=True):
     """A group at a moment.
 
     ``type`` and ``state`` are None if only later records of them remain, or if they may be in a part of the log that
@@ -255,12 +257,13 @@ class _NewestRecords:
             return PastCommit(commit, record.at_ms, record.topic_id)
         if not reach.to_log_start:
             return PastCommit(
-                None, unknown=f"the log was not read back to it: {reach.stopped or 'it was stopped before'}"
+                None, unknown=f"the log was not read back to its commit: {reach.stopped or 'the scan ended before'}"
             )
         if _is_whole(reach):
             return PastCommit(None)
         return PastCommit(
-            None, unknown="its commit of then, if there was one, is gone from the log: compaction took it"
+            None,
+            unknown="its commit from that time, if there was one, is no longer in the log: compaction has deleted it",
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.groups.state_from_log import LoggedState, PastCommit
-from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import LogRange, RowError
 from kgroup.model.journal import JournalEntry
 from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, Refused
@@ -17,8 +19,7 @@ from kgroup.support.errors import ExitCode, KgroupError, Refused
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class UndoRow(PartitionValue):
+class UndoRow(PartitionValue, msgspec.Struct, frozen=True):
     """One row of the change: the commits before it, after it, and now; None is no commit.
 
     ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
@@ -62,8 +63,7 @@ class UndoRow(PartitionValue):
         return self.unread is None and not self.is_back and self.now != self.after
 
 
-@dataclass(frozen=True, slots=True)
-class TypeRestore:
+class TypeRestore(msgspec.Struct, frozen=True):
     """A group whose type from before a migration is restored; its offsets do not change.
 
     ``now`` equals ``becomes`` if only its ``configs`` are restored. ``done`` is None before the attempt, and if the
@@ -85,11 +85,12 @@ class TypeRestore:
             "group": self.group,
             "type": self.now,
             "target": self.becomes,
-            "commits": self.commits,
+            "commit_count": self.commits,
             "configs": dict(self.configs),
             "converted": self.done,
             "change_id": self.change_id,
-            "error": self.error.code if self.error else None,
+            "error_code": self.error.code if self.error else None,
+            "error_message": self.error.message if self.error else None,
         }
 
 
@@ -118,7 +119,7 @@ def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
     return tuple(
         RowError(
             "hidden-commits",
-            "it was deleted with its group and could not be read then, so it cannot be put back",
+            "it was deleted with its group and could not be read then, so it cannot be restored",
             group,
             topic,
             partition,
@@ -148,7 +149,7 @@ def undo_rows(
 
 
 def _note(trace: UndoRow, log: LogRange | None) -> str | None:
-    notes = ["moved since"] if trace.moved else []
+    notes = ["moved since the change"] if trace.moved else []
     if outside := outside_note(trace.before, log):
         notes.append(outside)
     return "; ".join(notes) or None
@@ -159,7 +160,7 @@ def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
     if before is None or log is None or log.start <= before.offset <= log.end:
         return None
     where = f"below the log start {log.start}" if before.offset < log.start else f"above the log end {log.end}"
-    return f"{where} by now: auto.offset.reset decides"
+    return f"{where} now: auto.offset.reset decides"
 
 
 def moved_since(traces: Sequence[UndoRow]) -> list[Refusal]:
@@ -173,14 +174,14 @@ def moved_since(traces: Sequence[UndoRow]) -> list[Refusal]:
 
 def _refusal(group: str, moved: Sequence[UndoRow]) -> Refused:
     lines = [
-        f"{t.tp}  before {_offset(t.before)}, after {_offset(t.after)}, now {_offset(t.now)}" for t in moved[:_NAMED]
+        f"{t.tp}  was {_offset(t.before)}, changed to {_offset(t.after)}, now {_offset(t.now)}" for t in moved[:_NAMED]
     ]
     if len(moved) > _NAMED:
         lines.append(f"{len(moved) - _NAMED} more partitions")
     return Refused(
-        f"{group} was moved since that change",
+        f"the offsets of {group} have moved since that change",
         details=tuple(lines),
-        hint="Taking it back moves the group to where it was before the change all the same: --accept moved-since",
+        hint="--accept moved-since restores the offsets from before the change anyway.",
         code="moved-since",
     )
 
@@ -202,8 +203,8 @@ def groups_to_delete(
 
 
 COMMIT_UNKNOWN = "commit-unknown"
-_NO_RECORD = PastCommit(None, unknown="what was read of __consumer_offsets holds no commit of it")
-_MADE_ANEW = "the topic was made anew since: the old offset means nothing in it"
+_NO_RECORD = PastCommit(None, unknown="the part of __consumer_offsets that was read has no commit of this partition")
+_RECREATED = "the topic was deleted and recreated; the old offset does not apply to it"
 
 
 def as_of_rows(
@@ -249,7 +250,7 @@ def topic_recreated_error(past_commit: PastCommit, topic_id: str | None) -> RowE
     """The error ``topic-recreated`` if the topic of a past commit has another id now; None if not, or not known."""
     if past_commit.commit is None or topic_id is None or past_commit.topic_id in (None, topic_id):
         return None
-    return RowError("topic-recreated", _MADE_ANEW, exit_code=ExitCode.REFUSED)
+    return RowError("topic-recreated", _RECREATED, exit_code=ExitCode.REFUSED)
 
 
 def _row(row: ChangeRow, past_commit: PastCommit, topic: str | KgroupError | None) -> ChangeRow:
@@ -257,5 +258,9 @@ def _row(row: ChangeRow, past_commit: PastCommit, topic: str | KgroupError | Non
         return row.failing(RowError.of(topic))
     if error := topic_recreated_error(past_commit, topic):
         return row.failing(error)
-    note = "no commit then: it is deleted" if past_commit.commit is None else outside_note(past_commit.commit, row.log)
+    note = (
+        "no commit at that time: it is deleted"
+        if past_commit.commit is None
+        else outside_note(past_commit.commit, row.log)
+    )
     return ChangeRow(row.group, *row.tp, row.old, row.new, row.log, note=note)

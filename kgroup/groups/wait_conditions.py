@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Protocol
+
+import msgspec
 
 from kgroup.groups.members import labels
 from kgroup.model.groups import Group, Partition
@@ -23,8 +24,7 @@ FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer
 _TYPES = ("classic", "consumer")
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """One observation of a group; ``group`` is None if it does not exist (any more).
 
     ``unread_ms`` is the timestamp of the first unread record of each partition that has one, None if unknown. It
@@ -34,11 +34,10 @@ class Observation:
     name: str
     group: Group | None
     now_ms: int
-    unread_ms: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    unread_ms: Mapping[TopicPartition, int | None] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionResult:
+class ConditionResult(msgspec.Struct, frozen=True):
     """Whether a condition holds, and the observed value. ``known`` False: too little could be read to decide."""
 
     condition: Condition
@@ -69,8 +68,7 @@ class Condition(Protocol):
         """Whether the condition waits for members to leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(msgspec.Struct, frozen=True):
     """The group has no members. A group that disappeared with its last member (it had no offsets) is empty too."""
 
     text: str = "empty"
@@ -88,8 +86,7 @@ class Empty:
         return not self.judge(observation).holds
 
 
-@dataclass(frozen=True, slots=True)
-class Stable:
+class Stable(msgspec.Struct, frozen=True):
     """The group is Stable; in a consumer group the assignment epoch and all member epochs equal the group epoch."""
 
     text: str = "stable"
@@ -108,7 +105,7 @@ class Stable:
             behind = [m for m in group.members or () if m.epoch is not None and m.epoch != group.group_epoch]
             if behind:
                 names = labels(group)
-                epoch = "has left for a moment" if behind[0].left_temporarily else f"is at epoch {behind[0].epoch}"
+                epoch = "has left temporarily" if behind[0].left_temporarily else f"is at epoch {behind[0].epoch}"
                 return ConditionResult(
                     self, False, f"{names[behind[0].member_id]} {epoch}, the group at {group.group_epoch}"
                 )
@@ -119,8 +116,7 @@ class Stable:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class LagAtMost:
+class LagAtMost(msgspec.Struct, frozen=True):
     """The group's lag is at most ``bound``, and the lag of each partition is known."""
 
     bound: int
@@ -145,8 +141,7 @@ class LagAtMost:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class LagTimeBelow:
+class LagTimeBelow(msgspec.Struct, frozen=True):
     """The oldest unread record of every partition is younger than ``bound_s``."""
 
     bound_s: float
@@ -181,8 +176,7 @@ class LagTimeBelow:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class MemberCount:
+class MemberCount(msgspec.Struct, frozen=True):
     """Exactly ``number`` members; a group that does not exist has none."""
 
     number: int
@@ -206,8 +200,7 @@ class MemberCount:
         return (_count(observation) or 0) > self.number
 
 
-@dataclass(frozen=True, slots=True)
-class OfType:
+class OfType(msgspec.Struct, frozen=True):
     """The group has this type: ``classic`` or ``consumer``."""
 
     type: str
@@ -240,7 +233,7 @@ def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
         condition = _parse(text.strip())
         conditions[condition.text] = condition
     if not conditions:
-        raise UsageError("what is to be waited for? --for is missing", hint="--for " + " | ".join(FORMS))
+        raise UsageError("--for is required", hint="choose one of: " + ", ".join(FORMS))
     _refuse_contradiction(tuple(conditions.values()))
     return tuple(conditions.values())
 
@@ -259,7 +252,7 @@ def _parse(text: str) -> Condition:
         case "lag-time":
             seconds = parse_duration(value, "--for lag-time") if value else 0.0
             if seconds <= 0:
-                raise UsageError(f"--for {text}: no age that a record can be below. Write it like lag-time=30s")
+                raise UsageError(f"--for {text}: the time lag must be greater than 0, as in lag-time=30s")
             return LagTimeBelow(seconds)
         case "type" if value in _TYPES:
             return OfType(value)
@@ -267,13 +260,17 @@ def _parse(text: str) -> Condition:
             raise UsageError(f"--for {text}: unknown type", hint="type=classic or type=consumer")
     near = get_close_matches(word, [form.partition("=")[0] for form in FORMS], n=1)
     near_forms = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
-    hint = f"did you mean {near_forms[0]}?" if near_forms and near_forms[0] != text else "one of " + ", ".join(FORMS)
+    hint = (
+        f"did you mean {near_forms[0]}?"
+        if near_forms and near_forms[0] != text
+        else "choose one of: " + ", ".join(FORMS)
+    )
     raise UsageError(f"--for {text}: unknown", hint=hint)
 
 
 def _number(text: str, value: str, example: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise UsageError(f"--for {text}: a plain number is needed, as in {example}")
+        raise UsageError(f"--for {text}: a whole number is required, as in {example}")
     return int(value)
 
 
@@ -285,7 +282,7 @@ def _refuse_contradiction(conditions: Sequence[Condition]) -> None:
     types = [c for c in conditions if isinstance(c, OfType)]
     if (without and with_some) or len(counts) > 1 or len(types) > 1:
         both = " and ".join(c.text for c in conditions if c.about_members or isinstance(c, OfType))
-        raise UsageError(f"--for: {both} are never so at the same time")
+        raise UsageError(f"--for: {both} cannot hold at the same time")
 
 
 def holds_without_group(conditions: Sequence[Condition]) -> bool:
@@ -320,7 +317,7 @@ def _lag(partition: Partition) -> int | None:
     if partition.commit is None and partition.log is not None and partition.error is None:
         return partition.log.end - partition.log.start
     # A commit above the log end is not a lag of 0: the topic was recreated, and the consumer will be reset.
-    return None if partition.error or partition.out_of_range == "ABOVE_END" else partition.lag
+    return None if partition.error or partition.out_of_range == "above-log-end" else partition.lag
 
 
 def _lag_unknown(observation: Observation) -> str | None:
@@ -334,7 +331,7 @@ def _lag_unknown(observation: Observation) -> str | None:
         return f"lag unknown, {hidden}"
     for partition in group.partitions:
         if _lag(partition) is None:
-            why = partition.error or ("committed beyond the log end" if partition.out_of_range else "no log range")
+            why = partition.error or ("is committed above the log end" if partition.out_of_range else "no log range")
             return f"lag unknown, {partition.tp} {why}"
     return None
 

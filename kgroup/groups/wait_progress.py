@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.member_sessions import SessionBound, evict_text, session_of, session_text
 from kgroup.groups.members import labels
@@ -13,8 +14,7 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import NAMED, plural, some_of
 
 
-@dataclass(frozen=True, slots=True)
-class EventLine:
+class EventLine(msgspec.Struct, frozen=True):
     """A line about a group. Lines with the same ``key`` differ only in numbers; a new number is no new event."""
 
     key: Hashable
@@ -31,7 +31,7 @@ def line_of(
     failing = [result for result in results if not result.holds]
     if not failing:
         met = "; ".join(dict.fromkeys(_met_text(result) for result in results))
-        more = f", to hold for {format_duration(hold_s)}" if hold_s > 0 else ""
+        more = f", must hold for {format_duration(hold_s)}" if hold_s > 0 else ""
         return EventLine((observation.name, "so"), f"{observation.name} {met}{more}")
     group = observation.group
     parts: dict[str, None] = {}
@@ -73,14 +73,13 @@ def _remaining_text(group: Group, sessions: Mapping[str, SessionBound]) -> str:
 
 
 def waiting_summary(waiting: Sequence[str], of: int) -> EventLine:
-    """A line for many groups: ``7 of 12 groups are not there yet: a, b, c and 4 more``."""
+    """A line for many groups: ``7 of 12 groups are still waited for: a, b, c and 4 more``."""
     verb = "is" if len(waiting) == 1 else "are"
-    text = f"{len(waiting)} of {plural(of, 'group')} {verb} not there yet: {some_of(waiting)}"
+    text = f"{len(waiting)} of {plural(of, 'group')} {verb} still waited for: {some_of(waiting)}"
     return EventLine(("many", *waiting), text)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVersion:
+class GroupVersion(msgspec.Struct, frozen=True):
     """The group epoch, or a classic group's generation: it changes whenever a member joins. None: unknown."""
 
     type: str | None = None
@@ -100,8 +99,7 @@ class GroupVersion:
         return self.number is not None and other.number is not None and self.number != other.number
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """How long all conditions have held without a break. ``since_s`` is None while they do not hold.
 
     A group in a crash loop can be Empty in two consecutive observations and have had members in between. So a changed

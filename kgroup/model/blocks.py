@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Style = Literal["bad", "warn", "good", "dim"]
 """A colour only repeats what a word already says: bad is red, warn yellow, good green."""
 
 
-@dataclass(frozen=True, slots=True)
-class Styled:
+class Styled(msgspec.Struct, frozen=True):
     """A table cell with a colour."""
 
     text: str
@@ -22,8 +22,7 @@ Cell = str | int | None | Styled
 """None is drawn as ``-``. Integers are drawn without separators, because users copy and paste offsets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of a table.
 
     ``drop`` is the order in which columns are left out of a narrow terminal: the highest number first, 0 never.
@@ -38,8 +37,7 @@ class Column:
     fold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Title:
+class Title(msgspec.Struct, frozen=True):
     """The first line: subject, state, since when. Cluster and UTC time are drawn at the right edge.
 
     ``in_terminal_only`` is for plain lists that scripts read: in a pipe their first line is the table heading.
@@ -49,8 +47,7 @@ class Title:
     in_terminal_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledLine:
+class LabelledLine(msgspec.Struct, frozen=True):
     """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...)."""
 
     word: str
@@ -58,8 +55,7 @@ class LabelledLine:
     style: Style | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows under headings. A column named in ``sparse`` is left out if all its cells are None."""
 
     columns: Sequence[Column]
@@ -67,31 +63,27 @@ class Table:
     sparse: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Plain lines, wrapped at blanks if they are too long for the terminal; ``fold`` False (scripts): never wrapped."""
 
     lines: tuple[str, ...]
     fold: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class BlankLine:
+class BlankLine(msgspec.Struct, frozen=True):
     """An empty line."""
 
 
 Block = Title | LabelledLine | Table | Text | BlankLine
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(msgspec.Struct, frozen=True):
     """A page, top to bottom."""
 
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(msgspec.Struct, frozen=True):
     """The flat form of a result, for csv: a header and plain rows. None is an empty field."""
 
     header: tuple[str, ...]

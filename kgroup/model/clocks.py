@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import Refused
@@ -14,8 +14,7 @@ TOLERATED_MS = 10_000
 CLOCK_SKEW = "clock-skew"
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(msgspec.Struct, frozen=True):
     """This machine's clock and the brokers' at one moment, in ms since 1970.
 
     If ``exact``, ``brokers_ms`` is the active controller's clock. Otherwise it is the newest timestamp that a

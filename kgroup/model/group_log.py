@@ -7,9 +7,10 @@ if the cluster knows them; a deleted topic has its id as its name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from kgroup.model.topic_partition import TopicPartition
 
@@ -35,8 +36,7 @@ class TransactionEnd(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationMember:
+class GenerationMember(msgspec.Struct, frozen=True):
     """A member of a classic generation.
 
     ``instance_id`` is None for a dynamic member. ``rebalance_timeout_ms`` (max.poll.interval.ms in Java) is None if it
@@ -53,8 +53,7 @@ class GenerationMember:
     partitions: Partitions | None
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationWritten:
+class GenerationWritten(msgspec.Struct, frozen=True):
     """A classic group's record: a completed generation, an Empty group, or a replaced static member.
 
     ``joined_ms`` is when the coordinator had all members' JoinGroup and began to wait for the leader's assignment; None
@@ -71,8 +70,7 @@ class GenerationWritten:
     members: tuple[GenerationMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDeleted:
+class GroupDeleted(msgspec.Struct, frozen=True):
     """A group was deleted, or converted from ``protocol`` to the other one."""
 
     log_offset: int
@@ -80,8 +78,7 @@ class GroupDeleted:
     protocol: RebalanceProtocol
 
 
-@dataclass(frozen=True, slots=True)
-class EpochWritten:
+class EpochWritten(msgspec.Struct, frozen=True):
     """A consumer group's epoch was raised. ``topics_hash`` (of its topics' metadata) is None before Kafka 4.1."""
 
     log_offset: int
@@ -90,8 +87,7 @@ class EpochWritten:
     topics_hash: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDetails:
+class MemberDetails(msgspec.Struct, frozen=True):
     """What a member of a consumer group reported about itself.
 
     ``classic_session_ms`` is the session timeout of a member that speaks the classic protocol, None for others.
@@ -106,8 +102,7 @@ class MemberDetails:
     classic_session_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberWritten:
+class MemberWritten(msgspec.Struct, frozen=True):
     """A member of a consumer group joined or changed. ``details`` None: it left or was fenced."""
 
     log_offset: int
@@ -116,8 +111,7 @@ class MemberWritten:
     details: MemberDetails | None
 
 
-@dataclass(frozen=True, slots=True)
-class PatternResolved:
+class PatternResolved(msgspec.Struct, frozen=True):
     """The broker resolved a subscribed pattern to ``topics``; None: no member subscribes to the pattern any more."""
 
     log_offset: int
@@ -126,8 +120,7 @@ class PatternResolved:
     topics: frozenset[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochWritten:
+class TargetEpochWritten(msgspec.Struct, frozen=True):
     """A target assignment is complete. ``epoch`` None: the group no longer exists."""
 
     log_offset: int
@@ -135,8 +128,7 @@ class TargetEpochWritten:
     epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetWritten:
+class TargetWritten(msgspec.Struct, frozen=True):
     """The target assignment of one member. ``partitions`` None: the member left."""
 
     log_offset: int
@@ -145,8 +137,7 @@ class TargetWritten:
     partitions: Partitions | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAssignment:
+class MemberAssignment(msgspec.Struct, frozen=True):
     """The current assignment of a consumer group's member.
 
     ``pending`` are the partitions that it still has to revoke. ``stable`` is whether it has none to revoke and waits
@@ -159,8 +150,7 @@ class MemberAssignment:
     pending: Partitions
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAssignmentWritten:
+class MemberAssignmentWritten(msgspec.Struct, frozen=True):
     """A member's current assignment changed, in answer to its heartbeat. ``holding`` None: it left or was fenced."""
 
     log_offset: int
@@ -195,8 +185,7 @@ class CommitWritten(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignGroupWritten:
+class ForeignGroupWritten(msgspec.Struct, frozen=True):
     """A group of another ``type`` (share, streams) was created or changed.
 
     ``exists`` False: it was deleted or became a consumer group. kgroup does not decode what happens in such groups.
@@ -208,8 +197,7 @@ class ForeignGroupWritten:
     exists: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """A record of the group that could not be decoded: it is corrupt, or its format is newer than this kgroup.
 
     ``record_type`` is the number at the start of its key, None if there is none.
@@ -236,8 +224,7 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedRange:
+class ScannedRange(msgspec.Struct, frozen=True):
     """How much of the group's partition of ``__consumer_offsets`` was read: offsets [start, end).
 
     ``oldest_ms`` is the time of the oldest record read, of any group; None if there is none. From offset

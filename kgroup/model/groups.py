@@ -7,15 +7,16 @@ read at one moment and never changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 
 
-@dataclass(frozen=True, slots=True)
-class RowError:
+class RowError(msgspec.Struct, frozen=True):
     """The failure of one group, topic or partition; the rest of the result is valid.
 
     ``exit_code`` is the command's exit code if it could show nothing at all. ``details`` are lines of evidence.
@@ -49,8 +50,7 @@ class RowError:
         return " ".join(part for part in (self.group, tp) if part is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinator:
+class Coordinator(msgspec.Struct, frozen=True):
     """The broker that coordinates a group. ``rack`` is None if the broker has none."""
 
     id: int
@@ -63,8 +63,7 @@ class Coordinator:
         return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
+class TopicPartitions(msgspec.Struct, frozen=True):
     """Partitions of one topic: ascending in snapshots, in their original order in decoded records."""
 
     topic: str
@@ -90,8 +89,7 @@ REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning
 Assignment = tuple[TopicPartitions, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A member of a group.
 
     ``epoch`` is the member epoch of the consumer protocol, None in a classic group. ``protocol`` is the protocol that
@@ -136,7 +134,8 @@ class Member:
             "client_id": self.client_id,
             "host": self.host,
             "rack": self.rack,
-            "epoch": self.epoch,
+            "member_epoch": self.epoch,
+            "left_temporarily": self.left_temporarily,
             "protocol": self.protocol,
             "subscription": None if self.subscription is None else list(self.subscription),
             "subscription_regex": self.subscription_regex,
@@ -149,8 +148,7 @@ def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] 
     return None if assignment is None else [item.document() for item in assignment]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberToRemove:
+class MemberToRemove(msgspec.Struct, frozen=True):
     """A member to be removed: by instance id if it is static, otherwise by member id."""
 
     member_id: str | None
@@ -160,33 +158,21 @@ class MemberToRemove:
         return f"instance {self.instance_id}" if self.instance_id is not None else f"member {self.member_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A committed offset: the offset of the next record that the group will read. Metadata is kept byte for byte."""
-
-    offset: int
-    leader_epoch: int | None
-    metadata: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
+class LogRange(msgspec.Struct, frozen=True):
     """The offsets [start, end) that a partition holds: from the log start offset to the high watermark."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """An offset that a partition leader returned, with its leader epoch; None if the leader gave no epoch."""
 
     offset: int
     leader_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
+class Positions(msgspec.Struct, frozen=True):
     """The start and end of a log, and the position of a requested moment.
 
     ``at_time`` is the first record of that moment or later (ListOffsets); None if there is no such record, or no
@@ -203,8 +189,7 @@ class Positions:
         return LogRange(self.start.offset, self.end.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class Partition(PartitionValue):
+class Partition(PartitionValue, msgspec.Struct, frozen=True):
     """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
 
     topic: str
@@ -228,16 +213,16 @@ class Partition(PartitionValue):
 
     @property
     def out_of_range(self) -> str | None:
-        """``BELOW_START`` or ``ABOVE_END`` if the committed offset is outside the log, otherwise None."""
+        """``below-log-start`` or ``above-log-end`` if the committed offset is outside the log, otherwise None."""
         commit, log = self.commit, self.log
         if commit is None or log is None:
             return None
         if commit.offset < log.start:
-            return "BELOW_START"
-        return "ABOVE_END" if commit.offset > log.end else None
+            return "below-log-start"
+        return "above-log-end" if commit.offset > log.end else None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form. ``lag_ms`` and ``last_commit`` are None here; callers that have read them fill them in."""
+        """Its JSON form. Callers fill in ``time_lag_ms``, ``last_commit_at`` and ``lag_status`` if they are known."""
         commit, log, owner = self.commit, self.log, self.owner
         return {
             "topic": self.topic,
@@ -248,18 +233,18 @@ class Partition(PartitionValue):
             "log_start": log.start if log else None,
             "log_end": log.end if log else None,
             "lag": self.lag,
-            "lag_ms": None,
-            "last_commit": None,
-            "status": self.out_of_range,
+            "time_lag_ms": None,
+            "last_commit_at": None,
+            "range_status": self.out_of_range,
+            "lag_status": None,
             "member_id": owner.member_id if owner else None,
             "client_id": owner.client_id if owner else None,
             "host": owner.host if owner else None,
-            "error": self.error,
+            "error_code": self.error,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTotals:
+class GroupTotals(msgspec.Struct, frozen=True):
     """Sums over a group.
 
     ``lag`` is None if no partition's lag is known. ``members`` and ``idle_members`` are None if this user may not see
@@ -278,8 +263,7 @@ def is_of_consumers(protocol_type: str | None) -> bool:
     return protocol_type in (None, "", "consumer")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """A group at one moment.
 
     ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups; they are None if they were
@@ -337,7 +321,7 @@ class Group:
         )
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; README describes the fields."""
+        """Its JSON form; docs/commands/describe.md describes the fields."""
         totals = self.totals
         return {
             "group": self.name,
@@ -347,7 +331,7 @@ class Group:
             "assignor": self.assignor,
             "coordinator": self.coordinator.document() if self.coordinator else None,
             "generation": self.generation,
-            "leader": self.leader,
+            "leader_member_id": self.leader,
             "group_epoch": self.group_epoch,
             "assignment_epoch": self.assignment_epoch,
             "members": None if self.members is None else [member.document() for member in self.members],
@@ -355,10 +339,10 @@ class Group:
             "hidden_commits": partitions_document(self.hidden_commits),
             "verdict": None,
             "totals": {
-                "members": totals.members,
-                "idle_members": totals.idle_members,
-                "partitions": totals.partitions,
-                "unassigned_partitions": totals.unassigned_partitions,
+                "member_count": totals.members,
+                "idle_member_count": totals.idle_members,
+                "partition_count": totals.partitions,
+                "unassigned_partition_count": totals.unassigned_partitions,
                 "lag": totals.lag,
             },
         }
@@ -366,11 +350,10 @@ class Group:
 
 def partitions_document(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
     """The JSON form of a list of (topic, partition); None stays None."""
-    return None if partitions is None else [{"topic": topic, "partition": number} for topic, number in partitions]
+    return None if partitions is None else [TopicPartition(*tp).document() for tp in partitions]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(msgspec.Struct, frozen=True):
     """A line of ``kgroup list``. ``members`` is a count, None for group types that kgroup cannot describe."""
 
     name: str
@@ -388,16 +371,16 @@ class ListedGroup:
             "state": self.state,
             "protocol_type": self.protocol_type,
             "coordinator": self.coordinator.document() if self.coordinator else None,
-            "members": self.members,
+            "member_count": self.members,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCommit(PartitionValue):
+class LoggedCommit(PartitionValue, msgspec.Struct, frozen=True):
     """A commit as ``__consumer_offsets`` holds it.
 
     ``leader_epoch`` is None if the committer gave none. ``timestamp_ms`` is the broker's clock, ``log_offset`` the
     offset of the record in its partition of ``__consumer_offsets``. ``metadata`` may identify the committer.
+    ``by_tool`` is whether a reset, the release of a catch-up or another tool made it: then no record was read.
     """
 
     topic: str
@@ -407,10 +390,10 @@ class LoggedCommit(PartitionValue):
     timestamp_ms: int
     log_offset: int
     metadata: str = ""
+    by_tool: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(msgspec.Struct, frozen=True):
     """The commits of an Empty group since it became Empty.
 
     ``emptied_at_ms`` is the time of the record that made it Empty, None if that record was not found in the scanned
@@ -423,16 +406,14 @@ class Activity:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Activities:
+class Activities(msgspec.Struct, frozen=True):
     """The activity of many groups, by name. ``note`` names how many are unknown; None if all are known."""
 
     by_group: Mapping[str, Activity]
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LastActivities:
+class LastActivities(msgspec.Struct, frozen=True):
     """The last activity of groups (ms since 1970), by name; None: no activity within the requested time.
 
     The activity of a group that is missing here is unknown; ``note`` gives the reason.

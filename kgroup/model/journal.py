@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from kgroup.model.groups import Commit
+import msgspec
+
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRow(PartitionValue):
+class JournalRow(PartitionValue, msgspec.Struct, frozen=True):
     """A partition's commit before and after; None is no commit."""
 
     group: str
@@ -27,8 +27,7 @@ class JournalRow(PartitionValue):
         return self.group, self.topic, self.partition
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
+class JournalEntry(msgspec.Struct, frozen=True):
     """One change.
 
     ``command`` has no secrets. ``groups`` are the types before the change, by group name; ``created`` and ``deleted``
@@ -58,13 +57,18 @@ class JournalEntry:
     deleted: frozenset[str] = frozenset()
     undoable: bool = True
     undoes: str | None = None
-    results: Mapping[GroupTopicPartition, str | None] = field(default_factory=dict)
-    converted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = field(default_factory=dict)
-    conversions: Mapping[str, str | None] = field(default_factory=dict)
-    configured: Mapping[str, str | None] = field(default_factory=dict)
+    results: Mapping[GroupTopicPartition, str | None] = msgspec.field(default_factory=dict)
+    converted: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = msgspec.field(default_factory=dict)
+    conversions: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    configured: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     ended: datetime | None = None
-    hidden: Mapping[str, tuple[TopicPartition, ...] | None] = field(default_factory=dict)
+    hidden: Mapping[str, tuple[TopicPartition, ...] | None] = msgspec.field(default_factory=dict)
+
+    @property
+    def at_ms(self) -> int:
+        """When it was made, in ms since 1970."""
+        return round(self.at.timestamp() * 1000)
 
     @property
     def migrates(self) -> bool:

@@ -1,4 +1,4 @@
-"""A record as a line of JSON: the one form of ``--save-skipped``, ``--to-files`` and ``--to-command``.
+"""A record as a line of JSON: the one form of ``peek``, ``--save-skipped``, ``--to-files`` and ``--to-command``.
 
 ``{"topic": "orders", "partition": 3, "offset": 17, "timestamp": "2026-11-21T02:58:51.123Z",
 "timestamp_ms": 1795229931123, "key": "ord-5521", "value": {"base64": "AAEC/w=="},
@@ -15,7 +15,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.instants import rfc3339
@@ -30,10 +30,14 @@ JsonRow = tuple[int, int | None, bytes | None, bytes | None, Sequence[tuple[str,
 
 
 class ValueFormat(StrEnum):
-    """How bytes are written: as above; the value as the JSON that it is; or all bytes as ``{"base64": ...}``."""
+    """How bytes are written.
+
+    As above; the value as the JSON that it is; or all bytes as ``{"hex": ...}`` or ``{"base64": ...}``.
+    """
 
     TEXT = "text"
     JSON = "json"
+    HEX = "hex"
     BASE64 = "base64"
 
 
@@ -48,13 +52,33 @@ def json_line(
 
     With ``JSON`` the value is copied unchanged, with every digit of its numbers.
     """
-    quoted = _base64 if form is ValueFormat.BASE64 else _text
-    value = _json(record.value) if form is ValueFormat.JSON else quoted(record.value)
+    quoted = _QUOTED.get(form, _text)
+    value = json_value(record.value) if form is ValueFormat.JSON else quoted(record.value)
     more = "" if maybe_processed is None else f', "maybe_processed": {_string(maybe_processed)}'
     return (
         f"{_partition(record.topic, record.partition)}{record.offset}, {_times(record.timestamp_ms)}, "
         f'"key": {quoted(record.key)}, "value": {value}, {_headers(record.headers, quoted)}{more}}}\n'
     ).encode()
+
+
+def record_document(record: ConsumerRecord, form: ValueFormat = ValueFormat.TEXT) -> dict[str, Any]:
+    """The same record as part of a larger document, with its size. Raises NotWritable.
+
+    ``size_bytes`` counts the key, the value and the headers. Numbers within a JSON value may lose digits here.
+    """
+    document: dict[str, Any] = json.loads(json_line(record, form))
+    return document | {"size_bytes": record.size}
+
+
+def writable_format(record: ConsumerRecord, form: ValueFormat) -> ValueFormat:
+    """``form``; TEXT instead of JSON for a record whose value is not JSON."""
+    if form is not ValueFormat.JSON:
+        return form
+    try:
+        json_value(record.value)
+    except NotWritable:
+        return ValueFormat.TEXT
+    return form
 
 
 def json_lines(topic: str, partition: int, rows: Iterable[JsonRow]) -> list[bytes]:
@@ -101,7 +125,15 @@ def _base64(raw: bytes | None) -> str:
     return "null" if raw is None else f'{{"base64": "{b2a_base64(raw, newline=False).decode()}"}}'
 
 
-def _json(raw: bytes | None) -> str:
+def _hex(raw: bytes | None) -> str:
+    return "null" if raw is None else f'{{"hex": "{raw.hex()}"}}'
+
+
+_QUOTED = {ValueFormat.HEX: _hex, ValueFormat.BASE64: _base64}
+
+
+def json_value(raw: bytes | None) -> str:
+    """A value that is JSON, unchanged but on one line; ``null`` for a tombstone. Raises NotWritable."""
     if raw is None:
         return "null"
     try:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 Labels = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricSample:
+class MetricSample(msgspec.Struct, frozen=True):
     """One number with its labels: (name, value) pairs in the order in which they are written."""
 
     labels: Labels
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """A gauge: its name, one sentence of help, and its samples. A gauge without samples is not written."""
 
     name: str
@@ -25,8 +24,7 @@ class Metric:
     samples: tuple[MetricSample, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedMetrics:
+class ExportedMetrics(msgspec.Struct, frozen=True):
     """Metrics and where to write them: to ``path`` (a temporary file, then renamed), or to stdout if None."""
 
     metrics: Callable[[], tuple[Metric, ...]]

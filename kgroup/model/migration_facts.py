@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from kgroup.model.groups import Member
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
@@ -23,8 +25,7 @@ def is_own_member(member: Member) -> bool:
     return member.member_id.startswith(OWN_MEMBER_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigBounds:
+class ConfigBounds(msgspec.Struct, frozen=True):
     """The broker's value of a setting, and the bounds of a group's own value, all in ms."""
 
     default_ms: int
@@ -64,8 +65,7 @@ class BrokerFacts:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PastMember:
+class PastMember(msgspec.Struct, frozen=True):
     """A member of a classic group's last generation, from ``__consumer_offsets``.
 
     ``rack`` is None if the member has none, or its subscription could not be decoded. ``carries_user_data`` is whether
@@ -78,8 +78,7 @@ class PastMember:
     carries_user_data: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPast:
+class GroupPast(msgspec.Struct, frozen=True):
     """The past of a group, from ``__consumer_offsets``.
 
     ``members`` and ``assignor`` are those of the newest generation with members; empty and None if none was found.
@@ -95,16 +94,15 @@ class GroupPast:
     members: tuple[PastMember, ...] = ()
     assignor: str | None = None
     emptied_at_ms: int | None = None
-    commits_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    commits_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
     pending: tuple[TopicPartition, ...] = ()
     hidden: tuple[TopicPartition, ...] = ()
     complete: bool = False
     searched: bool = False
-    topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)
+    topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction(PartitionValue):
+class OpenTransaction(PartitionValue, msgspec.Struct, frozen=True):
     """A transaction that is open in a partition (DescribeProducers, KIP-664).
 
     ``start_offset`` is the offset of its first record, ``last_ms`` the time of its last record by the producer's clock.
@@ -124,16 +122,14 @@ class OpenTransaction(PartitionValue):
     began_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrincipalWithoutDescribe:
+class PrincipalWithoutDescribe(msgspec.Struct, frozen=True):
     """A principal with READ on the group but without DESCRIBE on ``topics`` of the group, which KIP-848 requires."""
 
     principal: str
     topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """The result of the ACL check. ``authorizer`` is False if the cluster has none: every principal has all rights."""
 
     authorizer: bool

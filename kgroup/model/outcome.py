@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
 
 from kgroup.model.blocks import Records, Screen
 from kgroup.model.groups import RowError
@@ -24,15 +25,19 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of a command: its data, its page, its csv rows and its errors.
 
     ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data was
     read. ``check_failed`` means that a requested condition does not hold (exit 8). ``done`` is whether a part
     of the request is done, or would be by executing the plan; None: there is data. ``decided`` is an exit code that
     cannot be derived from those, such as that of an interrupted change. ``exported`` is what
-    ``-o prometheus`` writes. ``going_on`` is for ``--follow``: each result is written at once, in json as one line.
+    ``-o prometheus`` writes, ``lines`` makes the lines of ``-o jsonl``. ``on_screen`` are the errors that the page
+    shows in full. ``names`` makes the lines of ``-o name``.
+
+    ``kind`` names the shape of the data if it is not the verb's usual one: ``migrate rollout`` is
+    ``kgroup.migrate.rollout/v1``. ``going_on`` is for ``--follow``: each result is written at once, in json as one
+    line. ``ends_watch`` is for ``--watch``: nothing is left to be watched, so it ends with this result.
     """
 
     data: tuple[Document, ...]
@@ -45,8 +50,13 @@ class Outcome:
     done: bool | None = None
     decided: ExitCode | None = None
     going_on: bool = False
-    at: datetime = field(default_factory=utc_now)
+    ends_watch: bool = False
+    at: datetime = msgspec.field(default_factory=utc_now)
     exported: ExportedMetrics | None = None
+    lines: Callable[[], Iterable[str]] | None = None
+    on_screen: tuple[RowError, ...] = ()
+    kind: str | None = None
+    names: Callable[[], Iterable[str]] | None = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -45,6 +45,16 @@ class ConsumerRecord(PartitionValue):
     value: bytes | None
     headers: Headers
 
+    @property
+    def size(self) -> int:
+        """Bytes of the key, the value and the headers (names and values), uncompressed."""
+        parts = (
+            self.key,
+            self.value,
+            *(part for name, data in self.headers for part in (name.encode(errors="replace"), data)),
+        )
+        return sum(len(part) for part in parts if part is not None)
+
 
 def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
     """The same offsets as sorted ranges without overlaps; empty ranges are dropped, adjacent ones are joined.

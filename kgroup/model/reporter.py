@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class ProgressPart:
+
+class ProgressPart(msgspec.Struct, frozen=True):
     """The progress of one part: ``done`` of ``total``, which may be 0."""
 
     label: str

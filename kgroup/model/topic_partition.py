@@ -15,6 +15,10 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}:{self.partition}"
 
+    def document(self) -> dict[str, str | int]:
+        """Its JSON form."""
+        return {"topic": self.topic, "partition": self.partition}
+
 
 class PartitionValue:
     """Base of values about a partition, with the fields ``topic`` and ``partition``."""

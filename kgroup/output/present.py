@@ -5,74 +5,126 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import IO
 
+from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.formats.envelope import of_error, of_outcomes, of_refresh, write_json, write_json_line, write_yaml
+from kgroup.output.formats.envelope import of_error, of_refresh, write_json, write_json_line, write_yaml
+from kgroup.output.formats.streamed import StreamedDocument
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import OutputError, drop_stdout, stdout_errors, use_utf8
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.quoting import json_safe, visible
 from kgroup.support.stdout_reader import StdoutClosed
 
-_IN_ONE_PIECE = (Format.JSON, Format.YAML, Format.MARKDOWN)
+_DOCUMENTS = (Format.JSON, Format.YAML)
 
 
 def present(
-    verb: str, outcomes: Iterable[Outcome], output: Format, argv: Sequence[str], reporter: StderrReporter
+    verb: str,
+    outcomes: Iterable[Outcome],
+    output: Format,
+    argv: Sequence[str],
+    reporter: StderrReporter,
+    *,
+    with_headers: bool = True,
 ) -> ExitCode:
     """Write the outcomes to stdout and their failed rows to stderr.
 
-    csv, kcg and tables are written as the outcomes arrive; json, yaml and markdown are one document, written at the
-    end. If a verb that writes JSON lines fails, the error is a JSON line too. Raises OutputError if stdout cannot be
-    written; if its reader is gone, the rest is not written.
+    All formats but markdown are written as the outcomes arrive. json and yaml are one document; if the verb fails
+    after its beginning is written, the error is the last one in it. If a verb with ``going_on`` outcomes fails, the
+    error is a JSON line too. Raises OutputError if stdout cannot be written; if its reader is gone, the rest is not
+    written.
     """
-    if output in (Format.KCG, Format.PROMETHEUS):
+    if output in (Format.JSONL, Format.KCG, Format.NAME, Format.PROMETHEUS):
         use_utf8()
-    codes: list[ExitCode] = []
-    kept: list[Outcome] = []
-    any_data, in_lines, drawn = False, False, 0
+    shown = _Presentation(verb, output, argv, reporter, with_headers)
     try:
         for outcome in outcomes:
-            codes.append(outcome.exit_code)
-            any_data = any_data or bool(outcome.data)
-            if outcome.going_on:
-                with stdout_errors():
-                    _write_line(verb, outcome, output, reporter)
-                    sys.stdout.flush()
-                in_lines = output is Format.JSON
-                reporter.row_errors(outcome.errors)
-                continue
-            if output in _IN_ONE_PIECE:
-                kept.append(outcome)
-                reporter.row_errors(outcome.errors)
-                continue
-            try:
-                with stdout_errors():
-                    drawn += _write_one(outcome, output, drawn)
-                    sys.stdout.flush()
-            finally:
-                reporter.row_errors(outcome.errors)
+            shown.add(outcome)
         with stdout_errors():
-            _write_kept(verb, kept, output, argv, reporter)
-            sys.stdout.flush()
+            shown.end()
     except StdoutClosed:
         drop_stdout()
     except KgroupError as error:
-        if not in_lines or isinstance(error, OutputError):
+        if isinstance(error, OutputError) or not shown.has_begun:
             raise
         reporter.error(error)
         try:
             with stdout_errors():
-                write_json_line(of_refresh(verb, utc_now(), (), error, None, reporter.take_remarks()), sys.stdout)
-                sys.stdout.flush()
+                shown.end_with(error)
         except StdoutClosed:
             drop_stdout()
         return error.exit_code
-    return combined(codes, any_data=any_data)
+    return combined(shown.codes, any_data=shown.any_data)
+
+
+class _Presentation:
+    """What is written while the outcomes arrive, and their exit codes."""
+
+    def __init__(
+        self, verb: str, output: Format, argv: Sequence[str], reporter: StderrReporter, with_headers: bool
+    ) -> None:
+        self._verb, self._output, self._argv, self._reporter = verb, output, argv, reporter
+        self._with_headers = with_headers
+        self._document = (
+            StreamedDocument(verb, sys.stdout, yaml=output is Format.YAML) if output in _DOCUMENTS else None
+        )
+        self._kept: list[Outcome] = []
+        self._drawn = 0
+        self._in_lines = False
+        self.codes: list[ExitCode] = []
+        self.any_data = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of JSON or YAML is written, so that an error belongs there too."""
+        return self._in_lines or (self._document is not None and self._document.begun)
+
+    def add(self, outcome: Outcome) -> None:
+        """Write the outcome, or keep it for the end; report its errors."""
+        self.codes.append(outcome.exit_code)
+        self.any_data = self.any_data or bool(outcome.data)
+        if outcome.going_on:
+            with stdout_errors():
+                _write_line(self._verb, outcome, self._output, self._reporter, self._with_headers)
+                sys.stdout.flush()
+            self._in_lines = self._output is Format.JSON
+            self._reporter.row_errors(outcome.errors)
+        elif self._document is not None:
+            self._reporter.row_errors(outcome.errors)
+            with stdout_errors():
+                self._document.add(outcome)
+        elif self._output is Format.MARKDOWN:
+            self._reporter.row_errors(outcome.errors)
+            self._kept.append(outcome)
+        else:
+            try:
+                with stdout_errors():
+                    self._drawn += _write_one(outcome, self._output, self._drawn, self._with_headers)
+                    sys.stdout.flush()
+            finally:
+                self._reporter.row_errors(_unseen_errors(outcome, self._output))
+
+    def end(self) -> None:
+        """Write the rest."""
+        if self._document is not None:
+            self._document.end(self._reporter.take_remarks())
+        elif self._output is Format.MARKDOWN:
+            _write_markdown(self._kept, self._argv, self._reporter)
+        sys.stdout.flush()
+
+    def end_with(self, error: KgroupError) -> None:
+        """Write the error that ended the command, and the rest of a document that has begun."""
+        remarks = self._reporter.take_remarks()
+        if self._document is not None and self._document.begun:
+            self._document.end(remarks, RowError.of(error))
+        else:
+            write_json_line(of_refresh(self._verb, utc_now(), (), error, None, remarks), sys.stdout)
+        sys.stdout.flush()
 
 
 def present_error(verb: str, error: KgroupError, output: Format, remarks: Remarks = NO_REMARKS) -> None:
@@ -96,29 +148,32 @@ def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
     return ExitCode.CHECK_FAILED if distinct == {ExitCode.DONE, ExitCode.CHECK_FAILED} else ExitCode.PARTLY
 
 
-def _write_kept(
-    verb: str, kept: Sequence[Outcome], output: Format, argv: Sequence[str], reporter: StderrReporter
-) -> None:
-    match output:
-        case Format.JSON:
-            write_json(of_outcomes(verb, kept, reporter.take_remarks()), sys.stdout)
-        case Format.YAML:
-            write_yaml(of_outcomes(verb, kept, reporter.take_remarks()), sys.stdout)
-        case Format.MARKDOWN:
-            from kgroup.output.formats.markdown import markdown_lines
-
-            sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv, reporter.take_remarks()))
-        case _:
-            pass
+def _unseen_errors(outcome: Outcome, output: Format) -> tuple[RowError, ...]:
+    """The errors for stderr: without those that the page shows in full, if both streams are in the same terminal."""
+    if output not in (Format.TABLE, Format.WIDE) or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return outcome.errors
+    return tuple(error for error in outcome.errors if error not in outcome.on_screen)
 
 
-def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
+def _write_markdown(kept: Sequence[Outcome], argv: Sequence[str], reporter: StderrReporter) -> None:
+    from kgroup.output.formats.markdown import markdown_lines
+
+    sys.stdout.writelines(line + "\n" for line in markdown_lines(kept, argv, reporter.take_remarks()))
+
+
+def _write_one(outcome: Outcome, output: Format, drawn: int, with_headers: bool) -> int:
     """Write one outcome after ``drawn`` others; returns 1 if there was anything to write, else 0."""
     if output is Format.PROMETHEUS:
         _write_metrics(outcome)
         return 1
+    if output is Format.JSONL:
+        sys.stdout.writelines(map(json_safe, outcome.lines() if outcome.lines else ()))
+        return 1
+    if output is Format.NAME:
+        sys.stdout.writelines(f"{visible(name)}\n" for name in (outcome.names() if outcome.names else ()))
+        return 1
     if output in (Format.CSV, Format.KCG):
-        _write_records(outcome, with_header=drawn == 0 and output is Format.CSV)
+        _write_records(outcome, with_header=with_headers and drawn == 0 and output is Format.CSV)
         return 1
     from kgroup.output.terminal.draw import draw
 
@@ -127,11 +182,11 @@ def _write_one(outcome: Outcome, output: Format, drawn: int) -> int:
         return 0
     if drawn:
         sys.stdout.write("\n")
-    draw(replace(outcome, screen=lambda: screen), wide=output is Format.WIDE)
+    draw(outcome, screen=screen, wide=output is Format.WIDE, with_headers=with_headers)
     return 1
 
 
-def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrReporter) -> None:
+def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrReporter, with_headers: bool) -> None:
     """Write one outcome of a verb that continues; in JSON it is one line, in CSV rows without a header."""
     if output is Format.JSON:
         remarks = reporter.take_remarks()
@@ -139,7 +194,7 @@ def _write_line(verb: str, outcome: Outcome, output: Format, reporter: StderrRep
     elif output is Format.CSV:
         _write_records(outcome, with_header=False)
     else:
-        _write_one(outcome, output, 0)
+        _write_one(outcome, output, 0, with_headers)
 
 
 def _write_metrics(outcome: Outcome) -> None:

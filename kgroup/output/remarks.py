@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Remarks:
+class Remarks(msgspec.Struct, frozen=True):
     """Warnings and notes, each once, in the order in which they were reported."""
 
     warnings: tuple[str, ...] = ()

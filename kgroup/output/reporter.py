@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from kgroup.model.blocks import Style
 from kgroup.output.remarks import NO_REMARKS, Remarks
-from kgroup.output.terminal.colour import painter
+from kgroup.output.terminal.colour import painter, terminal_width
 from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError
@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     from kgroup.output.terminal.live import LiveProgress
 
 _PLAIN_INTERVAL_S = 10.0
+_HANGING = 2
 
 
 class StderrReporter:
-    """The Reporter of the command line. It writes whole lines, so that ``2>&1 | grep`` works."""
+    """The Reporter of the command line. It writes whole lines, so that ``2>&1 | grep`` works.
 
-    def __init__(self, stream: IO[str]) -> None:
+    ``quiet`` hides events, notes and progress; they are still in documents.
+    """
+
+    def __init__(self, stream: IO[str], *, quiet: bool = False) -> None:
         self._stream = stream
+        self.quiet = quiet
         self._paint = painter(stream)
         self._live: LiveProgress | None = None
         self._remarks = NO_REMARKS
@@ -39,12 +44,14 @@ class StderrReporter:
 
     def event(self, word: str, text: str) -> None:
         """``03:16:03Z  RELEASED  text``."""
-        self._line(f"{utc_now():%H:%M:%SZ}  {word:<8}  {text}")
+        if not self.quiet:
+            self._line(f"{utc_now():%H:%M:%SZ}  {word:<8}  {text}")
 
     def note(self, text: str) -> None:
         """A fact about the result."""
         self._remarks = self._remarks.and_note(text)
-        self._line(text, "note:", "dim")
+        if not self.quiet:
+            self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
         """Something that the user should change."""
@@ -91,17 +98,17 @@ class StderrReporter:
 
     def box(self, lines: Sequence[str]) -> None:
         """The only box that kgroup draws."""
-        if not self._stream.isatty():
+        if self.quiet or not self._stream.isatty():
             return
         width = max(map(len, lines), default=0)
         edge = f"  +{'-' * (width + 4)}+"
         for line in ("", edge, *(f"  |  {line:<{width}}  |" for line in lines), edge, ""):
-            self._line(line)
+            self._line(line, wraps=False)
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
         """In a terminal a bar, or lines redrawn in place if ``word`` is given; elsewhere a line every ten seconds."""
-        if not self._stream.isatty() or is_dumb_terminal():
+        if self.quiet or not self._stream.isatty() or is_dumb_terminal():
             yield _PlainProgress(self, label, total, unit, word)
             return
         if word is not None:
@@ -131,15 +138,27 @@ class StderrReporter:
         with bars:
             yield _Bar(bars, bars.add_task(label, total=total, text=""))
 
-    def _line(self, text: str, head: str = "", style: Style | None = None) -> None:
-        """Write one line. Unprintable characters are escaped: it may contain a group name that any client chose."""
-        shown = f"{self._paint(head, style)} {visible(text)}" if head else visible(text)
+    def _line(self, text: str, head: str = "", style: Style | None = None, *, wraps: bool = True) -> None:
+        """Write one line, in a terminal broken at blanks to its width.
+
+        Unprintable characters are escaped: it may contain a group name that any client chose.
+        """
+        plain = f"{head} {visible(text)}" if head else visible(text)
+        first, *others = self._wrapped(plain) if wraps and self._stream.isatty() else [plain]
+        first = self._paint(head, style) + first[len(head) :] if head else first
         with suppress(OSError):  # stderr is closed; the exit code remains
-            if (live := self._live) is not None:
-                live.above(shown)
-                return
-            self._stream.write(shown + "\n")
+            for line in (first, *others):
+                if (live := self._live) is not None:
+                    live.above(line)
+                else:
+                    self._stream.write(line + "\n")
             self._stream.flush()
+
+    def _wrapped(self, text: str) -> list[str]:
+        # Imported here, because it takes longer than a page of help.
+        from kgroup.output.terminal.wrapping import wrap_line
+
+        return wrap_line(text, terminal_width(self._stream), len(text) - len(text.lstrip()) + _HANGING)
 
 
 class _PlainProgress:
@@ -150,7 +169,7 @@ class _PlainProgress:
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
         """Write the progress, at most once every ten seconds."""
-        if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
+        if not self._reporter.quiet and time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
             said = f"{done} of {self._total} {self._unit}{f'  {text}' if text else ''}"
             if self._word is None:

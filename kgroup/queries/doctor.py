@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.groups import GroupListing
+from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
+from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.doctor.about_lag import stalls_of
@@ -25,13 +32,13 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
-from kgroup.groups.selection import without_unread_groups
+from kgroup.groups.selection import SelectedGroups, without_unread_groups
 from kgroup.model.groups import Group, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
-from kgroup.model.reporter import Reporter
+from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
-from kgroup.queries.migration_evidence import read_evidence, topics_of
+from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_evidence, topics_of
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
@@ -46,16 +53,14 @@ Views = Mapping[TopicPartition, LogView | KgroupError]
 OpenTransactions = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 
-@dataclass(frozen=True, slots=True)
-class ScanDepth:
+class ScanDepth(msgspec.Struct, frozen=True):
     """The time (ms since 1970) down to which ``__consumer_offsets`` is read, and the limit in seconds."""
 
     since_ms: int
     budget_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Logs:
+class _Logs(msgspec.Struct, frozen=True):
     """The state of partitions: log views, the times of the records at last stable offsets, open transactions."""
 
     layouts: Layouts
@@ -90,28 +95,94 @@ class _Logs:
         return next((transaction.began_ms for transaction in holders if transaction.began_ms is not None), None)
 
 
-def group_snapshots(
-    reporter: Reporter, cluster: Cluster, snapshot: Snapshot, depth: ScanDepth
-) -> tuple[GroupSnapshot, ...]:
-    """All readable data of these groups, in their order; ``unread`` has the reasons for missing data."""
+class GroupsReader:
+    """Reads what the rules need of groups, in parts that share the time limits; ``groups`` is the number of all."""
+
+    def __init__(self, cluster: Cluster, depth: ScanDepth, groups: int) -> None:
+        self.cluster = cluster
+        self.depth = depth
+        self._log_time = SharedTime(depth.budget_s, groups)
+        self._past_time = SharedTime(PAST_BUDGET_S, groups)
+        self._unknown_pasts: list[UnknownPasts] = []
+        self._groups_with_past = 0
+        self._cut_short: list[str] = []
+        self._read = 0
+
+    @cached_property
+    def topic_names(self) -> tuple[str, ...]:
+        """All topic names, empty if they cannot be listed: they only serve to find state topics of a group."""
+        try:
+            return tuple(topic.name for topic in self.cluster.topic_names())
+        except KgroupError:
+            return ()
+
+    def evidence(self, selected: SelectedGroups, part: int) -> tuple[MigrationEvidence, ...]:
+        """The evidence of a part of so many groups; some may have been left out."""
+        with _spent(self._past_time):
+            share_s = self._past_time.share_s(part)
+            self._groups_with_past += len(selected.groups)
+            report = self._unknown_pasts.append
+            return read_evidence(NullReporter(), self.cluster, selected, (), (), past_budget_s=share_s, report=report)
+
+    def logs(self, groups: Sequence[Group], part: int) -> GroupLogs:
+        """The groups' events in the log; if it cannot be read, only the reasons."""
+        past = self._logs(groups, part)
+        self._read += len(groups)
+        self._cut_short += [log.reach.stopped for log in past.logs.values() if log.reach.stopped]
+        self._cut_short += () if past.forbidden else past.unread.values()
+        return past
+
+    def _logs(self, groups: Sequence[Group], part: int) -> GroupLogs:
+        since_ms = {group.name: self.depth.since_ms for group in groups}
+        if self.depth.budget_s <= 0:
+            return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was not read (--scan-time 0s)"))
+        share_s, limit_s = self._log_time.share_s(part), self._log_time.limit_s
+        try:
+            with _spent(self._log_time):
+                return self.cluster.group_logs(since_ms, share_s, to_last_state=True, limit_s=limit_s)
+        except KgroupError as error:
+            return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
+
+    def note(self, reporter: Reporter) -> None:
+        """Report what was not read, once for all groups."""
+        if self._unknown_pasts:
+            incomplete = sum(part.incomplete for part in self._unknown_pasts)
+            whole = UnknownPasts(incomplete, self._groups_with_past, self._unknown_pasts[0].reason)
+            reporter.note(f"{whole}")
+        if self._cut_short:
+            of = "" if self._read == 1 else f" of {len(self._cut_short)} of {plural(self._read, 'group')}"
+            reporter.note(f"the past{of} was not read back to --since: {self._cut_short[0]}")
+
+
+@contextmanager
+def _spent(shared: SharedTime) -> Iterator[None]:
+    """A block whose duration counts against the shared time."""
+    began_s = time.monotonic()
+    try:
+        yield
+    finally:
+        shared.spend(time.monotonic() - began_s)
+
+
+def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tuple[GroupSnapshot, ...]:
+    """All readable data of these groups, in their order; ``unread`` has the reasons for missing data.
+
+    ``part`` is how many groups were to be read, of which some may be missing.
+    """
     if not snapshot.groups:
         return ()
+    cluster, depth = reader.cluster, reader.depth
     now_ms = utc_ms()
-    evidence = read_evidence(reporter, cluster, without_unread_groups(snapshot.groups, snapshot.errors), (), ())
+    evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), part)
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in snapshot.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
     groups = [_with_all_partitions(group, layouts) for group in known]
-    past = _group_logs(cluster, groups, depth)
-    cut_short = [log.reach.stopped for log in past.logs.values() if log.reach.stopped]
-    cut_short += () if past.forbidden else past.unread.values()
-    if cut_short:
-        of = "" if len(groups) == 1 else f" of {len(cut_short)} of {plural(len(groups), 'group')}"
-        reporter.note(f"the past{of} was not read as far back as asked: {cut_short[0]}")
+    past = reader.logs(groups, part)
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
     logs = _read_logs(cluster, layouts, partitions, now_ms)
-    names = _topic_names(cluster)
+    names = reader.topic_names
     rules = load_rules()
     snapshots = []
     for group in groups:
@@ -126,17 +197,6 @@ def group_snapshots(
         )
         snapshots.append(replace(group_snapshot, readiness=group_readiness, bootstrap=cluster.ref.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
-
-
-def _group_logs(cluster: Cluster, groups: Sequence[Group], depth: ScanDepth) -> GroupLogs:
-    """The groups' events in the log; if it cannot be read, only the reasons."""
-    since_ms = {group.name: depth.since_ms for group in groups}
-    if depth.budget_s <= 0:
-        return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was given no time (--log-budget)"))
-    try:
-        return cluster.group_logs(since_ms, depth.budget_s, to_last_state=True)
-    except KgroupError as error:
-        return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
 
 
 def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
@@ -168,14 +228,6 @@ def _logs_with_first_unread(
         if not isinstance(answer, KgroupError):
             logs[tp] = replace(facts, unread=answer is not None, unread_since_ms=answer)
     return logs
-
-
-def _topic_names(cluster: Cluster) -> tuple[str, ...]:
-    """All topic names, empty if they cannot be listed: they only serve to find state topics of a group."""
-    try:
-        return tuple(topic.name for topic in cluster.topic_names())
-    except KgroupError:
-        return ()
 
 
 def _session(item: MigrationEvidence | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -10,6 +11,9 @@ from typing import Any
 from kgroup.groups.doctor.rules import BY_ID, ORDER, Explanation
 from kgroup.queries.data_files import read_tables
 from kgroup.support.errors import NotFound
+
+_TYPO = 0.75
+_NAMED = 3
 
 
 @cache
@@ -21,7 +25,7 @@ def explanations() -> dict[str, Explanation]:
 def _explanations(tables: Mapping[str, Any]) -> dict[str, Explanation]:
     rows = {row["id"]: row for row in tables["rules"]}
     return {
-        rule: Explanation(rule, row["what"], row["why"], tuple(row["see"]), tuple(row["mend"]))
+        rule: Explanation(rule, row["description"], row["impact"], tuple(row["how_to_see"]), tuple(row["how_to_fix"]))
         for rule in ORDER
         for row in [rows[rule]]
     }
@@ -30,7 +34,20 @@ def _explanations(tables: Mapping[str, Any]) -> dict[str, Explanation]:
 def explain(rule: str) -> Explanation:
     """The explanation of one rule. Raises NotFound, with similar ids, for an unknown rule."""
     if rule not in BY_ID:
-        near = get_close_matches(rule, ORDER, n=3, cutoff=0.5)
+        near = _similar(rule)
         hint = f"Near: {', '.join(near)}" if near else f"There are {', '.join(ORDER)}"
         raise NotFound(f'the doctor has no rule "{rule}"', hint=hint)
     return explanations()[rule]
+
+
+def _similar(word: str) -> list[str]:
+    """At most three rules: a misspelt id, else rules whose explanation has the word, else ids with similar letters."""
+    if near := get_close_matches(word, ORDER, n=3, cutoff=_TYPO):
+        return near
+    sought = re.compile(rf"\b{re.escape(word.replace('-', ' '))}", re.IGNORECASE)
+    about = [
+        rule
+        for rule, it in explanations().items()
+        if any(sought.search(text) for text in (it.description, it.impact, *it.how_to_see, *it.how_to_fix))
+    ]
+    return about[:_NAMED] or get_close_matches(word, ORDER, n=_NAMED, cutoff=0.5)

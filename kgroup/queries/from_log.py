@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.groups.reset_targets import parse_moment
+from kgroup.groups.reset_targets import parse_moment_or_ago
 from kgroup.groups.selection import (
     GroupChoice,
     Selection,
+    TopicFilter,
     check_expected,
     names_of,
     names_only,
@@ -31,6 +34,7 @@ from kgroup.queries.snapshots import exclude_foreign
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import some_of
 
@@ -40,11 +44,10 @@ if TYPE_CHECKING:
 
 _BUDGET = "1m"
 _MARKS_KEPT_MS = 86_400_000
-_MORE = "--log-budget DURATION and --log-bytes SIZE read more of it"
+_MORE = "--scan-time DURATION and --scan-bytes SIZE read more of it"
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedGroups:
+class LoggedGroups(msgspec.Struct, frozen=True):
     """Groups from the log, by name; ``missing`` are requested groups without any record in it.
 
     ``errors`` are partitions of the topic, groups and single commits that could not be read or determined.
@@ -57,9 +60,9 @@ class LoggedGroups:
 
 def check_bounds(bounds: LogBounds, *, reads: bool, missing: str = "--from-log") -> None:
     """Raise UsageError for invalid limits, and for limits without a scan; ``missing`` is the option that starts one."""
-    for option, value in (("--log-budget", bounds.log_budget), ("--log-bytes", bounds.log_bytes)):
+    for option, value in (("--scan-time", bounds.scan_time), ("--scan-bytes", bounds.scan_bytes)):
         if value is not None and not reads:
-            raise UsageError(f"{option} is for reading __consumer_offsets, which is not asked for", hint=missing)
+            raise UsageError(f"{option} requires {missing}")
     _budget_s(bounds)
     _most_bytes(bounds)
 
@@ -125,8 +128,7 @@ def logged_snapshot(
     return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedSnapshot:
+class LoggedSnapshot(msgspec.Struct, frozen=True):
     """A snapshot with groups from the log, and the state of each in the log."""
 
     snapshot: Snapshot
@@ -148,7 +150,7 @@ def choose_logged(
     Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``select_groups`` does, and
     Refused for ``--expect`` or a named share or streams group.
     """
-    if which.topic and (missing := cluster.check_topics(which.topic)):
+    if which.topic and (missing := cluster.check_topics(which.topics.names)):
         reporter.note(f"there is no topic {', '.join(missing)} now")
     if names_only(which) and numbers is None:
         logged = read_logged(reporter, cluster, names_of(which), bounds, at_ms=at_ms)
@@ -173,7 +175,7 @@ def choose_logged(
             errors = (*errors, RowError.of(choice.missing))
         logged = replace(logged, errors=errors)
     if which.topic:
-        states = {name: state for name, state in states.items() if _has_topic(state, which.topic)}
+        states = {name: state for name, state in states.items() if _has_topic(state, which.topics)}
         relevant_errors = tuple(
             e for e in logged.errors if e.group is None or e.group in states or e.code == LOG_INCOMPLETE
         )
@@ -181,7 +183,7 @@ def choose_logged(
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in states.values() if state.type is not None]
-        left_out = exclude_foreign(reporter, which, others, " --from-log")
+        left_out = exclude_foreign(reporter, which, others, "--from-log")
         states = {name: state for name, state in states.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(states))
@@ -265,24 +267,27 @@ def warn_open_transactions(reporter: Reporter, states: Collection[LoggedState], 
         what = (
             "an open transaction has committed there, which does not count until it ends"
             if at_ms is None
-            else "a transaction that was open then had committed there, which does not count as of then"
+            else "a transaction that was open at that time had committed there, which does not count"
         )
         reporter.warn(f"{some_of(partitions)}: {what}")
 
 
 def parse_past_time(text: str, option: str = "--as-of") -> int:
-    """The time in ms since 1970. Raises UsageError for an invalid or a future one."""
+    """A time, or a duration before now (``5m``, ``PT5M``), in ms since 1970.
+
+    Raises UsageError for an invalid or a future one.
+    """
     now = utc_now()
-    at_ms = parse_moment(text, now, option)
+    at_ms = parse_moment_or_ago(text, now, option)
     if at_ms > round(now.timestamp() * 1000):
-        raise UsageError(f"{option} {text}: that is yet to come; it is {rfc3339(now, 'seconds')}")
+        raise UsageError(f"{option} {text} is in the future; it is {rfc3339(now, 'seconds')}")
     return at_ms
 
 
-def offsets_at(state: LoggedState, topics: Sequence[str] | None, at_ms: int | None) -> GroupOffsets:
-    """The known commits of a group on the topics (None: all), for a file."""
+def offsets_at(state: LoggedState, topics: TopicFilter, at_ms: int | None) -> GroupOffsets:
+    """The known commits of a group on the partitions, for a file."""
     commits = tuple(
-        (topic, number, commit) for (topic, number), commit in state.commits.items() if not topics or topic in topics
+        (topic, number, commit) for (topic, number), commit in state.commits.items() if topics.has(topic, number)
     )
     return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
 
@@ -291,8 +296,8 @@ def _note_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
     """Note that some commits of that time may be missing without any error: the log has no trace of them."""
     if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
         reporter.note(
-            f"commits of then that were deleted, or expired, since may be missing without a trace: {OFFSETS_TOPIC} "
-            "forgets deletions after a day, or what its delete.retention.ms says"
+            f"commits of that time may be missing if they were deleted or expired since then: {OFFSETS_TOPIC} "
+            "keeps deletions for its delete.retention.ms, a day by default"
         )
 
 
@@ -330,37 +335,34 @@ def _no_group(missing: Sequence[str], cluster: Cluster, at_ms: int | None) -> No
     then = "" if at_ms is None else " at that time, as far back as it reaches"
     return NotFound(
         f"{OFFSETS_TOPIC} of {cluster.ref.label} holds no group {named}{then}",
-        hint="kgroup list --from-log" if at_ms is None else "kgroup history GROUP --commits",
+        hint=Hint("{}", ("list", "--from-log") if at_ms is None else ("history", missing[0], "--commits")),
     )
 
 
-def _has_topic(state: LoggedState, topics: Sequence[str]) -> bool:
+def _has_topic(state: LoggedState, topics: TopicFilter) -> bool:
     committed = any(
-        topic in topics
-        for (topic, _), past_commit in state.partitions.items()
-        if past_commit.commit or past_commit.unknown
+        topics.has(*tp) for tp, past_commit in state.partitions.items() if past_commit.commit or past_commit.unknown
     )
     bare = Group(
         state.name, "", "", None, None, None, None, None, None, None, state.members, ()
     )  # only the subscriptions and assignments of its members matter
-    assigned = any(item.topic in topics for member in state.members for item in member.assignment or ())
-    return committed or assigned or uses_topic(bare, topics)
+    return committed or uses_topic(bare, topics)
 
 
 def _budget_s(bounds: LogBounds) -> float:
-    seconds = parse_duration(bounds.log_budget or _BUDGET, "--log-budget")
+    seconds = parse_duration(bounds.scan_time or _BUDGET, "--scan-time")
     if seconds <= 0:
-        raise UsageError(f"--log-budget {bounds.log_budget}: no time at all", hint="--log-budget 1m")
+        raise UsageError(f"--scan-time {bounds.scan_time}: must be more than 0s", hint="--scan-time 1m")
     return seconds
 
 
 def _most_bytes(bounds: LogBounds) -> int | None:
     """``500MB`` or ``2GiB`` in bytes; a bare number is bytes. None without a limit. Raises UsageError."""
-    if bounds.log_bytes is None:
+    if bounds.scan_bytes is None:
         return None
-    parsed = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.log_bytes)
+    parsed = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.scan_bytes)
     size = float(parsed[1]) if parsed else 0
     if not parsed or size <= 0:
-        raise UsageError(f"--log-bytes {bounds.log_bytes}: not a size", hint="--log-bytes 500MB or 2GiB")
+        raise UsageError(f"--scan-bytes {bounds.scan_bytes}: is not a size", hint="--scan-bytes 500MB or 2GiB")
     step = 1024 if (parsed[3] or "").lower() == "ib" else 1000
     return max(1, int(size * step ** " kmg".index((parsed[2] or " ").lower())))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
@@ -34,8 +36,7 @@ _KEPT_MS = 600_000
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRequest:
+class HistoryRequest(msgspec.Struct, frozen=True):
     """The requested part of the histories: ``since_ms`` to ``until_ms`` (None: now), read for ``budget_s`` at most.
 
     ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time.
@@ -47,6 +48,10 @@ class HistoryRequest:
     moves_on_ms: int | None = None
     commits: bool = False
     includes: Callable[[str, int], bool] = lambda topic, partition: True
+
+
+_DAY_MS = 86_400_000
+_JUMPS_BUDGET_S = 10.0
 
 
 class Histories:
@@ -147,6 +152,22 @@ class Histories:
             mark=_plan_of,
         )
         return group_history(group, self._events[group], self._reach[group], query)
+
+
+def read_jumps(cluster: Cluster, group: str) -> GroupHistory | None:
+    """The history of a group in the last day, with commits, read for ten seconds at most.
+
+    None if there is no such group, or its history cannot be read.
+    """
+    request = HistoryRequest(utc_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True)
+    try:
+        found = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
+        histories = Histories(cluster, request, {group: found.get(group)})
+        if histories.read() or histories.has_nothing(group) or histories.foreign():
+            return None
+    except KgroupError:
+        return None
+    return next(iter(histories.histories()), None)
 
 
 def _last_state(events: Sequence[Event]) -> Event | None:

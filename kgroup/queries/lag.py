@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.first_records import First
 from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups, unread_span
 from kgroup.cluster.snapshot import Cluster
@@ -17,16 +19,18 @@ from kgroup.groups.lag.evidence import (
     FirstUnread,
     Isolation,
     LagEvidence,
+    LogEnds,
     LogPoint,
     PartitionEvidence,
     Retention,
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationWritten, GroupDeleted
-from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.lag_cache import read_lag_facts
+from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 if TYPE_CHECKING:
@@ -39,13 +43,13 @@ _IDLE_SPAN_MS = 600_000
 """For a group that has read everything only its pace matters, so less is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class LagReadOptions:
+class LagReadOptions(msgspec.Struct, frozen=True):
     """How much is read.
 
     ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
-    ``log_budget_s`` limits the scan of ``__consumer_offsets``. ``surroundings`` also reads retention and other groups,
-    ``state`` the time since which the group has been in its state.
+    ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time.
+    ``surroundings`` also reads retention and other groups, ``state`` the time since which the group has been in its
+    state.
     """
 
     log_budget_s: float
@@ -54,10 +58,10 @@ class LagReadOptions:
     no_log: str | None = None
     surroundings: bool = False
     state: bool = False
+    log_time: SharedTime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LagReading:
+class LagReading(msgspec.Struct, frozen=True):
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
     ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
@@ -85,8 +89,9 @@ def read_evidence(
         read_committed=committed,
         surroundings=options.surroundings,
         quiet_since_ms=now_ms - _SPAN_MS,
+        log_time=options.log_time,
     )
-    facts = read_lag_facts(cluster, groups, query)
+    facts = cached_lag_facts(cluster, groups, query)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     return {group.name: _of_group(group, facts, options, query, now_ms) for group in groups}
@@ -106,7 +111,7 @@ def _of_group(group: Group, facts: LagFacts, options: LagReadOptions, query: Lag
         isolation=options.isolation,
         partitions={p.tp: _of_partition(p, facts, firsts, log_facts, query) for p in group.partitions},
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
-        siblings=_siblings(group, facts, query),
+        siblings=_siblings(group, facts, query, now_ms),
         members={} if log_facts is None else log_facts.members,
         churn=None if log_facts is None else log_facts.churn,
         unknown=dict(_unknown(group, facts, options, firsts, log_facts)),
@@ -238,25 +243,44 @@ def _limit(settings: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _siblings(group: Group, facts: LagFacts, query: LagQuery) -> tuple[Sibling, ...] | None:
+def _siblings(group: Group, facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, ...] | None:
     """The lag of other groups on this group's lagging topics, None for unknown log ends; None if not read."""
     others = facts.others
     if not isinstance(others, OtherGroups):
         return None
     topics = {p.topic for p in group.partitions if p.lag}
     lags: dict[tuple[str, str], list[int | None]] = {}
+    since: dict[tuple[str, str], list[int]] = {}
     for name, committed in others.committed.items():
         for (topic, number), commit in committed.items():
             if topic in topics and name != group.name:
-                lags.setdefault((name, topic), []).append(_lag(commit, facts.views.get(TopicPartition(topic, number))))
+                view = facts.views.get(TopicPartition(topic, number))
+                lags.setdefault((name, topic), []).append(lag := _lag(commit, view))
+                if lag and (written_ms := _written_ms(commit, view, query, now_ms)) is not None:
+                    since.setdefault((name, topic), []).append(written_ms)
     quiet_ms = query.quiet_since_ms - 1
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     return tuple(
         Sibling(
-            name, topic, None if None in partition_lags else sum(lag or 0 for lag in partition_lags), signs.get(name)
+            name,
+            topic,
+            None if None in partition_lags else sum(lag or 0 for lag in partition_lags),
+            signs.get(name),
+            min(since.get((name, topic), ()), default=None),
+            name in others.empty,
         )
         for (name, topic), partition_lags in lags.items()
     )
+
+
+def _written_ms(
+    commit: Commit | KgroupError, view: LogView | KgroupError | None, query: LagQuery, now_ms: int
+) -> int | None:
+    """About when the record at the commit was written, by the known ends of its log; None if unknown."""
+    if isinstance(commit, KgroupError) or not isinstance(view, LogView):
+        return None
+    points = _past_log_ends(LogRange(view.start, view.end), view, query.moments_ms)
+    return LogEnds.of(points, LogPoint(now_ms, view.end)).written_ms(max(commit.offset, view.start))
 
 
 def _lag(commit: Commit | KgroupError, view: LogView | KgroupError | None) -> int | None:

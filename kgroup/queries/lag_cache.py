@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.cluster.lag_reading import LagFacts, LagQuery
 from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
@@ -20,7 +21,7 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 """At most so many events are kept, or 40 per partition if that is more; ten commits determine a partition's status."""
 
 
-def read_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery) -> LagFacts:
+def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery) -> LagFacts:
     """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
     cache = cluster.cache
     surroundings = cache.surroundings
@@ -72,7 +73,10 @@ def merge_logs(before: GroupLog, new: GroupLog, floor: int, since_ms: int) -> Gr
     if new.reach.whole_from is not None and new.reach.whole_from > floor:
         reach = replace(reach, whole_from=new.reach.whole_from)
     events = tuple(_kept_events(events, since_ms))
-    return GroupLog(events, replace(reach, stopped=_stopped(reach, whole_ms, since_ms), open_since_ms=_open_ms(events)))
+    return GroupLog(
+        events,
+        replace(reach, stopped=_stopped(reach, whole_ms, since_ms), open_since_ms=_open_ms(events)),
+    )
 
 
 def _kept_since_ms(events: Collection[Event], since_ms: int) -> int:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class LogBounds:
     """Limits of a scan of ``__consumer_offsets``: a duration and a size, as typed."""
 
-    log_budget: str | None = None
-    log_bytes: str | None = None
+    scan_time: str | None = None
+    scan_bytes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.change_plan import committed
@@ -16,7 +17,12 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
-_PAST_BUDGET_S = 2.0
+if TYPE_CHECKING:
+    from kgroup.cluster.offsets_topic.group_past import UnknownPasts
+
+PAST_BUDGET_S = 2.0
+"""How long the past of all groups is read, in seconds."""
+
 _PENDING = "pending-transaction"
 
 ClientUse = Sequence[tuple[str | None, ApplicationClient]]
@@ -30,11 +36,14 @@ def read_evidence(
     others: Sequence[ListedGroup],
     clients: ClientUse,
     configured: tuple[str, ...] = (),
+    past_budget_s: float = PAST_BUDGET_S,
+    report: Callable[[UnknownPasts], None] | None = None,
 ) -> tuple[MigrationEvidence, ...]:
     """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
 
     ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
-    own configuration.
+    own configuration. ``past_budget_s`` is how long the groups' past is read. ``report`` gets
+    what is not known of it, instead of the reporter: for groups that are read in parts.
     """
     names = [group.name for group in selected.groups]
     topics = {group.name: sorted(topics_of(group)) for group in selected.groups}
@@ -43,11 +52,11 @@ def read_evidence(
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}
     may_hide = _may_hide(cluster, access)
-    pasts, note = (
-        cluster.pasts(selected.groups, _PAST_BUDGET_S, to_start=may_hide is not False) if names else ({}, None)
-    )
-    if note:
-        reporter.note(note)
+    pasts, note = cluster.pasts(selected.groups, past_budget_s, to_start=may_hide is not False) if names else ({}, None)
+    if note and report is not None:
+        report(note)
+    elif note:
+        reporter.note(f"{note}")
     layouts = cluster.layouts({topic for group_topics in topics.values() for topic in group_topics})
     missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
     pending: dict[str, list[TopicPartition]] = {}
@@ -57,7 +66,7 @@ def read_evidence(
     evidence = []
     for group in selected.groups:
         name = group.name
-        unread = {"past": note} if note and name not in pasts else {}
+        unread = {"past": f"{note}"} if note and name not in pasts else {}
         own_configs = configs.get(name)
         if isinstance(own_configs, KgroupError):
             unread["configs"] = own_configs.message

@@ -6,8 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.wait_progress import FIRST_PAUSE_S, SHORTEST_PAUSE_S, EventLine, next_pause_s
@@ -26,8 +27,7 @@ _NO_ANSWER = ("no answer",)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _ReportedLine:
+class _ReportedLine(msgspec.Struct, frozen=True):
     key: Hashable
     text: str
     at_s: float
@@ -69,8 +69,7 @@ class EventLog:
         self.reset(_NO_ANSWER)
 
 
-@dataclass(frozen=True, slots=True)
-class PollState:
+class PollState(msgspec.Struct, frozen=True):
     """What a poll showed: whether the end is reached, or only still has to last for ``left_s`` (``holding``).
 
     ``soon`` asks for the shortest pause.

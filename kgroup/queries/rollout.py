@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.migration.rollout import FollowedGroup, finished_line, line_of, rollout_events, rollout_summary
@@ -27,12 +28,11 @@ _WORD = "ROLLOUT"
 _MEMBERS_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRollout:
+class GroupRollout(msgspec.Struct, frozen=True):
     """The progress of one group's rollout. ``group`` is None if the group does not exist (any more).
 
     ``members`` counts members by protocol; ``remaining`` are those of the old protocol. ``partitions_moved`` is how
-    often a partition was seen with a new owner, ``turned_back`` how often the group returned to the old type.
+    often a partition was seen with a new owner, ``reverted_count`` how often the group returned to the old type.
     ``first_epoch`` is the group epoch when the present type was first seen, None for a classic group. ``waited_s`` is
     the time until it finished, otherwise the whole time.
     """
@@ -44,7 +44,7 @@ class GroupRollout:
     remaining: tuple[Member, ...]
     first_epoch: int | None
     partitions_moved: int
-    turned_back: int
+    reverted_count: int
     waited_s: float
 
     @property
@@ -53,22 +53,23 @@ class GroupRollout:
         return (self.group.group_epoch, self.group.assignment_epoch) if self.group else (None, None)
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; the fields and their meaning are in README."""
+        """Its JSON form; docs/migrate.md describes the fields."""
         group_epoch, assignment_epoch = self.epochs
         return {
             "group": self.name,
             "type": self.group.type if self.group else None,
             "state": self.group.state if self.group else None,
             "finished": self.finished,
-            "members": len(self.group.members or ()) if self.group else 0,
-            "members_by_protocol": dict(self.members),
-            "first_epoch": self.first_epoch,
+            "member_count": len(self.group.members or ()) if self.group else 0,
+            "classic_member_count": self.members.get("classic", 0),
+            "consumer_member_count": self.members.get("consumer", 0),
+            "first_group_epoch": self.first_epoch,
             "group_epoch": group_epoch,
             "assignment_epoch": assignment_epoch,
-            "partitions_moved": self.partitions_moved,
-            "turned_back": self.turned_back,
+            "moved_partition_count": self.partitions_moved,
+            "reverted_count": self.reverted_count,
             "waited_ms": round(self.waited_s * 1000),
-            "remaining": [
+            "remaining_members": [
                 {
                     "member_id": member.member_id,
                     "client_id": member.client_id,
@@ -80,8 +81,7 @@ class GroupRollout:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(msgspec.Struct, frozen=True):
     """The result; ``finished`` is whether all groups are."""
 
     groups: tuple[GroupRollout, ...]
@@ -99,8 +99,8 @@ def follow(
     """Poll the groups until all their members use ``target``, or ``within_s`` is over (None: no limit).
 
     It ends when every group is finished and nothing has changed for ``settled_s``, or at once if the first poll finds
-    all finished. Events go to the reporter: ROLLOUT, and BACK if a group returns to the old type. A cluster that does
-    not answer is polled again. Raises Unreachable if the last poll had no answer, and NotAuthorized or
+    all finished. Events go to the reporter: ROLLOUT, and REVERTED if a group returns to the old type. A cluster that
+    does not answer is polled again. Raises Unreachable if the last poll had no answer, and NotAuthorized or
     AuthenticationFailed at once.
     """
     if not groups:
@@ -182,7 +182,7 @@ class _Follow(PollLoop[Rollout]):
                 remaining=followed.remaining,
                 first_epoch=followed.first_epoch,
                 partitions_moved=followed.moved,
-                turned_back=followed.turned_back,
+                reverted_count=followed.reverted_count,
                 waited_s=self.waited_s(now_s, name),
             )
             for name, followed in self._followed.items()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.groups import GroupListing
+from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import (
     GroupChoice,
@@ -21,12 +24,12 @@ from kgroup.groups.selection import (
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotFound, Refused
+from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroups:
+class ListedGroups(msgspec.Struct, frozen=True):
     """The selected groups, and errors for what could not be read."""
 
     groups: tuple[ListedGroup, ...]
@@ -46,11 +49,11 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
     groups = choice.groups
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
     if which.topic:
-        for topic in cluster.check_topics(which.topic):
+        for topic in cluster.check_topics(which.topics.names):
             reporter.note(f'there is no topic "{topic}"')
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
         snapshot = cluster.describe(groups, SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0))
-        about = {group.name for group in snapshot.groups if uses_topic(group, which.topic)}
+        about = {group.name for group in snapshot.groups if uses_topic(group, which.topics)}
         groups = tuple(group for group in groups if group.name in about)
         errors += snapshot.errors
     check_expected(which, len(groups))
@@ -84,13 +87,43 @@ def snapshots(
     if names_only(which) and not which.topic:
         yield _by_name(cluster, which, request, verb)
         return
+    yield from batches(cluster, describable_groups(reporter, cluster, which, verb), request, at_a_time)
+
+
+def describable_groups(reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "") -> ListedGroups:
+    """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does."""
     listed = choose_groups(reporter, cluster, which)
-    described = _described(reporter, which, listed.groups, verb)
+    return ListedGroups(_described(reporter, which, listed.groups, verb), listed.errors)
+
+
+def batches(
+    cluster: Cluster, listed: ListedGroups, request: SnapshotRequest, at_a_time: int | None = None
+) -> Iterator[Snapshot]:
+    """Snapshots of ``at_a_time`` groups each (None: one of all); the errors of the listing are in one of their own."""
     if listed.errors:
         yield Snapshot((), listed.errors, ())
-    step = at_a_time or max(1, len(described))
-    for at in range(0, len(described), step):
-        yield _without_vanished(cluster, cluster.describe(described[at : at + step], request))
+    step = at_a_time or max(1, len(listed.groups))
+    for at in range(0, len(listed.groups), step):
+        yield _without_vanished(cluster, cluster.describe(listed.groups[at : at + step], request))
+
+
+def by_log_partition(groups: Sequence[ListedGroup], partitions: int, at_a_time: int) -> list[tuple[ListedGroup, ...]]:
+    """Parts of about ``at_a_time`` groups; groups of one partition of ``__consumer_offsets`` are in the same part.
+
+    So reading the log of each part reads each partition of the log once. ``partitions`` is the number of its
+    partitions; if it is 0 (unknown), the log cannot be read, and the parts are in the order of the groups.
+    """
+    by_partition: dict[int, list[ListedGroup]] = {}
+    for at, group in enumerate(groups):
+        number = partition_of(group.name, partitions) if partitions else at // at_a_time
+        by_partition.setdefault(number, []).append(group)
+    parts: list[tuple[ListedGroup, ...]] = []
+    for _, together in sorted(by_partition.items()):
+        if parts and len(parts[-1]) + len(together) <= at_a_time:
+            parts[-1] += tuple(together)
+        else:
+            parts.append(tuple(together))
+    return parts
 
 
 def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb: str) -> Snapshot:
@@ -127,7 +160,8 @@ def exclude_foreign(
     foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
     refuse_foreign([group for group in foreign if group.name in names_of(which)], verb)
     if foreign:
-        reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: kgroup list{source}")
+        hint = Hint("{}", ("list", *([source] if source else ())))
+        reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: {hint}")
     return frozenset(group.name for group in foreign)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.clocks import Clocks
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, ListedGroup
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError
 
@@ -22,12 +24,11 @@ MOST_GROUPS = 20
 _BUDGET_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVerdicts:
+class GroupVerdicts(msgspec.Struct, frozen=True):
     """The groups, classic ones with generation and leader, and their verdicts; no verdicts for too many groups."""
 
     groups: tuple[Group, ...]
-    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
+    verdicts: Mapping[str, GroupVerdict] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -66,10 +67,28 @@ def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
 
 
 def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
-    if budget_s == 0:
-        return GroupVerdicts(tuple(groups))
-    dated, note = cluster.with_generations(groups, budget_s)
-    return GroupVerdicts(dated, notes=() if note is None else (note,))
+    return read_generations(cluster, groups, budget_s)(groups)
+
+
+def read_generations(
+    cluster: Cluster, groups: Sequence[Group | ListedGroup], budget_s: float
+) -> Callable[[Sequence[Group]], GroupVerdicts]:
+    """Reads the generations of many groups at once, and returns what adds them to any part of these groups.
+
+    With ``budget_s`` 0 nothing is read.
+    """
+    names = [group.name for group in groups if group.type == "classic" and group.protocol_type != ""]
+    results = cluster.generations(names, budget_s) if budget_s > 0 else None
+    if results is None:
+        return lambda part: GroupVerdicts(tuple(part))
+    notes = () if results.note is None else (results.note,)
+
+    def add(part: Sequence[Group]) -> GroupVerdicts:
+        found = ((group, results.generations.get(group.name)) for group in part)
+        dated = (replace(g, generation=it.number, leader=it.leader) if it else g for g, it in found)
+        return GroupVerdicts(tuple(dated), notes=notes)
+
+    return add
 
 
 def _has_generation(group: Group) -> bool:

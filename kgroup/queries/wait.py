@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
@@ -49,8 +50,7 @@ _SESSIONS_LOOK_S = 2.0
 _GENERATION_BUDGET_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingMember:
+class RemainingMember(msgspec.Struct, frozen=True):
     """A member that has not left, although the wait was for that."""
 
     member: Member
@@ -68,8 +68,7 @@ class RemainingMember:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWaitResult:
+class GroupWaitResult(msgspec.Struct, frozen=True):
     """The result for one group. ``group`` is None if the group does not exist (any more).
 
     ``waited_s`` is the time until its conditions last became true; the whole wait if they are not true.
@@ -108,25 +107,24 @@ class GroupWaitResult:
         return {item.member.member_id: item.session for item in self.remaining}
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; the fields and their meaning are in README."""
+        """Its JSON form; docs/commands/wait.md describes the fields."""
         return {
             "group": self.name,
             "type": self.group.type if self.group else None,
             "state": self.group.state if self.group else None,
-            "members": self.member_count,
+            "member_count": self.member_count,
             "lag": self.lag,
             "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
-                {"condition": result.condition.text, "holds": result.holds, "seen": result.observed}
+                {"condition": result.condition.text, "holds": result.holds, "observed": result.observed}
                 for result in self.results
             ],
             "waited_ms": round(self.waited_s * 1000),
-            "remaining": [item.document() for item in self.remaining],
+            "remaining_members": [item.document() for item in self.remaining],
         }
 
 
-@dataclass(frozen=True, slots=True)
-class WaitResult:
+class WaitResult(msgspec.Struct, frozen=True):
     """The result of a wait. ``reached`` can be False with all conditions true: they did not hold long enough."""
 
     groups: tuple[GroupWaitResult, ...]
@@ -317,9 +315,7 @@ class _Wait(PollLoop[WaitResult]):
         leaving = [s for s in waiting if s.group and any(c.waits_for_leaving(s) for c in self._conditions)]
         self._read_timeouts(leaving, now_s=now_s)
         if self._hold.broken:
-            self._line(
-                "broken", EventLine(now_s, f"somebody was there meanwhile: {self._hold_text()} begins anew"), now_s
-            )
+            self._line("broken", EventLine(now_s, f"a member joined in between: {self._hold_text()} restarts"), now_s)
         many = len(self._observations) > LINES_AT_ONCE
         for observation in self._observations if not many else waiting:
             line = line_of(
@@ -327,7 +323,9 @@ class _Wait(PollLoop[WaitResult]):
             )
             self._line(observation.name, line, now_s)
         if many and not waiting:
-            self._line("all", EventLine("so", f"all {plural(len(self._observations), 'group')} are as wanted"), now_s)
+            self._line(
+                "all", EventLine("so", f"all {plural(len(self._observations), 'group')} meet the conditions"), now_s
+            )
 
     def _hold_text(self) -> str:
         return f"the hold of {format_duration(self._hold.for_s)}"

@@ -14,8 +14,9 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kgroup.sandbox.distribution import BROKER_CLASS, BROKER_FLAGS, QUICK_FLAGS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Layout, Node, broker_properties, properties_text
@@ -71,8 +72,7 @@ _STOP_S = 15.0
 _KILLED_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerProcess:
+class BrokerProcess(msgspec.Struct, frozen=True):
     """A node's process; ``sandbox`` is the directory of the whole sandbox."""
 
     node_id: int

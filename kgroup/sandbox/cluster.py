@@ -52,7 +52,7 @@ class BrokerStatus:
     pid: int | None
     listeners: Mapping[str, int]
     directory: str
-    log: str
+    log_file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Sandbox:
                     self._restore(before, layout)
                     raise
         self._restore(before, layout)
-        raise SandboxError(f"every port was taken by somebody else, {_PORT_TRIES} times")
+        raise SandboxError(f"other processes took every port, {_PORT_TRIES} times")
 
     def _restore(self, before: Layout | None, failed: Layout) -> None:
         """Restore the earlier layout, so that settings that failed are not used again; log files stay."""
@@ -278,7 +278,7 @@ class Sandbox:
             pid=pid,
             listeners=dict(node.ports),
             directory=str(broker.directory),
-            log=str(broker.log),
+            log_file=str(broker.log),
         )
 
     @property

@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
+
+import msgspec
 
 from kgroup.cluster.wire import connected
 from kgroup.model.reporter import Reporter
@@ -36,8 +37,7 @@ _WRITE_EVERY_S = 0.1
 _LEAVE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(msgspec.Struct, frozen=True):
     """The state after the crash: an empty group whose consumer had processed more than it committed.
 
     ``target`` is the name for the catch-up's topic, which does not exist yet.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
@@ -33,8 +34,7 @@ _FIRST_KRAFT = (3, 3)
 """The first release whose KRaft is ready for production (KIP-833)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """Kafka as an ordered class path, the Java that runs it, and ``home`` for generated files."""
 
     version: str

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
+
+import msgspec
 
 from kgroup.sandbox.manifest import Artifact
 from kgroup.settings.environment import environment
@@ -52,8 +53,7 @@ def ivy_jar() -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class IvySettings:
+class IvySettings(msgspec.Struct, frozen=True):
     """The user's settings file; or None, and the text of ours."""
 
     file: Path | None
@@ -97,8 +97,7 @@ def module_file(artifacts: Iterable[Artifact], name: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ivy:
+class Ivy(msgspec.Struct, frozen=True):
     """A command to run Ivy: Java, Ivy's jar, settings."""
 
     java: Java

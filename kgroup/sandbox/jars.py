@@ -139,7 +139,7 @@ class Incoming:
             raise SandboxError(
                 f"{len(missing)} of {len(self.manifest.artifacts)} jars could not be fetched: {shown}",
                 details=_last_words(self.work.glob("share-*/ivy.log")),
-                hint="Run it again: what is whole is kept. Behind a mirror, set KGROUP_IVY_SETTINGS.",
+                hint="Run it again: complete files are kept. Behind a mirror, set KGROUP_IVY_SETTINGS.",
             )
         self._clear()
         if directory.exists():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+
+class Artifact(msgspec.Struct, frozen=True):
     """A jar by its Maven coordinates, with its size and SHA-256."""
 
     organisation: str
@@ -39,8 +39,7 @@ class Artifact:
             return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """All jars, in class path order."""
 
     artifacts: tuple[Artifact, ...]

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _POLL_S = 0.02
 _UNSETTLED_TRIES = 20
@@ -24,8 +25,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 """Children of this process: they stay zombies until polled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(msgspec.Struct, frozen=True):
     """A process, identified by its pid file and by ``mark``, its last argument, which no other process has."""
 
     pid_file: Path

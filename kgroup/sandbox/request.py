@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import random_id
@@ -11,8 +13,7 @@ from kgroup.sandbox.layout import CLIENTS, Layout, Node, listener_names, roles
 from kgroup.support.errors import Refused
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxRequest:
+class SandboxRequest(msgspec.Struct, frozen=True):
     """The request; None means as before, or the default for a new sandbox."""
 
     brokers: int | None = None
@@ -89,7 +90,7 @@ class SandboxRequest:
         raise Refused(
             f"port {taken[0]} of {ports.HOST} is taken",
             code="port-taken",
-            hint="Leave --port out, and a free one is chosen.",
+            hint="Without --port, kgroup chooses a free port.",
         )
 
 

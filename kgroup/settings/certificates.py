@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import load_client_certificate
@@ -20,8 +21,7 @@ _NO_CHECK_TIME = 0x200000
 _HANDSHAKE_STEPS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(msgspec.Struct, frozen=True):
     """The facts of a certificate; times are UTC, ``names`` are DNS names and addresses."""
 
     subject: str

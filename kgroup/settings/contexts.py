@@ -145,7 +145,7 @@ def missing_context_error(name: str, contexts: Mapping[str, Context]) -> ConfigE
     """The error for a chosen context that is no longer in the file: the wrong cluster is worse than none."""
     others = f"; it has {', '.join(contexts)}" if contexts else ""
     return ConfigError(
-        f'the chosen context "{name}" is gone',
+        f'the chosen context "{name}" does not exist any more',
         details=(f"{display_path(paths.config_file())} has no such context (any more){others}.",),
         hint="Choose another:  kgroup context use NAME",
     )
@@ -239,7 +239,7 @@ class _File:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._wrong(key, f"a key of {what} must be plain text")
             if key.value in seen:
-                raise self._wrong(key, f'"{key.value}" stands twice in {what}, first in line {seen[key.value]}')
+                raise self._wrong(key, f'"{key.value}" is twice in {what}, first in line {seen[key.value]}')
             seen[key.value] = key.start_mark.line + 1
             entries[key] = value
         return entries

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgroup.model.output_format import Format
+from kgroup.model.output_format import OF_ONE_VERB, Format, default_format, formats_of
 from kgroup.settings.connection import Connection
 from kgroup.settings.environment import variable
 from kgroup.support.command_line import CommandLine
@@ -20,20 +21,35 @@ if TYPE_CHECKING:
     from kgroup.model.reporter import Reporter
     from kgroup.settings.model import Settings
 
-_EXPORT = "export"
-_LAG = "lag"
+_WITHOUT_CLUSTER = frozenset({"completion", "context", "help", "sandbox"})
+"""Verbs that the connection options of another verb mean nothing to."""
+_LEDGER = "--ledger-topic"
+_NOT_IN_LEDGER = ("--master", "--parallelism", "--conf", "--spark-log", "--report")
+"""Options of a replay that the plan does not keep: where Spark runs, its log, the file of the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How the result is shown; None: not given on this level."""
+    """How the result is shown; None and False: not given on this level.
+
+    ``no_color`` is applied before anything is parsed, because it counts for usage errors too.
+    """
 
     output: Format | None = None
     debug: Path | None = None
+    no_headers: bool = False
+    no_color: bool = False
+    quiet: bool = False
 
     def with_defaults(self, outer: Presentation) -> Presentation:
         """These options; those not given are taken from ``outer``."""
-        return Presentation(self.output or outer.output, self.debug or outer.debug)
+        return Presentation(
+            self.output or outer.output,
+            self.debug or outer.debug,
+            no_headers=self.no_headers or outer.no_headers,
+            no_color=self.no_color or outer.no_color,
+            quiet=self.quiet or outer.quiet,
+        )
 
 
 @dataclass(frozen=True)
@@ -52,10 +68,14 @@ class Invocation:
     """Values that must not be shown; filled when the settings are read."""
     verb: str = ""
     """The verb as it is typed: ``export``, ``context list``."""
+    changes: bool = False
+    """Whether the verb has ``--execute``; then an unknown setting is an error, in its plan too."""
 
     @property
     def format(self) -> Format:
-        """The output format: from the flag, else ``KGROUP_OUTPUT``, else the verb's own (the table; KCG for export).
+        """The output format: from the flag, else ``KGROUP_OUTPUT``, else the verb's own.
+
+        That is KCG for export, JSON lines for peek into a pipe, and otherwise the table.
 
         Raises UsageError if it is no format, or not one of this verb.
         """
@@ -63,18 +83,33 @@ class Invocation:
         if self.presentation.output:
             output, source = self.presentation.output, f"-o {self.presentation.output}"
         elif not named:
-            return Format.KCG if self.verb == _EXPORT else Format.TABLE
+            return self._default_format
         elif named not in tuple(Format):
-            raise UsageError(f"KGROUP_OUTPUT={named} is no output format", hint=f"one of {', '.join(Format)}")
+            raise UsageError(f"KGROUP_OUTPUT={named} is not an output format", hint=f"one of {', '.join(Format)}")
         else:
             output, source = Format(named), f"KGROUP_OUTPUT={named}"
-        if output is Format.PROMETHEUS and self.verb != _LAG:
-            raise UsageError(f"{source} is a form of kgroup lag alone", hint="-o json is for other scripts")
-        if output is Format.KCG and self.verb != _EXPORT:
+        if output is Format.NAME and output not in formats_of(self.verb):
             raise UsageError(
-                f"{source} is the form of kgroup export alone", hint="-o csv is for spreadsheets and scripts"
+                f"{source} is a format of verbs that list groups or plans",
+                hint=f"choose one of: {', '.join(formats_of(self.verb))}",
             )
+        if (only := OF_ONE_VERB.get(output, self.verb)) != self.verb:
+            others = ", ".join(formats_of(self.verb))
+            hint = f"choose one of: {others}" if others else "leave it out"
+            raise UsageError(f"{source} is a format of kgroup {only} only", hint=hint)
         return output
+
+    @property
+    def with_headers(self) -> bool:
+        """Whether tables have headers. Raises UsageError for --no-headers with a format that has none."""
+        if self.presentation.no_headers and self.format not in (Format.TABLE, Format.WIDE, Format.CSV):
+            raise UsageError(f"--no-headers and -o {self.format} are mutually exclusive")
+        return not self.presentation.no_headers
+
+    @property
+    def _default_format(self) -> Format:
+        to_pipe = "--to" not in self.line.options and not sys.stdout.isatty()
+        return default_format(self.verb, to_pipe=to_pipe)
 
     @property
     def format_given(self) -> bool:
@@ -88,7 +123,7 @@ class Invocation:
             return self.known_settings
         from kgroup.settings.sources import resolve
 
-        settings = resolve(self.connection, self.reporter)
+        settings = resolve(self.connection, self.reporter, strict=self.changes)
         self.secrets.update(settings.secrets)
         return settings
 
@@ -116,8 +151,18 @@ class Invocation:
         finally:
             close_debug_log(handler)
 
-    def command(self, *words: str) -> str:
-        """A command line to be shown, for the same cluster: with the connection options as typed, without secrets."""
+    def command(self, *words: str, without: Sequence[str] = ()) -> str:
+        """A command line to be shown, for the same cluster: with the connection options as typed, without secrets.
+
+        A command of ``catchup`` also has the typed ledger, and one that replays the options that no plan keeps,
+        but none of ``without``.
+        """
+        options = [] if words[0] in _WITHOUT_CLUSTER else self._connection_options()
+        kept = (_LEDGER, *(_NOT_IN_LEDGER if words[1] in ("start", "resume") else ())) if words[0] == "catchup" else ()
+        typed = [word for option in kept if option not in without for word in self.line.options.get(option, ())]
+        return join(self._without_secrets(("kgroup", *words, *typed, *options)))
+
+    def _connection_options(self) -> list[str]:
         given = self.connection
         flags = [
             ("-b", given.bootstrap_server),
@@ -125,8 +170,7 @@ class Invocation:
             ("--command-config", given.command_config),
         ]
         options = [part for flag, value in flags if value is not None for part in (flag, str(value))]
-        options += [part for setting in given.property or () for part in ("-X", setting)]
-        return join(self._without_secrets(("kgroup", *words, *options)))
+        return [*options, *(part for setting in given.property or () for part in ("-X", setting))]
 
     @property
     def command_line(self) -> CommandLine:

@@ -178,7 +178,7 @@ def _host_names(given: Mapping[str, Setting]) -> dict[str, Setting]:
         return {}
     value = given[key].value.strip().lower()
     if value not in ("", "none", "https"):
-        raise ConfigError(f"{key}={given[key].value} from {given[key].source}: it is https, or none")
+        raise ConfigError(f"{key}={given[key].value} from {given[key].source}: it must be https or none")
     return {key: _derived(given[key], key, value or "none")}
 
 
@@ -234,7 +234,7 @@ def normalize_pem(setting: Setting) -> str:
         lines = [packed[at : at + 64] for at in range(0, len(packed), 64)]
         blocks.append("\n".join((f"-----BEGIN {label}-----", *lines, f"-----END {label}-----")))
     if not blocks:
-        raise ConfigError(f"{setting.key} from {setting.source} holds no PEM block (-----BEGIN ...-----)")
+        raise ConfigError(f"{setting.key} from {setting.source} has no PEM block (-----BEGIN ...-----)")
     return "\n".join(blocks) + "\n"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 _BLANK = " \t\f"
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
@@ -23,8 +24,7 @@ class PropertiesError(ValueError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """One entry, on the lines ``line`` to ``last_line``, counted from 1."""
 
     key: str
@@ -93,8 +93,7 @@ def _unescape(text: str, line: int) -> str:
         raise PropertiesError("half of a surrogate pair in \\uxxxx escapes", line) from None
 
 
-@dataclass(frozen=True, slots=True)
-class LoginModule:
+class LoginModule(msgspec.Struct, frozen=True):
     """The one entry of ``sasl.jaas.config``: the class name without its package, and the options."""
 
     name: str
@@ -113,8 +112,7 @@ _JAAS_TOKEN = re.compile(
 _CONTROL_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(msgspec.Struct, frozen=True):
     """``mark`` is true for an unquoted ``=`` or ``;``; a password may contain the same characters."""
 
     text: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kgroup.settings.environment import environment
 from kgroup.settings.keys import (
@@ -38,8 +39,7 @@ _API_TIMEOUT = "default.api.timeout.ms"
 _UPPER_CASE_KEYS = ("security.protocol", "sasl.mechanism")
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(msgspec.Struct, frozen=True):
     """The connection options of one level; later entries of ``parts`` win over earlier ones."""
 
     parts: tuple[tuple[Setting, ...], ...]
@@ -64,7 +64,9 @@ class _Level:
         return self.address_source is not None
 
 
-def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, str] | None = None) -> Settings:
+def resolve(
+    connection: Connection, reporter: Reporter, environ: Mapping[str, str] | None = None, *, strict: bool = False
+) -> Settings:
     """The resolved settings: flag > environment variable > context file, key by key.
 
     Flags: ``-b`` wins over ``-X``, and ``-X`` over ``--command-config``. Variables: KGROUP_BOOTSTRAP_SERVER wins over
@@ -78,7 +80,8 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
     passwords of one cluster would be sent to another.
 
     Raises UsageError without any address, ConfigError for settings that cannot be honoured, NotFound for a named
-    context that does not exist. Unknown settings warn.
+    context that does not exist. Unknown settings warn; with ``strict`` they raise ConfigError: a misspelt ``read_only``
+    must not let a change through.
     """
     environ = environment() if environ is None else environ
     flags, variables = _flag_level(connection), _environment_level(environ, with_file=connection.command_config is None)
@@ -91,7 +94,12 @@ def resolve(connection: Connection, reporter: Reporter, environ: Mapping[str, st
         if context.shows_a_secret:
             file = contexts_file()
             reporter.warn(f"{file} has a password in it, and every user of this machine may read it: chmod 600 {file}")
-    merged, unknown, api_timeout = _merge(parts, reporter)
+    merged, unknown, api_timeout = _merge(parts)
+    if unknown and strict:
+        raise _unknown_settings_error(unknown)
+    for setting in unknown:
+        shown, perhaps = _named(setting)
+        reporter.warn(f"unknown setting {shown} from {setting.source} has no effect{perhaps}")
     timeout_s, timeout_source = _timeout(flags, variables, context, api_timeout, reporter)
     return Settings(
         entries=_checked(merged, reporter),
@@ -133,7 +141,7 @@ def _flag_level(connection: Connection) -> _Level:
     for option, value in given.items():
         if value is not None and not value.strip():
             # Otherwise `-b "$PROD"` with PROD unset would ask another cluster.
-            raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
+            raise UsageError(f"{option} is empty", hint="A variable of the script may be unset.")
     parts: list[tuple[Setting, ...]] = []
     if connection.command_config is not None:
         parts.append(read_properties(connection.command_config, "--command-config"))
@@ -185,7 +193,7 @@ def _words(words: Iterable[str], option: str) -> tuple[Setting, ...]:
         key, equals, value = word.partition("=")
         if not equals or not key.strip():
             # The word is not repeated: it may be a password.
-            raise UsageError(f"{option} takes KEY=VALUE, and got a word that is not of this form")
+            raise UsageError(f"{option} requires KEY=VALUE, and one word does not have this form")
         settings[key.strip()] = Setting(key.strip(), value, option)
     return tuple(settings.values())
 
@@ -210,7 +218,7 @@ def _context(flags: _Level, variables: _Level) -> tuple[Context | None, bool]:
 
 
 def _merge(
-    parts: Iterable[tuple[Setting, ...]], reporter: Reporter
+    parts: Iterable[tuple[Setting, ...]],
 ) -> tuple[dict[str, Setting], tuple[Setting, ...], Setting | None]:
     """The honoured settings under librdkafka's keys, the unknown ones, and Java's API timeout; later parts win."""
     merged: dict[str, Setting] = {}
@@ -226,10 +234,6 @@ def _merge(
                     merged.pop(key, None)
         merged |= honoured
         unknown |= {key: setting for key, setting in translated.items() if _is_unknown(key)}
-    for setting in unknown.values():
-        perhaps = _perhaps(setting.key)
-        named = setting.key if perhaps else setting.named
-        reporter.warn(f"unknown setting {named} from {setting.source} has no effect{perhaps}")
     return merged, tuple(unknown.values()), api_timeout
 
 
@@ -262,8 +266,8 @@ def _is_honoured(setting: Setting) -> bool:
     allowed = ONLY_VALUES.get(key)
     if allowed is not None and value and value.replace(" ", "") not in allowed:
         raise ConfigError(
-            f"{key}={value} from {setting.source} cannot be honoured: kgroup's clients always do as "
-            f"{' or '.join(sorted(allowed))} says"
+            f"{key}={value} from {setting.source} cannot be honoured: kgroup's clients require "
+            f"{' or '.join(sorted(allowed))}"
         )
     return key in HONOURED and bool(value)
 
@@ -273,6 +277,22 @@ def _is_unknown(key: str) -> bool:
     return key not in known and not key.startswith(UNCONCERNED_PREFIXES)
 
 
+def _unknown_settings_error(unknown: Sequence[Setting]) -> ConfigError:
+    """The error of a verb that changes something; its details have the settings after the first."""
+    lines = [f"unknown setting {named} from {s.source}{perhaps}" for s in unknown for named, perhaps in [_named(s)]]
+    return ConfigError(
+        lines[0],
+        details=tuple(lines[1:]),
+        hint="A verb that changes something runs only if every setting is known. Correct or remove the setting.",
+    )
+
+
+def _named(setting: Setting) -> tuple[str, str]:
+    """(the key as it may be shown, the known key that is similar, or nothing)."""
+    perhaps = _perhaps(setting.key)
+    return setting.key if perhaps else setting.named, perhaps
+
+
 def _perhaps(key: str) -> str:
     # Imported here: misspelt keys are rare.
     import difflib
@@ -280,7 +300,7 @@ def _perhaps(key: str) -> str:
     from kgroup.settings.contexts import OWN_KEYS
 
     near = difflib.get_close_matches(key, HONOURED | JAVA_KEYS | OWN_KEYS, n=1, cutoff=0.8)
-    return f"; do you mean {near[0]}?" if near else ""
+    return f"; did you mean {near[0]}" if near else ""
 
 
 def _timeout(

@@ -114,12 +114,12 @@ def _trust(context: ssl.SSLContext, settings: Settings) -> None:
         else:
             context.load_default_certs()
     except ssl.SSLError:
-        raise _unusable(settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it holds no PEM certificate") from None
+        raise _unusable(settings, "ssl.ca.pem" if pem else "ssl.ca.location", "it has no PEM certificate") from None
     if settings.get("ssl.crl.location"):
         try:
             context.load_verify_locations(cafile=require_readable(settings, "ssl.crl.location"))
         except ssl.SSLError:
-            raise _unusable(settings, "ssl.crl.location", "it holds no PEM revocation list") from None
+            raise _unusable(settings, "ssl.crl.location", "it has no PEM revocation list") from None
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
 
 

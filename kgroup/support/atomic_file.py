@@ -37,7 +37,7 @@ class AtomicFile:
     def check(self) -> None:
         """Raise the UsageError that entering would raise, as far as it is known without writing anything."""
         if not self._typed:
-            raise UsageError(f"{self._option} wants the name of a file")
+            raise UsageError(f"{self._option} requires the name of a file")
         if re.fullmatch(_DESCRIPTOR, self._typed):
             return
         path = self._path.resolve()
@@ -52,7 +52,7 @@ class AtomicFile:
 
     def __enter__(self) -> IO[bytes]:
         if not self._typed:
-            raise UsageError(f"{self._option} wants the name of a file")
+            raise UsageError(f"{self._option} requires the name of a file")
         try:
             self._file = self._opened()
         except OSError as error:

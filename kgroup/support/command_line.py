@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.support.quoting import join
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(msgspec.Struct, frozen=True):
     """The words of the verb (``kgroup``, ``catchup``, ``start``), its arguments and its options.
 
     ``options`` has the words of each option by its longest name: ``{"--bootstrap-server": ("-b", "b1:9092")}``.
@@ -17,7 +18,7 @@ class CommandLine:
 
     verb: tuple[str, ...]
     arguments: tuple[str, ...] = ()
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def words(self) -> tuple[str, ...]:

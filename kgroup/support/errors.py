@@ -13,7 +13,7 @@ from kgroup.support.cluster_ref import ClusterRef
 
 
 class ExitCode(IntEnum):
-    """Exit codes of kgroup; a test compares README's table with this one."""
+    """Exit codes of kgroup; the manual's table is generated from EXIT_MEANINGS."""
 
     DONE = 0
     FAILED = 1
@@ -31,12 +31,12 @@ class ExitCode(IntEnum):
 EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed unexpectedly",
-    ExitCode.USAGE: "usage: command line or configuration is wrong; nothing was touched",
+    ExitCode.USAGE: "usage: the command line or the configuration is wrong; nothing was changed",
     ExitCode.UNREACHABLE: "cluster unreachable or timed out",
-    ExitCode.NOT_AUTHORIZED: "not authenticated, or nothing could be shown for lack of rights",
+    ExitCode.NOT_AUTHORIZED: "not authenticated, or rights are missing for all of it",
     ExitCode.NOT_FOUND: "not found",
     ExitCode.REFUSED: "refused: a precondition does not hold",
-    ExitCode.PARTLY: "partly done: some rows failed, the output says which",
+    ExitCode.PARTLY: "partly done: the output shows which rows failed",
     ExitCode.CHECK_FAILED: "a check did not hold",
     ExitCode.INTERRUPTED: "interrupted (ctrl-C)",
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",

@@ -1,22 +1,57 @@
-"""A next step with the commands in it, so that they can be shown with the options of this connection."""
+"""Commands of kgroup in messages, with the options of this run's connection, so that a pasted one reaches its cluster.
+
+Makers of hints are everywhere and most know no connection. So the command line names the options once, for all hints
+that are made while a verb runs; ``Invocation.command`` is the function that knows them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from kgroup.support.quoting import join
 
 Words = tuple[str, ...]
 
 
-class Hint(str):
-    """``Hint("{} shows it", ("catchup", "list"))``: as text, ``kgroup catchup list shows it``.
+def _without_options(*words: str, without: Words = ()) -> str:
+    return join(("kgroup", *words))
 
-    Each ``{}`` of ``text`` stands for one of ``commands``, the words after ``kgroup``.
+
+_command: Callable[..., str] = _without_options  # one connection per process, as in kafka_tools
+
+
+@contextmanager
+def hints_with_options(command: Callable[..., str]) -> Iterator[None]:
+    """Within the block, hints show their commands as ``command`` makes them of the words after ``kgroup``.
+
+    Its parameter ``without`` has options that it leaves out.
+    """
+    global _command
+    outer, _command = _command, command
+    try:
+        yield
+    finally:
+        _command = outer
+
+
+@contextmanager
+def hints_without(*options: str) -> Iterator[None]:
+    """Within the block, or in the function that it decorates, hints do not repeat these options."""
+    with hints_with_options(partial(_command, without=options)):
+        yield
+
+
+class Hint(str):
+    """``Hint("{} shows it", ("catchup", "list"))``: as text, ``kgroup catchup list -b b1:9092 shows it``.
+
+    Each ``{}`` of ``text`` stands for one of ``commands``, the words after ``kgroup``. A hint of another process, such
+    as a Spark worker, gets the options of the process that receives it.
     """
 
     def __new__(cls, text: str, *commands: Words) -> Hint:
-        hint = super().__new__(cls, text.format(*(join(("kgroup", *words)) for words in commands)))
+        hint = super().__new__(cls, text.format(*(_command(*words) for words in commands)))
         hint.text, hint.commands = text, commands
         return hint
 
@@ -25,7 +60,3 @@ class Hint(str):
 
     def __reduce__(self) -> tuple[type[Hint], tuple[str | Words, ...]]:
         return Hint, (self.text, *self.commands)
-
-    def shown(self, command: Callable[..., str]) -> str:
-        """The text with the command lines that ``command`` makes of the words."""
-        return self.text.format(*(command(*words) for words in self.commands))

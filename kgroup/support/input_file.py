@@ -24,7 +24,7 @@ def read_bytes(path: str, option: str) -> bytes:
     more than 512 MiB.
     """
     if not path:
-        raise UsageError(f"{option} is empty", hint="Is a variable of the script not set?")
+        raise UsageError(f"{option} is empty", hint="A variable of the script may be unset.")
     source = source_name(path)
     try:
         data = _read(_STDIN if path == "-" else Path(path))
@@ -33,7 +33,7 @@ def read_bytes(path: str, option: str) -> bytes:
     except ValueError as error:  # a NUL in the path
         raise UsageError(f"{option} {path!r}: {error}") from error
     if len(data) > _MOST_BYTES:
-        raise UsageError(f"{option} {source}: more than {_MOST_BYTES >> 20} MiB, which no such file is")
+        raise UsageError(f"{option} {source}: more than {_MOST_BYTES >> 20} MiB, too large for such a file")
     return data
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal, overload
 
-Unit = Literal["milliseconds", "seconds", "minutes"]
+Unit = Literal["milliseconds", "seconds"]
 
 
 def utc_datetime(timestamp_ms: int | None) -> datetime | None:
@@ -25,15 +25,21 @@ def rfc3339(instant: int | None, unit: Unit = ...) -> str | None: ...
 def rfc3339(instant: int | datetime | None, unit: Unit = "milliseconds") -> str | None:
     """``2026-11-21T03:02:11.250Z`` for a time or a timestamp in ms; None as in ``utc_datetime``.
 
-    Documents have milliseconds; pages may leave out what nobody needs: ``2026-11-21T03:02Z`` with ``minutes``.
+    Documents have milliseconds; commands that are printed have seconds.
     """
     time = instant if isinstance(instant, datetime) else utc_datetime(instant)
     return None if time is None else f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=unit)}Z"
 
 
 def short_time(timestamp_ms: int, now_ms: int) -> str:
-    """``03:02Z`` for a time of today, otherwise ``2026-11-20 03:02Z``; ``unknown`` outside the calendar."""
+    """A time on a page: ``03:02:11Z`` if it is of today, otherwise as ``minute_text``."""
     time, now = utc_datetime(timestamp_ms), utc_datetime(now_ms)
-    if time is None or now is None:
-        return "unknown"
-    return f"{time:%H:%MZ}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%MZ}"
+    if time is not None and now is not None and time.date() == now.date():
+        return f"{time:%H:%M:%SZ}"
+    return minute_text(timestamp_ms)
+
+
+def minute_text(timestamp_ms: int | None) -> str:
+    """``2026-11-20 03:02Z``; ``an unknown time`` for None and outside the calendar."""
+    time = utc_datetime(timestamp_ms)
+    return "an unknown time" if time is None else f"{time:%Y-%m-%d %H:%MZ}"

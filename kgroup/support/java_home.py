@@ -7,8 +7,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kgroup.support.errors import Refused
 
@@ -19,8 +20,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ASKING_TIMEOUT_S = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
+class Java(msgspec.Struct, frozen=True):
     """A Java executable, its major version, and the full output of ``java -version``."""
 
     executable: Path
@@ -37,7 +37,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
             continue
         java = _ask(executable)
         if java is None:
-            tried.append(f"{place}: {executable} does not tell its version")
+            tried.append(f"{place}: {executable} does not print its version")
         elif java.major < OLDEST:
             tried.append(f"{place}: {executable} is Java {java.major}, too old")
         else:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Iterable
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 def visible(text: str) -> str:
     """The text with every unprintable character written as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def json_safe(text: str, *, ascii_only: bool = False) -> str:
+    """The same JSON; ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters.
+
+    ``ascii_only`` replaces every other character that is not ASCII too.
+    """
+    return _NOT_ASCII.sub(lambda match: _as_json(match[0], ascii_only), text)
+
+
+def _as_json(char: str, ascii_only: bool) -> str:
+    return char if char.isprintable() and not ascii_only else json.dumps(char)[1:-1].replace("\x7f", "\\u007f")
 
 
 def quote(word: str) -> str:

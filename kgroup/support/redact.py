@@ -106,8 +106,18 @@ def _spellings(secrets: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(spellings, key=len, reverse=True))
 
 
+_BYTES = r"b(?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
+_CONTENT = rf"((?:\brecords=|\b(?:Recv|Send): (?:bytearray\()?|-byte buffer: )){_BYTES}"
+"""Where kafka-python logs the records of a response or request, and the raw bytes that they are in."""
+
+
+def without_content(text: str) -> str:
+    """A log line without keys, values and headers of records: users pass debug logs on."""
+    return re.sub(_CONTENT, rf"\1{HIDDEN}", text)
+
+
 class RedactingFormatter(logging.Formatter):
-    """Formats a record with its traceback, and then removes the secrets."""
+    """Formats a log record with its traceback, and then removes the secrets and what Kafka's records contain."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -118,8 +128,8 @@ class RedactingFormatter(logging.Formatter):
         self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's line or lines, without secrets."""
-        return redact(super().format(record), self._secrets)
+        """The record's line or lines, without secrets and without the content of Kafka's records."""
+        return redact(without_content(super().format(record)), self._secrets)
 
 
 LOGGERS = ("kafka", "kgroup")

@@ -32,7 +32,7 @@ def end_at_once() -> None:
 
 def raise_signals() -> None:
     """Let ctrl-C raise KeyboardInterrupt, and SIGTERM and SIGHUP raise Terminated."""
-    _install({signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _terminate, signal.SIGHUP: _terminate})
+    _install({signal.SIGINT: _interrupt, signal.SIGTERM: _terminate, signal.SIGHUP: _terminate})
 
 
 class DeferredSignal:
@@ -115,6 +115,12 @@ def _install(handlers: Mapping[signal.Signals, Handler]) -> dict[signal.Signals,
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
     os._exit(130 if number == signal.SIGINT else 143)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    # Not signal.default_int_handler: what it sets has no value yet in Python 3.11, and confluent-kafka, whose callback
+    # the signal may arrive in, restores an exception by its value: it would end with SystemError instead.
+    raise KeyboardInterrupt
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

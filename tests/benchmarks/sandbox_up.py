@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from kgroup.model.reporter import Reporter
 from kgroup.output.reporter import StderrReporter

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.changes.journal import Journal, our_commits
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import NotFound, Refused

@@ -10,7 +10,8 @@ from kgroup.changes.rights import apply_rights, needed
 from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
-from kgroup.model.groups import Commit, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint, log_in_as
 from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotFound
@@ -101,7 +102,7 @@ def test_what_is_unknown_is_said_and_refuses_nothing() -> None:
     assert (refused, failing) == ([], [])
     assert notes == [
         "whether this user may change 1 group and 1 topic is unknown: "
-        "the brokers do not say which operations are authorized"
+        "the brokers do not report which operations are authorized"
     ]
 
 

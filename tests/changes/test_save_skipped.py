@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -19,7 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from kgroup.changes import save_skipped as skipped
-from kgroup.changes.save_skipped import preview, save_skipped, skipped_rows, skipped_table
+from kgroup.changes.save_skipped import check_target, preview, save_skipped
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.settings.model import Setting, Settings
 from kgroup.support.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
@@ -73,91 +72,6 @@ def read_back(bootstrap: str, topic: str, count: int, partitions: int = 1) -> li
         return found
     finally:
         consumer.close()
-
-
-def record(**changes: Any) -> ConsumerRecord:
-    fields: dict[str, Any] = {
-        "topic": "payments",
-        "partition": 3,
-        "offset": 8812337,
-        "timestamp_ms": 1_795_229_931_123,
-        "key": b"ord-5521",
-        "value": b"x" * 626_700,
-        "headers": (("type", b"refund"), ("schema", b"7")),
-    }
-    return ConsumerRecord(**(fields | changes))
-
-
-# The table of the plan.
-
-
-def test_rows_of_the_plan() -> None:
-    assert skipped_rows([record()]) == [
-        ("payments:3", 8812337, "2026-11-21T02:58:51Z", "ord-5521", "612 KiB", "type=refund schema=7")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("key", "shown"),
-    [
-        (None, None),
-        (b"", "0 bytes"),
-        (b"\x00", "1 byte"),
-        (b"\xff" * 12, "12 bytes"),
-        (b"a\x1b[31m", "6 bytes"),
-        (b"k" * 30, "k" * 30),
-        (b"k" * 31, "k" * 29 + "…"),
-        ("größe".encode(), "größe"),
-    ],
-)
-def test_keys_of_the_plan(key: bytes | None, shown: str | None) -> None:
-    assert skipped_rows([record(key=key)])[0][3] == shown
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [
-        (None, "null"),
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (10_188, "9.9 KiB"),
-        (10_189, "10 KiB"),
-        (1_048_063, "1023 KiB"),
-        (1_048_064, "1.0 MiB"),
-        (1_300_000, "1.2 MiB"),
-    ],
-)
-def test_sizes_of_the_plan(size: int | None, shown: str) -> None:
-    assert skipped_rows([record(value=None if size is None else b"x" * size)])[0][4] == shown
-
-
-@pytest.mark.parametrize(
-    ("headers", "shown"),
-    [
-        ((), None),
-        ((("a", b"1"), ("a", None), ("b", b"")), "a=1 a=null b="),
-        ((("trace", b"\x00\x01"),), "trace=2 bytes"),
-        ((("k", b"v" * 40),), "k=" + "v" * 23 + "…"),
-        (tuple((f"header-{number}", b"value") for number in range(9)),
-         "header-0=value header-1=value header-2=value header-3=value…"),
-        ((("e\x1b", b"1"),), "2 bytes=1"),
-    ],
-)  # fmt: skip
-def test_headers_of_the_plan(headers: Any, shown: str | None) -> None:
-    found = skipped_rows([record(headers=headers)])[0][5]
-    assert found == shown
-    assert found is None or len(str(found)) <= 60
-
-
-def test_the_partition_is_named_where_there_are_several() -> None:
-    one = skipped_table([record(), record(offset=8812338)])
-    two = skipped_table([record(), record(partition=4)])
-
-    assert [column.title for column in one.columns] == ["OFFSET", "TIME (UTC)", "KEY", "VALUE", "HEADERS"]
-    assert two.columns[0].title == "PARTITION"
-    assert [row[0] for row in two.rows] == ["payments:3", "payments:4"]
-    assert all(len(row) == len(table.columns) for table in (one, two) for row in table.rows)
 
 
 # Files.
@@ -219,19 +133,23 @@ def test_no_file_is_left_where_records_are_missing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("target", "message"), [("-", "stdout has the result"), ("topic:", "names no topic"),
-                                                ("", "wants the name of a file")])  # fmt: skip
+@pytest.mark.parametrize(("target", "message"), [("topic:", "names no topic"), ("", "requires the name of a file")])
 def test_targets_that_mean_nothing(target: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         save_skipped(settings_for("127.0.0.1:1"), [], target, QuietReporter())
 
 
-def test_a_pipe_is_written_to(bootstrap: str, world: KafkaWorld, name: Name) -> None:
+def test_stdout_needs_no_check() -> None:
+    check_target(settings_for("127.0.0.1:1"), "-")
+
+
+@pytest.mark.parametrize("target", ["/dev/stdout", "-"])
+def test_a_pipe_is_written_to(bootstrap: str, world: KafkaWorld, name: Name, target: str) -> None:
     topic = world.topic(name("orders"))
     world.produce(topic, 3)
     program = (
         "from tests.changes.test_save_skipped import *\n"
-        f"save_skipped(settings_for({bootstrap!r}), [OffsetRange({topic!r}, 0, 0, 3)], '/dev/stdout', QuietReporter())"
+        f"save_skipped(settings_for({bootstrap!r}), [OffsetRange({topic!r}, 0, 0, 3)], {target!r}, QuietReporter())"
     )
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
@@ -304,7 +222,7 @@ def test_records_are_not_put_back_where_they_are_skipped(settings: Settings, wor
     topic = world.topic(name("orders"))
     world.produce(topic, 3)
 
-    with pytest.raises(UsageError, match="would come again"):
+    with pytest.raises(UsageError, match="would read the copies at its end"):
         save_skipped(settings, [OffsetRange(topic, 0, 0, 3)], f"topic:{topic}", QuietReporter())
 
 
@@ -368,7 +286,9 @@ def test_a_compacted_topic_is_warned_of_and_refuses_records_without_a_key(
     reporter = QuietReporter()
 
     assert save_skipped(settings, [OffsetRange(topic, 0, 0, 1)], f"topic:{kept}", reporter) == 1
-    assert reporter.lines == [f"WARNING {kept} is compacted: of several records with one key it keeps the last"]
+    assert reporter.lines == [
+        f"WARNING {kept} is compacted: it keeps only the last of several records with the same key"
+    ]
 
     with pytest.raises(Refused) as raised:
         save_skipped(settings, [OffsetRange(topic, 0, 1, 2)], f"topic:{kept}", QuietReporter())
@@ -383,7 +303,7 @@ def test_what_a_topic_has_by_then_is_said(settings: Settings, world: KafkaWorld,
         save_skipped(settings, [OffsetRange(topic, 0, 0, 40_001)], f"topic:{kept}", QuietReporter())
 
     assert raised.value.code == "beyond-log-end"
-    assert re.fullmatch(r"At least \d+ records had been written to .* by then\.", raised.value.details[-1])
+    assert re.fullmatch(r"At least \d+ records had been written to .* before that\.", raised.value.details[-1])
 
 
 def test_a_cluster_that_does_not_answer(capfd: pytest.CaptureFixture[str]) -> None:

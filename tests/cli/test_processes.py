@@ -286,7 +286,7 @@ def test_head_takes_the_first_line_of_many(kgroup: CommandLine) -> None:
         check=True,
     )
 
-    assert done.stdout.splitlines() == ["group,type,state,protocol_type,coordinator,members", "0"]
+    assert done.stdout.splitlines() == ["group,type,state,protocol_type,coordinator,member_count,last_activity_at", "0"]
     assert done.stderr == ""
 
 

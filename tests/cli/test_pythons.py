@@ -49,6 +49,7 @@ VERB: dict[str, Case] = {
     "lag": Case("{group}"),
     "doctor": Case("{group}"),
     "history": Case("{group}"),
+    "peek": Case("{group}"),
     "wait": Case("{group} --for empty --within 30s"),
     "simulate": Case("{group} --add 2"),
     "export": Case("{group}"),

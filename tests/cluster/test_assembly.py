@@ -10,7 +10,8 @@ import pytest
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, RowError, TopicPartitions
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LogRange, Member, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 

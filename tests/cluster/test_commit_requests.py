@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.cluster.commit_requests import parts_of
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 
 LARGEST_BATCH = 1024 * 1024

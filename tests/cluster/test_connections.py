@@ -230,7 +230,7 @@ WORKS: dict[str, tuple[str, Make]] = {
         },
     ),
 }
-"""Listener and settings of every kind of connection that README promises; ``url`` is the token endpoint."""
+"""Listener and settings of every kind of connection that docs/connect.md promises; ``url`` is the token endpoint."""
 
 
 @pytest.mark.parametrize("case", WORKS)
@@ -273,11 +273,11 @@ WRONG: dict[str, tuple[str, Make, type[KgroupError], str, str]] = {
         *AUTH,
         "SASL PLAIN",
     ),
-    "mechanism-off": ("OAUTH", lambda c, url: PLAIN_USER, *AUTH, "It takes OAUTHBEARER."),
+    "mechanism-off": ("OAUTH", lambda c, url: PLAIN_USER, *AUTH, "It supports OAUTHBEARER."),
     "token-expired": ("OAUTH", lambda c, url: unsecured("principal=alice lifeSeconds=0"), *AUTH, "invalid_token"),
     "oidc-secret": ("OAUTH", lambda c, url: oidc(url, "wr0ng"), *AUTH, "no such client"),
     "oidc-endpoint": ("OAUTH", lambda c, url: oidc("http://127.0.0.1:1/"), Unreachable, "unreachable", "gave no token"),
-    "sasl-to-plaintext": ("ADMIN", lambda c, url: PLAIN_USER, *AUTH, "no SASL on that port"),
+    "sasl-to-plaintext": ("ADMIN", lambda c, url: PLAIN_USER, *AUTH, "does not offer SASL on this port"),
     "plaintext-to-sasl": ("OAUTH", lambda c, url: {}, *AUTH, "OAUTHBEARER"),
     "ssl-to-sasl-ssl": (
         "SCRAM",
@@ -294,14 +294,14 @@ WRONG: dict[str, tuple[str, Make, type[KgroupError], str, str]] = {
     "unknown-ca-system": ("MTLS", lambda c, url: {"security.protocol": "SSL"}, *TLS, "neither ssl.ca.location"),
     "expired": ("EXPIRED", lambda c, url: mutual(c), *TLS, "expired on 2024-02-01"),
     "wrong-name": ("WRONGNAME", lambda c, url: mutual(c), *TLS, "elsewhere.example"),
-    "no-client-certificate": ("MTLS", lambda c, url: mutual(c, None), *TLS, "wants a client certificate"),
+    "no-client-certificate": ("MTLS", lambda c, url: mutual(c, None), *TLS, "requires a client certificate"),
     "client-certificate-unknown": ("MTLS", lambda c, url: mutual(c, "mallory"), *TLS, '"another CA"'),
     "client-certificate-expired": ("MTLS", lambda c, url: mutual(c, "oldalice"), *TLS, "expired on 2024-02-01"),
-    "plaintext-to-sasl-tls": ("SCRAM", lambda c, url: {}, *TLS, "speaks TLS"),
-    "plaintext-to-tls": ("MTLS", lambda c, url: {}, *TLS, "speaks TLS"),
-    "tls-to-plaintext": ("ADMIN", lambda c, url: mutual(c), *TLS, "does not speak TLS"),
+    "plaintext-to-sasl-tls": ("SCRAM", lambda c, url: {}, *TLS, "requires TLS"),
+    "plaintext-to-tls": ("MTLS", lambda c, url: {}, *TLS, "requires TLS"),
+    "tls-to-plaintext": ("ADMIN", lambda c, url: mutual(c), *TLS, "does not use TLS"),
     "controller": ("CONTROLLER", lambda c, url: {}, Unreachable, "not-kafka", "KRaft controller"),
-    "nothing-wrong": ("SCRAM", lambda c, url: scram(c), Unreachable, "timed-out", "could not be asked"),
+    "nothing-wrong": ("SCRAM", lambda c, url: scram(c), Unreachable, "timed-out", "a request to the cluster failed"),
 }
 """Listener, settings, class, code, and words that the error must hold."""
 

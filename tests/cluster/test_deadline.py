@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaTimeoutError
 
-from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.deadline import Deadline, SharedTime
 from kgroup.cluster.offsets_topic.record_batches import fetch_request
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import TopicLayout, _list_offsets, topic_layouts
@@ -96,3 +96,15 @@ def test_a_signal_that_another_thread_was_given_ends_a_question(cluster: Cluster
     with pytest.raises(KeyboardInterrupt):  # around the timer too: what is not caught would end the whole run
         interrupted()
     assert time.monotonic() - began < AMPLE_S / 2
+
+
+def test_parts_share_a_time_and_get_what_earlier_ones_left() -> None:
+    time = SharedTime(5.0, groups=100)
+
+    assert time.share_s(50) == 2.5
+    time.spend(0.5)
+    assert time.share_s(25) == 2.25
+    time.spend(2.25)
+    assert time.share_s(25) == 2.25
+    time.spend(9.0)
+    assert time.left_s == 0.0

@@ -24,7 +24,7 @@ from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import NoResponse
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 

@@ -17,7 +17,7 @@ from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.model import ChunkProgress, PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, new_plan_id
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -89,7 +89,7 @@ def planned(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, engine: Catc
     plan = released(kgroup, crashed)
     made = found(engine, plan).plan
     world.commit(crashed.group, {(crashed.topic, 0): (70, "the app's own", 0), (crashed.topic, 1): 20})
-    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
     return engine.create(replace(made, id=new_plan_id())).plan.id
 
 
@@ -107,7 +107,7 @@ def test_cancel_moves_the_group_back_as_it_was(
 
     assert f"kgroup catchup cancel {plan} --execute" in dry.stdout
     assert world.exact(crashed.group) == before
-    assert [(row["from"], row["to"]) for row in done.data[0]["moves"]] == [(120, 70), (50, 20)]
+    assert [(row["old_offset"], row["new_offset"]) for row in done.data[0]["moves"]] == [(120, 70), (50, 20)]
     assert (done.data[0]["state"], done.json["executed"]) == ("cancelled", True)
     assert f"\n{plan} is cancelled: nothing to do" in kgroup("catchup", "cancel", plan, "--execute").stdout
     assert world.exact(crashed.group) == before
@@ -123,11 +123,11 @@ def test_a_group_that_went_on_is_moved_back_only_where_twice_is_accepted(
     dry = kgroup("catchup", "cancel", plan, exit_code=6)
     real = kgroup("catchup", "cancel", plan, "--execute", exit_code=6)
     assert offsets(world, crashed.group)[crashed.topic, 0] == 125
-    kgroup("catchup", "cancel", plan, "--accept", "twice", "--execute")
+    kgroup("catchup", "cancel", plan, "--accept", "possible-duplicates", "--execute")
 
     for result in (dry, real):
-        assert "[twice]" in result.stderr
-        assert "[120, 125): handled by" in result.stderr
+        assert "[possible-duplicates]" in result.stderr
+        assert "[120, 125): processed by" in result.stderr
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 
 
@@ -151,13 +151,13 @@ def test_what_was_delivered_comes_twice_and_what_was_not_goes_back(
 
     (shown,) = kgroup("catchup", "show", plan, "-o", "json").data
     refused = kgroup("catchup", "cancel", plan, "--execute", exit_code=6)
-    done = kgroup("catchup", "cancel", plan, "--accept", "twice", "--execute", "-o", "json")
+    done = kgroup("catchup", "cancel", plan, "--accept", "possible-duplicates", "--execute", "-o", "json")
 
     assert [row["delivered_to"] for row in shown["ranges"]] == [100, 20]
-    assert shown["totals"]["undelivered_offsets"] == 50
-    assert "[twice]" in refused.stderr
+    assert shown["totals"]["undelivered_offset_count"] == 50
+    assert "[possible-duplicates]" in refused.stderr
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 100, (crashed.topic, 1): 20}
-    assert done.data[0]["comes_twice"] == []
+    assert done.data[0]["possible_duplicates"] == []
 
 
 def test_what_is_given_up_is_named(
@@ -167,9 +167,9 @@ def test_what_is_given_up_is_named(
     with engine(bootstrap, ledger) as other:
         delivered(bootstrap, other, plan, 100)
 
-    done = kgroup("catchup", "cancel", plan, "--give-up", "--execute", "-o", "json")
+    done = kgroup("catchup", "cancel", plan, "--abandon", "--execute", "-o", "json")
 
-    rows = [(row["partition"], row["start"], row["end"]) for row in done.data[0]["left_to_nobody"]]
+    rows = [(row["partition"], row["start"], row["end"]) for row in done.data[0]["abandoned_by_cancel"]]
     assert rows == [(0, 100, 120), (1, 20, 50)]
     assert offsets(world, crashed.group) == crashed.released
     assert "[100, 120)" in kgroup("catchup", "show", plan).stdout
@@ -203,7 +203,7 @@ def test_a_release_that_broke_off_is_cancelled_where_it_was_released(
 
     done = kgroup("catchup", "cancel", plan, "--execute", "-o", "json")
 
-    assert [(row["partition"], row["to"]) for row in done.data[0]["moves"]] == [(0, 70)]
+    assert [(row["partition"], row["new_offset"]) for row in done.data[0]["moves"]] == [(0, 70)]
     assert world.committed(crashed.group)[crashed.topic, 0] == (70, "the app's own")
 
 
@@ -220,7 +220,7 @@ def test_a_group_that_went_on_by_itself_closes_the_plan(
     refused = kgroup("catchup", "resume", plan, "--release-only", "--execute", exit_code=6)
 
     for result in (dry, refused):
-        assert "[went-on]" in result.stderr
+        assert "[group-continued]" in result.stderr
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
 
 
@@ -236,9 +236,9 @@ def _joined(world: KafkaWorld, members: Members, crashed: Crash, kind: str) -> N
 @pytest.mark.parametrize(
     ("kind", "then", "live"),
     [
-        ("classic", "give up", False),
-        ("consumer", "give up", False),
-        ("consumer", "give up", True),
+        ("classic", "abandon", False),
+        ("consumer", "abandon", False),
+        ("consumer", "abandon", True),
         ("classic", "cancel", True),
         ("consumer", "cancel", True),
         ("classic", "resume", True),
@@ -267,11 +267,11 @@ def test_a_runner_that_stands_still_at_its_commit_moves_nothing_once_its_success
                 _joined(world, members, crashed, kind)
             with second.take_over(found(second, plan)) as runner:
                 if then != "resume":
-                    second.cancel(runner, give_up=then == "give up")
+                    second.cancel(runner, abandon=then == "abandon")
                     return
                 with pytest.raises(Refused) as closed:
                     second.release(runner)
-                assert closed.value.code == "went-on"
+                assert closed.value.code == "group-continued"
 
         stood_still = just_before(monkeypatch, "OffsetCommit", meanwhile)
         with first.take_over(found(first, plan)) as runner, pytest.raises(Refused) as refused:
@@ -312,10 +312,10 @@ def test_a_start_that_is_refused_at_its_commit_says_what_it_leaves(
 
     plan = plan_id(refused)
     assert "[not-empty]" in refused.stderr
-    assert f"{plan} is releasing: some partitions may be moved" in refused.stderr
+    assert f"{plan} is releasing. Some partitions may be moved" in refused.stderr
     assert f"kgroup catchup resume {plan} --to-topic TOPIC --execute" in refused.stderr
     assert f"kgroup catchup cancel {plan} --execute" in refused.stderr
-    assert f"OWED   maybe 80 in {plan} (releasing)" in kgroup("describe", crashed.group).stdout
+    assert f"PENDING  maybe 80 in {plan} (releasing)" in kgroup("describe", crashed.group).stdout
 
 
 def test_start_again_after_a_release_whose_answer_was_lost(
@@ -330,12 +330,12 @@ def test_start_again_after_a_release_whose_answer_was_lost(
     dry, again = kgroup(*start, exit_code=6), kgroup(*start, "--execute", exit_code=6)
 
     for result in (dry, again):
-        assert f"{crashed.group} has an open catch-up, {plan}, that is releasing" in result.stderr
+        assert f"{crashed.group} has the open catch-up {plan}, which is releasing" in result.stderr
         assert "[plan-open]" in result.stderr
         assert f"kgroup catchup resume {plan} --to-topic TOPIC --execute" in result.stderr
     kgroup("catchup", "resume", crashed.group, "--release-only", "--execute")
     warned = kgroup(*start, "--execute")
-    assert f"has an open catch-up, {plan}, that owes 80 offsets: kgroup catchup show {plan}" in warned.stderr
+    assert f"has the open catch-up {plan} with 80 offsets pending; see  kgroup catchup show {plan}" in warned.stderr
     assert "nothing to do" in warned.stderr
 
 
@@ -350,13 +350,13 @@ def test_a_group_that_was_deleted_before_its_release_is_left_to_nobody_unless_th
     resumed = kgroup("catchup", "resume", plan, "--release-only", "--execute", exit_code=6)
     cancelled = kgroup("catchup", "cancel", plan, "--execute", exit_code=6)
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "releasing"
-    done = kgroup("catchup", "cancel", plan, "--give-up", "--execute", "-o", "json")
+    done = kgroup("catchup", "cancel", plan, "--abandon", "--execute", "-o", "json")
 
     for refused in (resumed, cancelled):
         assert "[moved-since]" in refused.stderr
-        assert f"{crashed.topic}:0: was 70, [70, 120) is owed" in refused.stderr
-        assert f"kgroup catchup cancel {plan} --give-up --execute" in refused.stderr
-    rows = [(row["partition"], row["start"], row["end"]) for row in done.data[0]["left_to_nobody"]]
+        assert f"{crashed.topic}:0: was 70, [70, 120) is pending" in refused.stderr
+        assert f"kgroup catchup cancel {plan} --abandon --execute" in refused.stderr
+    rows = [(row["partition"], row["start"], row["end"]) for row in done.data[0]["abandoned_by_cancel"]]
     assert rows == [(0, 70, 120), (1, 20, 50)]
 
 
@@ -370,10 +370,10 @@ def test_a_commit_that_is_deleted_after_the_release_is_told(
 
     shown, page = kgroup("catchup", "show", plan, "-o", "json"), kgroup("catchup", "show", plan)
 
-    rows = [(row["partition"], row["start"], row["end"], row["deleted"]) for row in shown.data[0]["twice"]]
+    rows = [(row["partition"], row["start"], row["end"], row["commit_deleted"]) for row in shown.data[0]["rewinds"]]
     assert rows == [(0, 70, 120, True), (1, 20, 50, True)]
-    assert f"twice: {crashed.topic}:0 [70, 120) perhaps: its commit was deleted" in page.stdout
-    assert "[twice]" in kgroup("catchup", "cancel", plan, "--execute", exit_code=6).stderr
+    assert f"it may read {crashed.topic}:0 [70, 120) too" in page.stdout
+    assert "[possible-duplicates]" in kgroup("catchup", "cancel", plan, "--execute", exit_code=6).stderr
 
 
 @pytest.mark.parametrize("releasing", [False, True])
@@ -406,9 +406,9 @@ def test_a_plan_of_another_cluster_is_left_alone(
         plan = planned(kgroup, world, crashed, other)
         theirs = other.create(replace(found(other, plan).plan, id=new_plan_id(), group="theirs", cluster_id="another"))
 
-        with pytest.raises(Refused, match="another cluster") as refused:
+        with pytest.raises(Refused, match="is a plan of cluster another") as refused:
             other.take_over(theirs)
-    for words in (("resume", "--release-only"), ("cancel",), ("cancel", "--give-up"), ("stop",)):
+    for words in (("resume", "--release-only"), ("cancel",), ("cancel", "--abandon"), ("stop",)):
         done = kgroup("catchup", words[0], theirs.plan.id, *words[1:], "--execute", exit_code=6)
         assert "[other-cluster]" in done.stderr
     assert refused.value.code == "other-cluster"
@@ -428,13 +428,13 @@ def test_a_topic_that_was_made_anew_when_all_was_delivered_proves_nothing(
     for _ in range(2):
         refused = kgroup("catchup", "resume", plan, "--execute", exit_code=6)
         assert "[topic-recreated]" in refused.stderr
-        assert "nothing is proved" in refused.stderr
-        assert "PROVED" not in refused.stdout + refused.stderr
+        assert "nothing is verified" in refused.stderr
+        assert "VERIFIED" not in refused.stdout + refused.stderr
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "released"
     dry, real = (kgroup("catchup", "cancel", plan, *more, exit_code=6) for more in ((), ("--execute",)))
     for cancelled in (dry, real):
         assert "[delivered]" in cancelled.stderr
-    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
 
 
 def test_offsets_that_were_moved_since_the_plan_are_left_alone(
@@ -459,18 +459,18 @@ def test_stop_ends_the_runner_and_loses_nothing(
     with engine(bootstrap, ledger) as other:
         delivered(bootstrap, other, plan, 100)
         with other.take_over(found(other, plan)) as runner:
-            assert "Whoever works on it" in kgroup("catchup", "stop", plan).stdout
+            assert "The run that works on the plan would stop" in kgroup("catchup", "stop", plan).stdout
             runner.heartbeat(other.now_ms())
             assert "replaying" in kgroup("catchup", "show", plan).stdout
 
             stopped = kgroup("catchup", "stop", plan, "--execute")
 
-            with pytest.raises(Refused, match="another runner"):
+            with pytest.raises(Refused, match="another kgroup run"):
                 runner.heartbeat(other.now_ms())
     assert "STOPPED" in stopped.stderr
     shown = kgroup("catchup", "show", plan).stdout
     assert f"{plan}  stopped" in shown
-    assert "which has ended" in shown
+    assert ", ended" in shown
     assert f"kgroup catchup resume {plan} --execute" in shown
 
 
@@ -479,9 +479,9 @@ def test_a_topic_that_was_made_anew_is_not_touched(kgroup: CommandLine, world: K
     world.delete_topic(crashed.topic)
     world.topic(crashed.topic, 2)
 
-    dry = kgroup("catchup", "cancel", plan, "--accept", "twice", exit_code=6)
-    refused = kgroup("catchup", "cancel", plan, "--accept", "twice", "--execute", exit_code=6)
-    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    dry = kgroup("catchup", "cancel", plan, "--accept", "possible-duplicates", exit_code=6)
+    refused = kgroup("catchup", "cancel", plan, "--accept", "possible-duplicates", "--execute", exit_code=6)
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
 
     assert "[topic-recreated]" in dry.stderr
     assert "[topic-recreated]" in refused.stderr
@@ -511,11 +511,11 @@ def test_where_the_source_is_gone_nothing_says_that_a_resume_helps(
 
     for said in (cancelled.stderr, resumed.stderr):
         assert why in said
-        assert f"kgroup catchup cancel {plan} --give-up --execute" in said
-    assert f"-> kgroup catchup cancel {plan} --give-up --execute" in shown.stdout
+        assert f"kgroup catchup cancel {plan} --abandon --execute" in said
+    assert f"-> kgroup catchup cancel {plan} --abandon --execute" in shown.stdout
     for said in (cancelled.stderr, shown.stdout):
         assert "catchup resume" not in said
-    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
     assert "->" not in kgroup("catchup", "show", plan).stdout.split("PARTITION")[1]
 
 
@@ -534,7 +534,7 @@ def test_prune_forgets_what_is_finished(kgroup: CommandLine, world: KafkaWorld, 
     for result in (refused, both):
         assert "[plan-open]" in result.stderr
     assert [row["plan_id"] for row in kgroup("catchup", "list", "-o", "json").data] == [second]
-    assert "no plan" in kgroup("catchup", "show", first, exit_code=5).stderr
+    assert f'neither a plan "{first}"' in kgroup("catchup", "show", first, exit_code=5).stderr
 
 
 @pytest.mark.parametrize("words", [("reset", "--all-topics", "--to-earliest"), ("delete",), ("migrate",)])
@@ -545,17 +545,17 @@ def test_verbs_that_change_a_group_warn_of_its_open_plan(
 
     result = kgroup(words[0], crashed.group, *words[1:])
 
-    assert f"{crashed.group} has an open catch-up, {plan} (owed), that owes 80 offsets" in result.stderr
+    assert f"{crashed.group} has the open catch-up {plan} (pending) with 80 offsets pending" in result.stderr
 
 
 def test_describe_says_what_is_owed_until_it_is_not(kgroup: CommandLine, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
 
-    assert f"OWED   80 in {plan} (owed)" in kgroup("describe", crashed.group).stdout
-    (owed,) = kgroup("describe", crashed.group, "-o", "json").data[0]["owed"]
-    assert (owed["plan_id"], owed["offsets"]) == (plan, 80)
+    assert f"PENDING  80 in {plan} (pending)" in kgroup("describe", crashed.group).stdout
+    (owed,) = kgroup("describe", crashed.group, "-o", "json").data[0]["pending_catchups"]
+    assert (owed["plan_id"], owed["pending_offset_count"]) == (plan, 80)
     kgroup("catchup", "cancel", plan, "--execute")
-    assert "OWED" not in kgroup("describe", crashed.group).stdout
+    assert "PENDING" not in kgroup("describe", crashed.group).stdout
 
 
 def test_near_misses(kgroup: CommandLine, crashed: Crash) -> None:
@@ -563,7 +563,7 @@ def test_near_misses(kgroup: CommandLine, crashed: Crash) -> None:
 
     refused = kgroup("catchup", "show", crashed.group[:-1], exit_code=5)
 
-    assert f"Near: {crashed.group}" in refused.stderr
+    assert f"Similar: {crashed.group}" in refused.stderr
 
 
 def test_the_ledger_that_is_named(kgroup: CommandLine, crashed: Crash, name: Name) -> None:

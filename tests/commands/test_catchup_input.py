@@ -23,74 +23,74 @@ VERBS = (("start", "g"), ("list",), ("show", "g"), ("stop", "g"), ("resume", "g"
 
 BAD = [
     # start: which part
-    ((), "no group is named"),
+    ((), "a GROUP is required"),
     (("",), "GROUP is empty"),
     (("g", "h"), "unexpected extra argument"),
     (("g", "--topic", ""), "--topic is empty"),
-    (("g", "--topic", "t:x"), "'x' is no partition"),
+    (("g", "--topic", "t:x"), "'x' is not a partition number"),
     (("g", "--missing", "first"), "is not one of"),
     (("g", "--skip-before", "then"), "not a date"),
     (("g", "--until", ""), "--until is empty"),
     (("g", "--range", "t:0=1-2"), "--range and GROUP"),
     (("--range", "t"), "not TOPIC:PARTITION=START-END"),
     (("--range", "t:0=-1-3"), "not TOPIC:PARTITION=START-END"),
-    (("--range", "t:0=5-5"), "holds no offset"),
+    (("--range", "t:0=5-5"), "START must be below END"),
     (("--range", "t:0=1-5,t:0=4-9"), "overlap"),
     (("--range", "t:0=1-5", "--until", "2026-01-01"), "--range and --until"),
     # ... where to
-    (("g", "--execute"), "where do the records go?"),
-    (("g", *TOPIC, "--to-files", "x"), "one of them"),
+    (("g", "--execute"), "a destination is required"),
+    (("g", *TOPIC, "--to-files", "x"), "mutually exclusive"),
     (("g", "--to-topic", ""), "--to-topic is empty"),
-    (("g", "--to-topic", "a b"), "no topic has such a name"),
+    (("g", "--to-topic", "a b"), "not a valid topic name"),
     (("g", "--to-topic", "--execute"), "--execute for its value"),
-    (("g", *TOPIC, "--timestamps", "old"), "--timestamps old: keep or now"),
-    (("g", *TOPIC, "--partitions", "3"), "--partitions 3: keep or key"),
+    (("g", *TOPIC, "--timestamps", "old"), "--timestamps old: choose one of keep or now"),
+    (("g", *TOPIC, "--partitions", "3"), "--partitions 3: choose one of keep or key"),
     (("g", "--to-files", ""), "--to-files is empty"),
-    (("g", "--to-files", "x", "--format", "csv"), "--format csv: parquet or json"),
-    (("g", "--to-files", "x", "--timestamps", "now"), "--timestamps is for --to-topic"),
+    (("g", "--to-files", "x", "--format", "csv"), "--format csv: choose one of parquet or json"),
+    (("g", "--to-files", "x", "--timestamps", "now"), "--timestamps requires --to-topic"),
     (("g", "--to-command", ""), "--to-command is empty"),
-    (("g", "--to-command", "cat", "--ack", "maybe"), "--ack maybe: exit or line"),
-    (("g", "--to-command", "cat", "--value-format", "xml"), "text, json or base64"),
-    (("g", *TOPIC, "--ack", "line"), "--ack is for --to-command"),
-    (("g", *TOPIC, "--format", "json"), "--format is for --to-files"),
+    (("g", "--to-command", "cat", "--ack", "maybe"), "--ack maybe: choose one of exit or line"),
+    (("g", "--to-command", "cat", "--value-format", "xml"), "text, json, hex or base64"),
+    (("g", *TOPIC, "--ack", "line"), "--ack requires --to-command"),
+    (("g", *TOPIC, "--format", "json"), "--format requires --to-files"),
     (("g", "--to-python", ""), "--to-python is empty"),
     # ... how
     (("g", *TOPIC, "--order", "time"), "is not one of"),
-    (("g", *TOPIC, "--lanes", "4"), "--lanes is for"),
-    (("g", *PYTHON, "--lanes", "0"), "at least 1 handler"),
-    (("g", *PYTHON, "--lanes", "4"), "--lanes with --order partition"),
-    (("g", *PYTHON, "--lanes", "4", "--order", "partition"), "--lanes with --order partition"),
+    (("g", *TOPIC, "--lanes", "4"), "--lanes requires"),
+    (("g", *PYTHON, "--lanes", "0"), "--lanes must be at least 1"),
+    (("g", *PYTHON, "--lanes", "4"), "--order partition processes one record at a time"),
+    (("g", *PYTHON, "--lanes", "4", "--order", "partition"), "--order partition processes one record at a time"),
     (("g", *TOPIC, "--rate", "500"), "not a rate"),
     (("g", *TOPIC, "--rate", "0/s"), "not a rate"),
     (("g", *TOPIC, "--rate", "-5/s"), "not a rate"),
     (("g", *TOPIC, "--rate", "5/m"), "not a rate"),
-    (("g", *PYTHON, "--retries", "-1"), "0 or more"),
-    (("g", *PYTHON, "--backoff", "5"), "five what?"),
-    (("g", *PYTHON, "--handler-timeout", "0s"), "--handler-timeout 0s"),
+    (("g", *PYTHON, "--retries", "-1"), "must be 0 or greater"),
+    (("g", *PYTHON, "--backoff", "5"), "the unit is missing"),
+    (("g", *PYTHON, "--handler-timeout", "0s"), "--handler-timeout must be greater than 0"),
     (("g", *TOPIC, "--dead-letter-topic", ""), "--dead-letter-topic is empty"),
-    (("g", *TOPIC, "--dead-letter-topic", "a/b"), "no topic has such a name"),
-    (("g", *TOPIC, "--master", "yes"), "no such master"),
-    (("g", *TOPIC, "--master", "local[0]"), "at least 1 task"),
+    (("g", *TOPIC, "--dead-letter-topic", "a/b"), "not a valid topic name"),
+    (("g", *TOPIC, "--master", "yes"), "not a Spark master"),
+    (("g", *TOPIC, "--master", "local[0]"), "must be at least 1"),
     (("g", *TOPIC, "--master", "sc://host"), "--master sc://host"),
     (("g", *TOPIC, "--conf", "spark.x"), "spark.KEY=VALUE"),
-    (("g", *TOPIC, "--conf", "spark.master=local"), "say --master"),
-    (("g", *TOPIC, "--conf", "spark.speculation=true"), "shut out the first"),
-    (("g", *TOPIC, "--parallelism", "0"), "at least 1 task"),
+    (("g", *TOPIC, "--conf", "spark.master=local"), "use --master"),
+    (("g", *TOPIC, "--conf", "spark.speculation=true"), "fence each other"),
+    (("g", *TOPIC, "--parallelism", "0"), "must be at least 1"),
     (("g", *TOPIC, "--report", "/nowhere/report.json"), "there is no directory /nowhere"),
-    (("g", "--release-only", *TOPIC), "--release-only and --to-topic: one of them"),
-    (("g", "--release-only", "--order", "key"), "--release-only and --order: one of them"),
-    (("g", "--release-only", "--rate", "5/s"), "--release-only and --rate: one of them"),
-    (("g", "--release-only", "--report", "r"), "--release-only and --report: one of them"),
+    (("g", "--release-only", *TOPIC), "--release-only and --to-topic are mutually exclusive"),
+    (("g", "--release-only", "--order", "key"), "--release-only and --order are mutually exclusive"),
+    (("g", "--release-only", "--rate", "5/s"), "--release-only and --rate are mutually exclusive"),
+    (("g", "--release-only", "--report", "r"), "--release-only and --report are mutually exclusive"),
     # ... care
-    (("g", "--execute", "--dry-run", *TOPIC), "one of them"),
+    (("g", "--execute", "--dry-run", *TOPIC), "mutually exclusive"),
     (("g", "--accept", "anything"), "no such refusal"),
-    (("g", "--accept", "not-empty"), "the broker itself"),
-    (("g", "--expect", "-1"), "never has fewer than 0"),
+    (("g", "--accept", "not-empty"), "the broker refuses"),
+    (("g", "--expect", "-1"), "must be 0 or greater"),
     (("g", "--within", "5m"), "--wait-empty"),
-    (("g", "--wait-empty", "--within", "5"), "five what?"),
+    (("g", "--wait-empty", "--within", "5"), "the unit is missing"),
     (("g", "--reason", ""), "--reason is empty"),
     (("g", "--ledger-topic", ""), "--ledger-topic is empty"),
-    (("g", "--ledger-topic", "a b"), "no topic has such a name"),
+    (("g", "--ledger-topic", "a b"), "not a valid topic name"),
     (("g", "-o", "kcg"), "kgroup export"),
 ]
 """Words of ``start``, and what is said of them."""
@@ -98,23 +98,23 @@ BAD = [
 BAD_OF_OTHERS = [
     (("list", "--execute"), "no option --execute"),
     (("list", ""), "GROUP is empty"),
-    (("list", "--ledger-topic", ".."), "no topic has such a name"),
+    (("list", "--ledger-topic", ".."), "not a valid topic name"),
     (("show",), "Missing argument"),
     (("show", ""), "PLAN|GROUP is empty"),
     (("show", "a", "b"), "unexpected extra argument"),
     (("show", "a", "--execute"), "no option --execute"),
     (("stop",), "Missing argument"),
-    (("stop", "a", "--execute", "--dry-run"), "one of them"),
+    (("stop", "a", "--execute", "--dry-run"), "mutually exclusive"),
     (("resume",), "Missing argument"),
-    (("resume", "a", *TOPIC, "--release-only"), "one of them"),
-    (("resume", "a", "--master", "local[1]", "--release-only"), "--release-only and --master: one of them"),
-    (("resume", "a", "--accept", "twice"), "no option --accept"),
+    (("resume", "a", *TOPIC, "--release-only"), "mutually exclusive"),
+    (("resume", "a", "--master", "local[1]", "--release-only"), "--release-only and --master are mutually exclusive"),
+    (("resume", "a", "--accept", "possible-duplicates"), "no option --accept"),
     (("resume", "a", "--rate", "fast"), "not a rate"),
-    (("resume", "a", "--execute", "--dry-run"), "one of them"),
+    (("resume", "a", "--execute", "--dry-run"), "mutually exclusive"),
     (("cancel",), "Missing argument"),
     (("cancel", "a", "--accept", "skip"), "no such refusal"),
-    (("cancel", "a", "--execute", "--dry-run"), "one of them"),
-    (("prune", "a", "--execute", "--dry-run"), "one of them"),
+    (("cancel", "a", "--execute", "--dry-run"), "mutually exclusive"),
+    (("prune", "a", "--execute", "--dry-run"), "mutually exclusive"),
     (("prune", ""), "PLAN is empty"),
     (("undo",), "no verb 'undo'"),
 ]
@@ -162,7 +162,10 @@ def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name)
             (("start", crashed.group, "--topic", nowhere), nowhere),
             (("start", crashed.group, "--topic", f"{crashed.topic}:7"), f"{crashed.topic}"),
             (("start", "--range", f"{nowhere}:0=1-2"), nowhere),
-            *(((verb, "cu-2222"), 'no plan "cu-2222"') for verb in ("show", "stop", "resume", "cancel", "prune")),
+            *(
+                ((verb, "cu-2222"), 'neither a plan "cu-2222"')
+                for verb in ("show", "stop", "resume", "cancel", "prune")
+            ),
         ]:
             for execute in ((), ("--release-only", "--execute")) if words[0] == "start" else ((),):
                 result = kgroup("catchup", *words, *execute, "-o", "json", exit_code=5)
@@ -190,7 +193,7 @@ def test_a_read_only_context_refuses_all_that_changes(
         ("resume", plan, "--release-only"),
         ("stop", plan),
         ("cancel", plan),
-        ("cancel", plan, "--give-up"),
+        ("cancel", plan, "--abandon"),
         ("prune",),
     ):
         refused = kgroup("catchup", *words, "--execute", "--context", "prod", "-o", "json", exit_code=6)
@@ -205,14 +208,23 @@ RANGE = {
     "partition": int,
     "start": int,
     "end": int,
-    "records_estimate": int,
-    "bytes_estimate": int,
+    "estimated_record_count": int,
+    "estimated_bytes": int,
     "maybe_processed_until": int,
-    "retention_deadline": str,
+    "retention_deadline_at": str,
 }
 """What the issue names of a range, with its type where it is known."""
 
-DELIVERED = ("delivered_to", "records", "delivered", "filtered", "dead", "lost", "undelivered", "complete")
+DELIVERED = (
+    "delivered_to",
+    "record_count",
+    "delivered_count",
+    "filtered_count",
+    "dead_lettered_count",
+    "lost",
+    "undelivered",
+    "verified",
+)
 
 
 def test_a_plan_is_the_same_object_wherever_it_is_shown(kgroup: CommandLine, crashed: Crash) -> None:
@@ -233,7 +245,7 @@ def test_a_plan_is_the_same_object_wherever_it_is_shown(kgroup: CommandLine, cra
         assert document["kind"] == f"kgroup.catchup.{verb}/v1"
         assert (document["executed"], document["errors"]) == (executed, [])
         (plan,) = result.data
-        assert {"plan_id", "group", "state", "ranges", "totals", "warnings"} <= plan.keys()
+        assert {"plan_id", "group", "state", "ranges", "totals", "risks"} <= plan.keys()
         assert plan.keys() == planned.data[0].keys()
         assert plan["group"] == crashed.group
         assert plan["totals"].keys() == planned.data[0]["totals"].keys()
@@ -241,11 +253,11 @@ def test_a_plan_is_the_same_object_wherever_it_is_shown(kgroup: CommandLine, cra
             assert row.keys() == planned.data[0]["ranges"][0].keys()
             for field, kind in RANGE.items():
                 assert row[field] is None or type(row[field]) is kind, field
-            assert (row["retention_deadline_ms"] is None) is (row["retention_deadline"] is None)
+            assert (row["retention_deadline_at_ms"] is None) is (row["retention_deadline_at"] is None)
             assert {row[field] is None for field in DELIVERED} == {verb == "start"}, (verb, row)
         assert [(row["partition"], row["start"], row["end"]) for row in plan["ranges"]] == [(0, 70, 120), (1, 20, 50)]
     assert (planned.data[0]["plan_id"], planned.data[0]["state"]) == (None, None)
-    assert {warning["code"] for warning in planned.data[0]["warnings"]} >= {"order"}
+    assert {risk["code"] for risk in planned.data[0]["risks"]} >= {"order"}
     ids = {result.data[0]["plan_id"] for result in (started, listed, shown)}
     assert len(ids) == 1
     assert re.fullmatch(r"cu-[2-9a-z]{4}", ids.pop())
@@ -309,11 +321,14 @@ def test_where_records_can_not_go_is_said_before_anything_moves(
     local = ("--master", "local[1]")
 
     for words, said in [
-        (("--to-topic", "__consumer_offsets"), "written by brokers alone"),
+        (("--to-topic", "__consumer_offsets"), "an internal topic of Kafka"),
         (("--to-topic", ledger), "the ledger of all catch-ups"),
         (("--to-topic", copy, "--dead-letter-topic", ledger), "the ledger of all catch-ups"),
-        (("--to-topic", copy, "--dead-letter-topic", "__transaction_state"), "there is no such topic|by brokers alone"),
-        (("--to-files", "/dev/null/out"), "/dev/null is no directory"),
+        (
+            ("--to-topic", copy, "--dead-letter-topic", "__transaction_state"),
+            "does not exist|an internal topic of Kafka",
+        ),
+        (("--to-files", "/dev/null/out"), "/dev/null is not a directory"),
     ]:
         for execute in ((), ("--execute",)):
             refused = kgroup("catchup", "start", crashed.group, *words, *local, *execute, "-o", "json", exit_code=6)
@@ -321,6 +336,6 @@ def test_where_records_can_not_go_is_said_before_anything_moves(
             assert error["code"] == "sink"
             assert re.search(said, error["message"]), words
     warned = kgroup("catchup", "start", crashed.group, "--to-topic", copy, "--dead-letter-topic", crashed.topic, *local)
-    assert "the gap itself lies there" in warned.stderr
+    assert "the gap is in this topic" in warned.stderr
     assert world.exact(crashed.group) == before
     assert {plan["state"] for plan in kgroup("catchup", "list", "-o", "json").data} == {"cancelled"}

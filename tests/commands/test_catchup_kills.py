@@ -110,7 +110,7 @@ def killed_until_done(world: KafkaWorld, group: str, killer: Killer) -> Running:
             if code == 0:
                 return process
             if code == 1:
-                assert any("STOPPED" in line and f"resume {plan}" in line for line in process.lines), process.lines
+                assert any("FAILED" in line and f"resume {plan}" in line for line in process.lines), process.lines
                 noise = [line for line in process.lines if "Traceback" in line or " WARN " in line or "\tat " in line]
                 assert not noise
     raise AssertionError("never done")
@@ -127,15 +127,12 @@ def exactly_once(world: KafkaWorld, killer: Killer, topic: str, counts: Sequence
     assert len(copies(world, killer.copy, "read_uncommitted")) > len(found), "no kill hit an open transaction"
 
 
-SCRIPT = [WORKER, WORKER, JVM, WORKER, RUNNER]
-
-
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("counts", "kills", "growth", "rate", "seed"),
     [
-        ([60_000, 10_000], 5, (1_500, 9_000), "15000/s", 6),
-        pytest.param([200_000] * 8, 26, (20_000, 90_000), "150000/s", 1, marks=pytest.mark.soak),
-        pytest.param([600_000, 100_000], 26, (10_000, 60_000), "100000/s", 2, marks=pytest.mark.soak),
+        ([200_000] * 8, 26, (20_000, 90_000), "150000/s", 1),
+        ([600_000, 100_000], 26, (10_000, 60_000), "100000/s", 2),
     ],
 )
 def test_a_gap_is_copied_exactly_once_whatever_is_killed(
@@ -153,19 +150,18 @@ def test_a_gap_is_copied_exactly_once_whatever_is_killed(
     filled(world, topic, counts)
     world.commit(group, {(topic, partition): 0 for partition in range(len(counts))})
     chance = random.Random(seed)
-    drawn = iter(lambda: chance.choice([WORKER, WORKER, JVM, RUNNER]), None)
-    victims = iter(SCRIPT) if kills == len(SCRIPT) else drawn
+    victims = iter(lambda: chance.choice([WORKER, WORKER, JVM, RUNNER]), None)
     killer = Killer(world, copy, len(counts), victims, growth, chance, kills, rate)
 
     last = killed_until_done(world, group, killer)
 
     assert killer.done.total() == kills
     assert killer.done.keys() == {WORKER, JVM, RUNNER}
-    last.says("PROVED")
+    last.says("VERIFIED")
     exactly_once(world, killer, topic, counts)
     assert offsets(world, group) == {(topic, partition): count for partition, count in enumerate(counts)}
     (plan,) = kgroup("catchup", "list", "-o", "json").data
-    assert (plan["state"], plan["totals"]["delivered"], plan["totals"]["complete"]) == ("done", sum(counts), True)
+    assert (plan["state"], plan["totals"]["delivered_count"], plan["totals"]["verified"]) == ("done", sum(counts), True)
 
 
 def _longer(world: KafkaWorld, topic: str, than: int, process: Running) -> bool:
@@ -195,7 +191,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(
                     wait_for(partial(_longer, world, copy, before, process), "more records", 60)
                 process.process.wait(180)
                 process.ends(0)
-                process.says("PROVED")
+                process.says("VERIFIED")
 
             expected = [f"{topic}:{number}:{offset}" for number in range(2) for offset in range(counts[number])]
             assert sorted(one.source for one in copies(world, copy)) == sorted(expected)

@@ -16,12 +16,14 @@ from confluent_kafka import Consumer
 
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
+from kgroup.changes.journal import whoami
 from tests.support.catchup.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
 from tests.support.catchup.replays import seen
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.places import ROOT
+from tests.support.terminals import Terminal
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -95,8 +97,8 @@ def test_kip_333(
     assert live == [(0, offset) for offset in range(120, 125)]
     assert process.returncode == 0, stderr
     assert "PLANNED" in said[-2]
-    assert "PROVED" in stderr
-    assert "PROVED" in stdout
+    assert "VERIFIED" in stderr
+    assert "VERIFIED" in stdout
     assert "Done." in stdout
     assert offsets(world, group) == crashed.released
     found = copied(world, copy)
@@ -105,10 +107,10 @@ def test_kip_333(
     maybe = {str(one.header("kgroup.source")) for one in seen(world.bootstrap, copy) if one.header(MAYBE_PROCESSED)}
     assert maybe == {f"{topic}:0:{offset}" for offset in range(70, 100)} | {f"{topic}:1:{n}" for n in range(20, 50)}
     (written,) = json.loads(report.read_text())["data"]
-    assert (written["state"], written["reason"], written["totals"]["complete"]) == ("done", "INC-4711", True)
+    assert (written["state"], written["comment"], written["totals"]["verified"]) == ("done", "INC-4711", True)
     (listed,) = kgroup("catchup", "list", "-o", "json").data
-    assert (listed["state"], listed["totals"]["delivered"], listed["sink"]) == ("done", 80, "topic")
-    assert "OWED" not in kgroup("describe", group).stdout
+    assert (listed["state"], listed["totals"]["delivered_count"], listed["sink"]) == ("done", 80, "topic")
+    assert "PENDING" not in kgroup("describe", group).stdout
 
 
 def read_live(world: KafkaWorld, group: str, topic: str, number: int) -> list[tuple[int, int]]:
@@ -131,15 +133,20 @@ def read_live(world: KafkaWorld, group: str, topic: str, number: int) -> list[tu
         consumer.close()
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_cleanly_and_it_is_gone_on_with_to_the_same_sink(
-    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, number: signal.Signals, code: int
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    crashed: Crash,
+    name: Name,
+    number: signal.Signals,
+    code: int,
+    tmp_path: Path,
 ) -> None:
-    copy, other = world.topic(name("copy"), 2), world.topic(name("other"), 2)
+    copy, other, report = world.topic(name("copy"), 2), world.topic(name("other"), 2), tmp_path / "report.json"
     words = ("catchup", "start", crashed.group, "--to-topic", copy, "--master", "local[2]", "--execute", "--rate")
-    with running(kgroup, *words, "4/s") as process:
+    with running(kgroup, *words, "4/s", "--report", str(report)) as process:
         plan = plan_id_of(until(process, "RELEASED"))
         # Until something is delivered, the sink may be another.
         wait_for(lambda: written(world, copy) > 0, "the first record", 60)
@@ -150,14 +157,15 @@ def test_a_signal_ends_it_cleanly_and_it_is_gone_on_with_to_the_same_sink(
     assert process.returncode == code, stderr
     assert "[sink-set]" in kgroup("catchup", "resume", plan, "--to-topic", other, "--execute", exit_code=6).stderr
     assert "STOPPED" in stderr
-    assert f"kgroup catchup resume {plan} --master 'local[2]' --execute" in stderr  # the plan keeps its rate
+    # The plan keeps its rate.
+    assert f"kgroup catchup resume {plan} --execute --master 'local[2]' --report {report}" in stderr
     assert "stopped" in kgroup("catchup", "show", plan).stdout.splitlines()[0]
 
     dry = kgroup("catchup", "resume", plan)
     done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--rate", "none", "--execute")
 
-    assert "Nothing was changed. To go on, to topic" in dry.stdout
-    assert "PROVED" in done.stdout
+    assert "Nothing was changed. To deliver to topic" in dry.stdout
+    assert "VERIFIED" in done.stdout
     found = copied(world, copy)
     assert len(found) == 80
     assert set(found) == gap_of(crashed)
@@ -174,6 +182,7 @@ def plan_id_of(lines: list[str]) -> str:
     return str(re.findall(r"\bcu-[2-9a-z]{4}\b", "".join(lines))[0])
 
 
+@pytest.mark.soak
 def test_stop_from_elsewhere_ends_the_replay(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:
@@ -183,16 +192,22 @@ def test_stop_from_elsewhere_ends_the_replay(
         plan = plan_id_of(until(process, "RELEASED"))
         wait_for(lambda: _state(kgroup, plan)["sink"] is not None, "the replay", 60)
 
-        watching = kgroup.start("catchup", "show", plan, "--watch")
-        until(watching, "replaying")
-        kgroup("catchup", "stop", plan, "--execute")
-
-        watched = watching.communicate(timeout=30)
+        with Terminal.kgroup("catchup", "show", plan, "--watch", "--every", "500ms") as watching:
+            watching.says("replaying")
+            watching.shows(lambda page: any("/s over" in line for line in page), "the rate")
+            kgroup("catchup", "stop", plan, "--execute")
+            watched = watching.ends(0)
         stderr = process.communicate(timeout=60)[1]
-    assert "stopped" in watched[1]
+    assert watched.lstrip().startswith(f"{plan}  stopped")
     assert process.returncode == 6, stderr
     assert "superseded" in stderr
-    assert _state(kgroup, plan)["state"] == "released"
+    by = rf"stopped by {re.escape(whoami())} at \S+Z"
+    resume = f"kgroup catchup resume {plan} --execute --master 'local\\[2\\]'"
+    assert re.search(rf"STOPPED .*{plan}: {by}; nothing is lost; to continue: {resume}", stderr)
+    assert re.search(rf"kgroup: {plan} was {by} \[superseded\]", stderr)
+    assert "may have moved offsets" not in stderr
+    (state,) = kgroup("catchup", "show", plan, "-o", "json").data
+    assert (state["state"], state["tuning"]) == ("released", {"rate": "4/s"}), "resume keeps the rate of the plan"
 
 
 def test_released_first_and_replayed_later_to_files(
@@ -224,7 +239,7 @@ def test_released_first_and_replayed_later_to_files(
     assert f"kgroup catchup resume {plan} --where 'offset > 1' --order key --execute --to-topic TOPIC" in nowhere.stderr
     assert "could not be written" in unlisted.stderr
     assert state == "released"  # it is not done before its files are listed
-    assert "PROVED" in done.stdout
+    assert "VERIFIED" in done.stdout
     assert json.loads(manifest.read_bytes())["complete"]
     lines = [
         line for path in tmp_path.rglob("*.json") if path.name[0] not in "_." for line in path.read_text().splitlines()
@@ -233,6 +248,7 @@ def test_released_first_and_replayed_later_to_files(
     assert "nothing to do" in kgroup("catchup", "resume", plan, "--execute").stderr
 
 
+@pytest.mark.soak
 def test_a_handler_that_refuses_a_record_stops_its_partition(
     kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
 ) -> None:
@@ -259,12 +275,12 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
 
     assert "[record-refused]" in stopped.stderr
     assert "offset 5 was refused 2 times" in stopped.stderr
-    resume = stopped.stderr.split("to deliver the others:  ")[1].splitlines()[0]
+    resume = stopped.stderr.split("to deliver the other records:  ")[1].splitlines()[0]
     assert re.match(r"kgroup catchup resume cu-\w+ --dead-letter-topic TOPIC .*--execute", resume), resume
     assert "not delivered" in stopped.stdout
     assert len(out.read_text().splitlines()) == 9
     assert copied(world, dead) == [f"{topic}:0:5"]
-    assert "PROVED" in done.stdout
+    assert "VERIFIED" in done.stdout
 
 
 def test_what_forbids_the_replay_is_found_before_anything_moves(
@@ -277,21 +293,21 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
     few = world.topic(name("few"), 1)
 
     for words, code, said in [
-        (("--to-topic", name("nope")), 6, "there is no such topic"),
+        (("--to-topic", name("nope")), 6, "the topic does not exist"),
         (("--to-topic", short), 6, "would be deleted at once"),
-        (("--to-topic", few, "--partitions", "keep"), 6, "2 are to be kept"),
+        (("--to-topic", few, "--partitions", "keep"), 6, "2 are needed to keep the partition"),
         (("--to-topic", copy, "--master", "spark://127.0.0.1:1"), 3, "no Spark master answers"),
-        (("--to-topic", copy, "--dead-letter-topic", "nope"), 6, "there is no such topic"),
+        (("--to-topic", copy, "--dead-letter-topic", "nope"), 6, "the topic does not exist"),
         (("--to-python", "nope:f"), 6, "could not be imported"),
         (("--to-command", "curl -H 'Authorization: Bearer abcdefgh1234' -d @- http://x"), 2, "environment variable"),
-        (("--to-python", "nope"), 2, "is not module:function"),
+        (("--to-python", "nope"), 2, "not MODULE:FUNCTION"),
         (("--to-files", "/x", "--format", "csv"), 2, "parquet or json"),
-        (("--to-topic", copy, "--to-files", "/x"), 2, "one of them"),
-        (("--to-topic", copy, "--lanes", "4"), 2, "--lanes is for"),
+        (("--to-topic", copy, "--to-files", "/x"), 2, "mutually exclusive"),
+        (("--to-topic", copy, "--lanes", "4"), 2, "--lanes requires"),
         (("--to-topic", copy, "--rate", "500"), 2, "not a rate"),
-        (("--to-topic", copy, "--release-only"), 2, "one of them"),
-        (("--to-topic", copy, "--ack", "line"), 2, "--ack is for --to-command"),
-        (("--to-topic", copy, "--conf", "spark.speculation=true"), 2, "shut out the first"),
+        (("--to-topic", copy, "--release-only"), 2, "mutually exclusive"),
+        (("--to-topic", copy, "--ack", "line"), 2, "--ack requires --to-command"),
+        (("--to-topic", copy, "--conf", "spark.speculation=true"), 2, "fence each other"),
         (("--to-topic", copy, "--report", "/"), 2, "is a directory"),
     ]:
         for execute in ((), ("--execute",)):
@@ -300,6 +316,7 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
     assert kgroup("catchup", "list", "-o", "json").data == []
 
 
+@pytest.mark.soak
 def test_killed_before_its_replay_it_is_gone_on_with_as_it_was_asked_for(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
 ) -> None:
@@ -319,7 +336,11 @@ def test_killed_before_its_replay_it_is_gone_on_with_as_it_was_asked_for(
     assert killed["tuning"] == {"rate": "50/s", "retries": "1"}
     assert f"-> kgroup catchup resume {plan} --execute" in shown
     (proved,) = done.data
-    assert (proved["totals"]["delivered"], proved["totals"]["filtered"], proved["state"]) == (50, 30, "done")
+    assert (proved["totals"]["delivered_count"], proved["totals"]["filtered_count"], proved["state"]) == (
+        50,
+        30,
+        "done",
+    )
     files = [path for path in (tmp_path / plan).rglob("*.json") if path.name[0] not in "_."]
     lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     assert sorted((line["partition"], line["offset"]) for line in lines) == [(0, offset) for offset in range(70, 120)]

@@ -47,7 +47,7 @@ def test_a_ledger_that_takes_no_records(
         with three_replicas_needed(three, ledger):
             said = catchup("cancel", exit_code=3)
             assert f"{ledger}: 1 record not acknowledged" in said
-            assert f"too few replicas in sync (min.insync.replicas) takes none: {ledger}" in said
+            assert f"too few replicas in sync (min.insync.replicas) rejects them: {ledger}" in said
             assert (committed(three, group), states()) == (head, ["released"])
         catchup("cancel")
         assert (committed(three, group), states()) == (here, ["cancelled"])
@@ -71,9 +71,9 @@ def test_a_ledger_that_takes_no_records(
             wait_for(lambda: written(three, copy) > 0, "records", 60)
             with three_replicas_needed(three, ledger):
                 stopped = process.ends(3)
-        assert "400 offsets not delivered; to go on: kgroup catchup resume" in stopped.stderr
+        assert "400 offsets not delivered; to continue: kgroup catchup resume" in stopped.stderr
         assert copied(three, copy) == []
-        assert "PROVED" in catchup("resume", "--master", "local[2]", "--rate", "none")
+        assert "VERIFIED" in catchup("resume", "--master", "local[2]", "--rate", "none")
 
     places = [f"{topic}:{partition}:{offset}" for partition in (0, 1) for offset in range(100, 300)]
     assert copied(three, copy) == sorted(places)

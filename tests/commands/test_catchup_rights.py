@@ -170,7 +170,7 @@ def test_these_rights_are_enough(bob: Bob) -> None:
 
     done = bob.process(*start, "--master", "local[1]", "--execute")
 
-    assert "PROVED" in done.stdout
+    assert "VERIFIED" in done.stdout
     assert copied(bob.world, bob.copy) == bob.gap
     assert offsets(bob.world, bob.group) == {(bob.topic, 0): 120, (bob.topic, 1): 50}
     assert bob("show", plan_id(done), exit_code=0)
@@ -249,7 +249,7 @@ def test_looking_takes_less(bob: Bob) -> None:
 
     (plan,) = bob("list", "-o", "json", exit_code=0).data
 
-    assert (plan["state"], plan["totals"]["undelivered_offsets"]) == ("released", 80)
+    assert (plan["state"], plan["totals"]["undelivered_offset_count"]) == ("released", 80)
     bob("show", plan["plan_id"], exit_code=0)
     for verb in ("stop", "cancel"):
         bob(verb, plan["plan_id"], "--execute", exit_code=4)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kgroup.catchup.service.lookup import open_engine
-from kgroup.catchup.service.show import show_plan
+from kgroup.catchup.service.lookup import find_plan, open_engine
 from kgroup.catchup.service.start import show_may_start
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.changes.options import Change
 from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.groups.catchup.gap_request import GapRequest
-from kgroup.groups.catchup.model import PlanSnapshot, PlanState, StateRecord
+from kgroup.groups.catchup.model import PlanSnapshot, PlanState, RunnerEpoch, StateRecord
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.settings.connection import Connection
-from kgroup.settings.invocation import Invocation, Presentation
+from kgroup.settings.sources import resolve
 from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.support.catchup.ledgers import delivery
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
@@ -49,8 +51,8 @@ def test_the_plan_says_what_would_be_done_and_changes_nothing(
     again = kgroup("catchup", "start", crashed.group).stdout
 
     assert page.startswith("PLAN  catch up")
-    assert "2 partitions to the head" in page
-    assert "NOT ordered against the head" in page
+    assert "2 partitions to the log end" in page
+    assert "NOT ordered against new records" in page
     assert page.splitlines()[-1] == f"  kgroup catchup start {crashed.group} --release-only --execute"
     assert "no open plan overlaps" in again
     assert world.exact(crashed.group) == before
@@ -61,11 +63,16 @@ def test_the_document_has_the_ranges_and_what_is_estimated(kgroup: CommandLine, 
     (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
 
     assert (plan["plan_id"], plan["group"], plan["state"]) == (None, crashed.group, None)
-    shown = [(r["partition"], r["committed"], r["start"], r["end"], r["records_estimate"]) for r in plan["ranges"]]
+    shown = [
+        (r["partition"], r["old_offset"], r["start"], r["end"], r["estimated_record_count"]) for r in plan["ranges"]
+    ]
     assert shown == [(0, 70, 70, 120, 50), (1, 20, 20, 50, 30)]
-    assert all(row["bytes_estimate"] > 0 and row["retention_deadline_ms"] > row["oldest_ms"] for row in plan["ranges"])
-    assert plan["totals"]["records_estimate"] == 80
-    assert {warning["code"] for warning in plan["warnings"]} >= {"order", "guess"}
+    assert all(
+        row["estimated_bytes"] > 0 and row["retention_deadline_at_ms"] > row["oldest_record_at_ms"]
+        for row in plan["ranges"]
+    )
+    assert plan["totals"]["estimated_record_count"] == 80
+    assert {risk["code"] for risk in plan["risks"]} >= {"order", "guess"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,9 +95,9 @@ def test_the_head_is_released_and_the_gap_is_owed(
     assert "MAY START NOW" in done.stdout
     assert f"kgroup catchup resume {plan} --to-topic" in done.stdout
     (listed,) = kgroup("catchup", "list", "-o", "json").data
-    assert (listed["plan_id"], listed["state"], listed["reason"]) == (plan, "released", "INC-4711")
-    assert listed["totals"]["undelivered_offsets"] == 80
-    assert "80 in" in kgroup("describe", crashed.group).stdout.split("OWED")[1].splitlines()[0]
+    assert (listed["plan_id"], listed["state"], listed["comment"]) == (plan, "released", "INC-4711")
+    assert listed["totals"]["undelivered_offset_count"] == 80
+    assert "80 in" in kgroup("describe", crashed.group).stdout.split("PENDING")[1].splitlines()[0]
 
 
 def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Crash) -> None:
@@ -100,17 +107,17 @@ def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed
     (after,) = kgroup("describe", crashed.group, "--members", "-o", "json").data
     csv = kgroup("describe", crashed.group, "-o", "csv")
 
-    assert before["owed"] == []
-    (owed,) = after["owed"]
-    assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "released", 80)
+    assert before["pending_catchups"] == []
+    (owed,) = after["pending_catchups"]
+    assert (owed["plan_id"], owed["state"], owed["pending_offset_count"]) == (plan, "released", 80)
     assert [(row["partition"], row["start"], row["end"]) for row in owed["ranges"]] == [(0, 70, 120), (1, 20, 50)]
-    assert owed["retention_deadline_ms"] > 0
-    assert owed["retention_deadline"].endswith("Z")
+    assert owed["retention_deadline_at_ms"] > 0
+    assert owed["retention_deadline_at"].endswith("Z")
     assert f"plan_id: {plan}" in kgroup("describe", crashed.group, "-o", "yaml").stdout
-    assert f"{crashed.group}: owed: 80 in {plan}" in csv.stderr
+    assert f"{crashed.group}: pending: 80 in {plan}" in csv.stderr
     assert all(row["lag"] == "0" for row in csv.rows)
     kgroup("catchup", "cancel", plan, "--execute")
-    assert kgroup("describe", crashed.group, "-o", "json").data[0]["owed"] == []
+    assert kgroup("describe", crashed.group, "-o", "json").data[0]["pending_catchups"] == []
 
 
 def test_lag_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Crash) -> None:
@@ -120,16 +127,19 @@ def test_lag_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Cra
     (after,) = kgroup("lag", crashed.group, "-o", "json").data
     page = kgroup("lag", crashed.group)
 
-    assert (before["owed"], before["lag"]) == ([], 80)
-    assert (after["owed"], after["lag"]) == (kgroup("describe", crashed.group, "-o", "json").data[0]["owed"], 0)
-    assert after["owed"][0]["plan_id"] == plan
-    assert f"OWED   80 in {plan} (owed)" in page.stdout
-    assert "owed:" not in page.stderr
+    assert (before["pending_catchups"], before["lag"]) == ([], 80)
+    assert (after["pending_catchups"], after["lag"]) == (
+        kgroup("describe", crashed.group, "-o", "json").data[0]["pending_catchups"],
+        0,
+    )
+    assert after["pending_catchups"][0]["plan_id"] == plan
+    assert f"PENDING  80 in {plan} (pending)" in page.stdout
+    assert "pending:" not in page.stderr
     several = "--regex", crashed.group
     for words in ((crashed.group, "-o", "csv"), (crashed.group, "-o", "prometheus"), several):
-        assert f"{crashed.group}: owed: 80 in {plan} (owed)" in kgroup("lag", *words).stderr, words
+        assert f"{crashed.group}: pending: 80 in {plan} (pending)" in kgroup("lag", *words).stderr, words
     kgroup("catchup", "cancel", plan, "--execute")
-    assert "owed:" not in kgroup("lag", *several).stderr
+    assert "pending:" not in kgroup("lag", *several).stderr
 
 
 def test_a_group_that_starts_after_it_begins_at_the_head(
@@ -152,7 +162,7 @@ def test_a_second_crash_makes_a_second_plan(kgroup: CommandLine, world: KafkaWor
     warned = kgroup("catchup", "start", crashed.group)
     second = released(kgroup, crashed)
 
-    assert f"{first}, that owes 80 offsets: kgroup catchup show {first}" in warned.stderr
+    assert f"{first} with 80 offsets pending; see  kgroup catchup show {first}" in warned.stderr
     assert offsets(world, crashed.group)[crashed.topic, 0] == 125
     assert {row["plan_id"] for row in kgroup("catchup", "list", "-o", "json").data} == {first, second}
     refused = kgroup("catchup", "cancel", crashed.group, exit_code=2)
@@ -207,17 +217,21 @@ def test_watching_a_group_ends_with_the_plan_that_was_watched(
 ) -> None:
     """Its plan is finished then, as is one before it: the group's name alone means neither."""
     first = released(kgroup, crashed)
-    kgroup("catchup", "cancel", first, "--give-up", "--execute")
+    kgroup("catchup", "cancel", first, "--abandon", "--execute")
     world.produce(crashed.topic, 5)
     second = released(kgroup, crashed)
 
-    def ends(*arguments: Any, **named: Any) -> Any:
-        kgroup("catchup", "cancel", second, "--give-up", "--execute")
-        return show_plan(*arguments, **named)
+    def ends(*arguments: Any, **named: Any) -> PlanSnapshot:
+        found = find_plan(*arguments, **named)
+        kgroup("catchup", "cancel", second, "--abandon", "--execute")
+        now_ms = round(time.time() * 1000)
+        return replace(found, delivery=delivery((0, 1)), epoch=RunnerEpoch(9, "me@here", now_ms, now_ms))
 
-    monkeypatch.setattr("kgroup.commands.catchup.show_plan", ends)
+    monkeypatch.setattr("kgroup.catchup.service.show.find_plan", ends)
+    result = kgroup("catchup", "show", crashed.group, "--watch", "--every", "500ms")
+    shown = [json.loads(line)["data"][0] for line in result.stdout.splitlines()]
 
-    assert kgroup("catchup", "show", crashed.group, "--watch").stdout.startswith(f"{second}  cancelled")
+    assert [(each["plan_id"], each["state"]) for each in shown] == [(second, "released"), (second, "cancelled")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -235,7 +249,8 @@ def test_a_live_group_is_left_alone(
 
     assert "NOT YET" in dry.stdout
     assert "scale to zero" in dry.stdout
-    assert "To do it:" in dry.stdout
+    assert "To do it once the members are stopped:" in dry.stdout
+    assert dry.stdout.endswith(f"kgroup catchup start {group} --release-only --wait-empty --execute\n")
     assert kgroup("catchup", "list", "-o", "json").data == []
     assert INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
 
@@ -273,7 +288,7 @@ def test_a_partition_without_a_commit_needs_a_word(
     assert "--missing earliest" in refused.stderr
     assert [(r["start"], r["end"]) for r in rows["earliest"]["ranges"]] == [(70, 120), (20, 50), (0, 4)]
     assert [(r["start"], r["end"]) for r in rows["latest"]["ranges"]] == [(70, 120), (20, 50), (4, 4)]
-    assert rows["latest"]["given_up"][0]["offsets"] == 4
+    assert rows["latest"]["abandoned"][0]["offset_count"] == 4
     assert [row["code"] for row in left["not_moved"]] == ["left"]
     partial = kgroup(*start, "--partial", "--release-only", "--execute", exit_code=7)
     assert offsets(world, crashed.group) == crashed.released
@@ -281,7 +296,9 @@ def test_a_partition_without_a_commit_needs_a_word(
 
 
 def test_a_topic_that_is_not_there(kgroup: CommandLine, crashed: Crash) -> None:
-    assert "no such topic" in kgroup("catchup", "start", crashed.group, "--topic", "nope", exit_code=5).stderr
+    assert (
+        "the topic does not exist" in kgroup("catchup", "start", crashed.group, "--topic", "nope", exit_code=5).stderr
+    )
 
 
 def test_what_is_skipped_is_named_and_accepted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
@@ -299,7 +316,7 @@ def test_what_is_skipped_is_named_and_accepted(kgroup: CommandLine, world: Kafka
     assert "4 offsets" in refused.stderr
     assert "[skip]" in refused.stderr
     assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(6, 10)]
-    assert [(row["start"], row["end"], row["why"]) for row in plan["given_up"]] == [(2, 6, "--skip-before")]
+    assert [(row["start"], row["end"], row["reason"]) for row in plan["abandoned"]] == [(2, 6, "--skip-before")]
     assert offsets(world, group) == {(topic, 0): 10}
     kgroup("catchup", "cancel", plan_id(done), "--execute")
     assert offsets(world, group) == {(topic, 0): 2}
@@ -337,7 +354,10 @@ def test_ranges_move_no_group(kgroup: CommandLine, world: KafkaWorld, crashed: C
     again = kgroup("catchup", "start", "--range", wanted, "--release-only", "--execute", exit_code=6)
     assert "[plan-overlaps]" in again.stderr
     both = kgroup("catchup", "start", crashed.group, "--release-only", "--execute")
-    assert f"open plan {plan['plan_id']} has 1 of these ranges, or parts of them: both deliver them" in both.stderr
+    assert (
+        f"open plan {plan['plan_id']} contains 1 of these ranges, or parts of them: both plans deliver them"
+        in both.stderr
+    )
     kgroup("catchup", "start", "--range", f"{crashed.topic}:7=1-2", exit_code=5)
 
 
@@ -348,13 +368,13 @@ def test_ranges_that_a_groups_plan_owes_too(kgroup: CommandLine, crashed: Crash)
     dry = kgroup(*beside, exit_code=6)
     refused = kgroup(*beside, "--release-only", "--execute", exit_code=6)
     (only,) = kgroup("catchup", "list", "-o", "json").data
-    kgroup(*beside, "--accept", "twice", "--release-only", "--execute")
+    kgroup(*beside, "--accept", "possible-duplicates", "--release-only", "--execute")
 
     assert only["plan_id"] == plan
     for result in (dry, refused):
-        assert f"open plan {plan} of {crashed.group} has 1 of these ranges" in result.stderr
-        assert "[twice]" in result.stderr
-        assert "--accept twice" in result.stderr
+        assert f"open plan {plan} of {crashed.group} contains 1 of these ranges" in result.stderr
+        assert "[possible-duplicates]" in result.stderr
+        assert "--accept possible-duplicates" in result.stderr
 
 
 def test_a_hanging_transaction_holds_its_partition_where_it_is(
@@ -375,11 +395,11 @@ def test_a_hanging_transaction_holds_its_partition_where_it_is(
         released(kgroup, crashed)
 
         assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(70, 120), (20, 50)]
-        assert "below-head" in {warning["code"] for warning in plan["warnings"]}
+        assert "below-log-end" in {risk["code"] for risk in plan["risks"]}
         assert offsets(world, crashed.group) == crashed.released
         again = kgroup("catchup", "start", crashed.group, "-o", "json")
         (stays,) = again.data
-        assert f"an open transaction on {crashed.topic}:0: nothing to do" in again.stderr
+        assert f"an open transaction is on {crashed.topic}:0: nothing to do" in again.stderr
         assert {row["code"] for row in stays["not_moved"]} == {"hanging-transaction", "nothing-to-do"}
     finally:
         producer.abort_transaction(30)
@@ -425,7 +445,7 @@ def test_a_commit_above_the_log_end_is_an_error(kgroup: CommandLine, world: Kafk
 
     refused = kgroup("catchup", "start", group, exit_code=6)
 
-    assert "above-end" in refused.stderr
+    assert "above-log-end" in refused.stderr
 
 
 def test_what_the_log_has_lost_already_is_named(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
@@ -434,7 +454,7 @@ def test_what_the_log_has_lost_already_is_named(kgroup: CommandLine, world: Kafk
     (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
 
     assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(90, 120), (20, 50)]
-    assert [(row["start"], row["end"]) for row in plan["gone"]] == [(70, 90)]
+    assert [(row["start"], row["end"]) for row in plan["already_deleted"]] == [(70, 90)]
 
 
 def test_hints_are_for_the_same_cluster_and_the_same_ledger(
@@ -463,34 +483,37 @@ def test_the_box_says_where_the_group_begins(
     world.commit(group, {(topic, 0): 2})
     for until in (None, now_ms - 3_600_000):
         reporter = QuietReporter()
-        run = Invocation(Connection(bootstrap_server=bootstrap), Presentation(), reporter)
-        request = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
-        with open_engine(run, ledger) as engine:
-            plan = plan_start(run, engine, StartRequest(group, request, Change(partial=True)))
-            made = plan_of(run, engine, plan, None)
-        show_may_start(run, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan)
-        boxes[made.released_at] = reporter.lines
+        settings = resolve(Connection(bootstrap_server=bootstrap), reporter)
+        gap = GapRequest(topics=(TopicChoice(topic, None),), until_ms=until)
+        request = StartRequest(group, gap, Change(partial=True))
+        with open_engine(settings, reporter, ledger) as engine:
+            plan = plan_start(engine, settings, request)
+            made = plan_of(engine, request, plan)
+        show_may_start(
+            reporter, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan
+        )
+        boxes[made.release_point] = reporter.lines
 
-    assert boxes["head"][1].startswith("It begins at the head of ")
-    assert boxes["until"][1].startswith("It begins at --until, NOT at the head. [committed, --until) is cu-")
+    assert boxes["log-end"][1].startswith("It starts at the log end of ")
+    assert boxes["until"][1].startswith("It starts at --until, NOT at the log end. [committed, --until) is in cu-")
     for lines in boxes.values():
-        assert lines[2] == f"Left where they were, not part of it: {topic}:1."
+        assert lines[2] == f"Not moved, and not part of the plan: {topic}:1."
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "no group is named"),
-        (("g", "--execute"), "where do the records go?"),
+        ((), "a GROUP is required"),
+        (("g", "--execute"), "a destination is required"),
         (("g", "--range", "t:0=1-2"), "--range and GROUP"),
         (("--range", "t:0=1-2", "--missing", "latest"), "--range and --missing"),
-        (("--range", "t:0=9-2"), "holds no offset"),
+        (("--range", "t:0=9-2"), "START must be below END"),
         (
             ("g", "--accept", "moved-since"),
-            "it takes active-committer or foreign-owner or not-in-ledger or skip or twice",
+            "choose one of: active-committer, foreign-owner, not-in-ledger, possible-duplicates, skip",
         ),
-        (("g", "--accept", "not-empty"), "the broker itself"),
-        (("g", "--execute", "--dry-run", "--release-only"), "one of them"),
+        (("g", "--accept", "not-empty"), "the broker refuses"),
+        (("g", "--execute", "--dry-run", "--release-only"), "mutually exclusive"),
         (("g", "--within", "5m"), "--wait-empty"),
         (("g", "--until", "soon"), "not a date"),
     ],

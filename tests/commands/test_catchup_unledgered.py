@@ -63,9 +63,9 @@ def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
     lose(world, ledger)
 
     for verb in ("describe", "lag"):
-        assert f"OWED   maybe 80 or more in {plan}" in kgroup(verb, group).stdout
-        (owed,) = kgroup(verb, group, "-o", "json").data[0]["owed"]
-        assert (owed["plan_id"], owed["state"], owed["offsets"]) == (plan, "not-in-ledger", 80)
+        assert f"PENDING  maybe 80 or more in {plan}" in kgroup(verb, group).stdout
+        (owed,) = kgroup(verb, group, "-o", "json").data[0]["pending_catchups"]
+        assert (owed["plan_id"], owed["state"], owed["pending_offset_count"]) == (plan, "not-in-ledger", 80)
         assert f"maybe 80 or more in {plan}" in kgroup(verb, group, "-o", "csv").stderr
     connection = ("-b", world.bootstrap, "--ledger-topic", ledger)
     for more in ((), ("--execute", "--release-only")):
@@ -73,14 +73,14 @@ def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
         assert "[not-in-ledger]" in refused.stderr
     assert kgroup("catchup", "start", group, "-o", "json", exit_code=6).json["errors"][0]["code"] == "not-in-ledger"
     kgroup("catchup", "start", group, "--accept", "not-in-ledger")
-    assert "describe shows" in kgroup("catchup", "resume", plan, exit_code=5).stderr
+    assert "kgroup describe GROUP shows" in kgroup("catchup", "resume", plan, exit_code=5).stderr
 
     said = refused.stderr.split("possibly again:  kgroup ")[1].split(";")[0]
     words = [word for word in shlex.split(said) if word not in ("--to-topic", "TOPIC")]
     assert words[3] == f"{crashed.topic}:0=70-120,{crashed.topic}:1=20-50"
     kgroup(*words, "--release-only")
     assert offsets(world, group) == crashed.released
-    assert "OWED" not in kgroup("describe", group).stdout
+    assert "PENDING" not in kgroup("describe", group).stdout
     kgroup("catchup", "start", group)
 
 
@@ -109,10 +109,10 @@ def test_verbs_that_change_a_group_warn_where_only_its_commits_show_what_is_pend
 
 def test_a_plan_that_was_finished_and_pruned_is_not_lost(kgroup: CommandLine, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
-    kgroup("catchup", "cancel", plan, "--give-up", "--execute")
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
     kgroup("catchup", "prune", "--execute")
 
-    assert "OWED" not in kgroup("describe", crashed.group).stdout
+    assert "PENDING" not in kgroup("describe", crashed.group).stdout
     assert kgroup("catchup", "list", "-o", "json").data == []
     kgroup("catchup", "start", crashed.group)
 
@@ -135,8 +135,8 @@ def test_a_replay_whose_ledger_is_lost_does_not_say_that_nothing_is(
             lose(world, ledger)
         process.process.wait(120)
 
-        assert f"the ledger {ledger} does not have it any more" in process.says("STOPPED")
-        assert f"--range {crashed.topic}:0=70-120,{crashed.topic}:1=20-50 --to-topic {copy}" in process.says("STOPPED")
+        assert f"the ledger {ledger} no longer has this plan" in process.says("FAILED")
+        assert f"--range {crashed.topic}:0=70-120,{crashed.topic}:1=20-50 --to-topic {copy}" in process.says("FAILED")
         assert not any("nothing is lost" in line for line in process.lines)
-        assert not any("PROVED" in line for line in process.lines)
+        assert not any("VERIFIED" in line for line in process.lines)
     assert f"maybe 80 or more in {plan}" in kgroup("describe", crashed.group).stdout

@@ -65,10 +65,11 @@ def test_a_reader_that_stops_early_does_not_hide_a_failure(
 
 
 def test_an_unknown_topic_is_said_and_no_error(kgroup: CommandLine, name: Name) -> None:
-    for topic in (name("nope"), "orders:7"):
+    missing = name("nope")
+    for topic in (missing, f"{missing}:7"):
         result = kgroup("list", "--topic", topic, "-o", "json")
         assert result.data == []
-        assert f'no topic "{topic}"' in result.stderr
+        assert f'no topic "{missing}"' in result.stderr
 
 
 def test_a_group_that_its_coordinator_denies_is_no_deleted_one(

@@ -30,14 +30,14 @@ def test_live_classic_group(
     assert (document["type"], document["protocol_type"]) == ("classic", "consumer")
     assert document["assignor"] == assignor
     assert document["generation"] == both[0].generation == both[1].generation
-    assert document["leader"] in {member["member_id"] for member in document["members"]}
+    assert document["leader_member_id"] in {member["member_id"] for member in document["members"]}
     assert {member["member_id"] for member in document["members"]} == {member.member_id for member in both}
     assert document["group_epoch"] is document["assignment_epoch"] is None
     assert len(document["members"]) == 2
     assert all(member["assignment"] for member in document["members"])
     assert [row["partition"] for row in document["partitions"]] == [0, 1, 2, 3]
     assert all(row["member_id"] for row in document["partitions"])
-    assert document["totals"]["unassigned_partitions"] == 0
+    assert document["totals"]["unassigned_partition_count"] == 0
 
 
 def test_live_sticky_group(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
@@ -46,7 +46,7 @@ def test_live_sticky_group(kgroup: CommandLine, world: KafkaWorld, name: Name, b
     member = by_hand.join(world, group, {topic: [0, 1]}, assignors=["sticky"])
     (document,) = kgroup("describe", group, "-o", "json").data
     assert (document["state"], document["assignor"], document["generation"]) == ("Stable", "sticky", member.generation)
-    assert document["leader"] == member.member_id
+    assert document["leader_member_id"] == member.member_id
     member.leave()
 
 
@@ -61,7 +61,7 @@ def test_live_consumer_group(
     assert document["generation"] is None
     found = document["members"]
     assert {member["protocol"] for member in found} == {"consumer"}
-    assert all(member["epoch"] == document["group_epoch"] for member in found)
+    assert all(member["member_epoch"] == document["group_epoch"] for member in found)
     assert all(member["target_assignment"] == member["assignment"] for member in found)
 
 
@@ -70,7 +70,11 @@ def stable(kgroup: CommandLine, group: str, members: Members, *both: Member) -> 
 
     def look() -> dict[str, Any] | None:
         (document,) = kgroup("describe", group, "-o", "json").data
-        return document if document["state"] == "Stable" and document["totals"]["unassigned_partitions"] == 0 else None
+        return (
+            document
+            if document["state"] == "Stable" and document["totals"]["unassigned_partition_count"] == 0
+            else None
+        )
 
     members.stable(*both, partitions=4)
     return wait_for(look, f"{group} Stable")
@@ -96,24 +100,25 @@ def test_every_field_of_the_contract(
     assert envelope["cluster"]["id"]
     for document in envelope["data"]:
         assert list(document) == [
-            "group", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "leader",
-            "group_epoch", "assignment_epoch", "members", "partitions", "hidden_commits", "verdict", "totals", "owed",
-            "source", "as_of",
+            "group", "type", "state", "protocol_type", "assignor", "coordinator", "generation", "leader_member_id",
+            "group_epoch", "assignment_epoch", "members", "partitions", "hidden_commits", "verdict", "totals",
+            "pending_catchups", "source", "newest_record_at",
         ]  # fmt: skip
         assert list(document["coordinator"]) == ["id", "host", "port", "rack"]
         assert list(document["totals"]) == [
-            "members", "idle_members", "partitions", "unassigned_partitions", "lag",
+            "member_count", "idle_member_count", "partition_count", "unassigned_partition_count", "lag",
         ]  # fmt: skip
         (member,) = document["members"]
         assert [field for field in member if field != "subscription_regex"] == [
-            "member_id", "instance_id", "client_id", "host", "rack", "epoch", "protocol", "subscription",
-            "assignment", "target_assignment",
+            "member_id", "instance_id", "client_id", "host", "rack", "member_epoch", "left_temporarily", "protocol",
+            "subscription", "assignment", "target_assignment",
         ]  # fmt: skip
         assert member["assignment"] == [{"topic": topic, "partitions": [0, 1]}]
         for row in document["partitions"]:
             assert list(row) == [
                 "topic", "partition", "committed", "leader_epoch", "metadata", "log_start", "log_end", "lag",
-                "lag_ms", "last_commit", "status", "member_id", "client_id", "host", "error",
+                "time_lag_ms", "last_commit_at", "range_status", "lag_status", "member_id", "client_id", "host",
+                "error_code",
             ]  # fmt: skip
     assert [document["type"] for document in envelope["data"]] == ["classic", "consumer"]
 
@@ -270,7 +275,7 @@ def test_views_in_csv(kgroup: CommandLine, world: KafkaWorld, members: Members, 
     rows = kgroup("describe", group, "-o", "csv").rows
     assert list(rows[0]) == [
         "group", "topic", "partition", "committed", "leader_epoch", "metadata", "log_start", "log_end", "lag",
-        "lag_ms", "last_commit", "status", "member_id", "client_id", "host", "error",
+        "range_status", "member_id", "client_id", "host", "error_code",
     ]  # fmt: skip
     assert [(row["topic"], int(row["partition"])) for row in rows] == [(topic, number) for number in range(25)]
     assert kgroup("describe", group, "-o", "csv").stdout == kgroup("describe", group, "--offsets", "-o", "csv").stdout
@@ -294,7 +299,7 @@ def without_ages(found: dict[str, Any]) -> dict[str, Any]:
     """A described group without what another look, a moment later, has otherwise."""
     verdict = found["verdict"] | {"retention_left_ms": None}
     lines = [line | {"text": re.sub(r"\d+(ms|[dhms])", "0s", line["text"])} for line in verdict["lines"]]
-    partitions = [row | {"lag_ms": row["lag_ms"] is not None} for row in found["partitions"]]
+    partitions = [row | {"time_lag_ms": row["time_lag_ms"] is not None} for row in found["partitions"]]
     return found | {"verdict": verdict | {"lines": lines}, "partitions": partitions}
 
 

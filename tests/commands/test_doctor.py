@@ -93,12 +93,16 @@ def test_members_that_are_ill_placed(
 
     findings = wait_for(found, "findings")
     assert severities(findings[idle]) == {"idle-members": "warning"}
-    assert findings[idle]["idle-members"]["numbers"] == {"members": 3, "partitions": 1, "idle": 2}
+    assert findings[idle]["idle-members"]["numbers"] == {
+        "member_count": 3,
+        "partition_count": 1,
+        "idle_member_count": 2,
+    }
     assert severities(findings[mixed]) == {"mixed-subscriptions": "warning"}
     assert severities(findings[skewed]) == {"skewed-partitions": "warning"}
     assert severities(findings[endless]) == {"poll-interval": "warning", "heartbeat-interval": "info"}
     assert severities(findings[waiting]) == {"topic-gone": "warning"}
-    assert findings[waiting]["topic-gone"]["places"] == [gone]
+    assert findings[waiting]["topic-gone"]["affected"] == [gone]
 
 
 def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
@@ -116,14 +120,14 @@ def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld
 
     assert severities(found[outside]) == {"out-of-range": "critical", "never-read": "info"}
     assert found[outside]["out-of-range"]["numbers"] == {
-        "partitions": 1, "offsets_gone": 15, "above_end": 0, "readable": 10,
+        "partition_count": 1, "deleted_offset_count": 15, "above_log_end_count": 0, "readable_offset_count": 10,
     }  # fmt: skip
-    assert found[outside]["never-read"]["places"] == [f"{topic}:1"]
+    assert found[outside]["never-read"]["affected"] == [f"{topic}:1"]
     assert severities(found[behind]) == {"hot-partition": "warning", "skewed-lag": "warning"}
-    assert found[behind]["hot-partition"]["places"] == [f"{hot}:2"]
+    assert found[behind]["hot-partition"]["affected"] == [f"{hot}:2"]
     (command,) = found[outside]["out-of-range"]["commands"]
     plan = kgroup(*shlex.split(command)[1:], "-o", "csv")
-    assert [row["new"] for row in plan.rows if row["partition"] == "0"] == ["20"], plan.stdout
+    assert [row["new_offset"] for row in plan.rows if row["partition"] == "0"] == ["20"], plan.stdout
 
 
 def test_a_hanging_transaction_and_its_finished_abort(
@@ -138,7 +142,7 @@ def test_a_hanging_transaction_and_its_finished_abort(
 
     assert severities(found) == {"hanging-transaction": "critical", "lso-stuck": "critical"}
     hanging = found["hanging-transaction"]
-    assert (hanging["numbers"]["start_offset"], hanging["places"]) == (5, [f"{topic}:0"])
+    assert (hanging["numbers"]["start_offset"], hanging["affected"]) == (5, [f"{topic}:0"])
     assert transactional_id in hanging["evidence"]
     (abort,) = hanging["commands"]
     tool, *arguments = shlex.split(abort)
@@ -184,8 +188,8 @@ def test_a_member_that_comes_and_goes(
     found = rules_of(kgroup, group)[group]
 
     assert {"rebalance-storm", "not-static"} <= found.keys()
-    assert found["rebalance-storm"]["places"][0] == "flaky"
-    assert found["rebalance-storm"]["numbers"]["rebalances"] >= 9
+    assert found["rebalance-storm"]["affected"][0] == "flaky"
+    assert found["rebalance-storm"]["numbers"]["rebalance_count"] >= 9
 
 
 def test_static_members_that_left_for_a_moment(
@@ -201,7 +205,7 @@ def test_static_members_that_left_for_a_moment(
         return rules_of(kgroup, group)[group].get("static-session")
 
     finding = wait_for(found, "a static member that left")
-    assert (finding["severity"], finding["places"]) == ("info", ["i0"])
+    assert (finding["severity"], finding["affected"]) == ("info", ["i0"])
     assert finding["numbers"]["session_timeout_ms"] == 60_000
 
 
@@ -215,7 +219,7 @@ def test_as_a_check(kgroup: CommandLine, world: KafkaWorld, name: Name, bystande
 
     assert [found["group"] for found in failed.data] == [group, fine], "worst first"
     assert failed.stderr.splitlines() == [
-        f"WARNING FAILED  {group}: critical out-of-range: {failed.data[0]['findings'][0]['evidence']}"
+        f"WARNING check failed: {group}: critical out-of-range: {failed.data[0]['findings'][0]['evidence']}"
     ]
     assert kgroup("doctor", group).stderr == ""
     assert kgroup("doctor", fine, "--fail-on", "info").stderr == ""
@@ -250,7 +254,7 @@ def test_commands_reach_the_same_cluster(
 
 def test_the_cluster(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     alone = kgroup("doctor", "--cluster", "-o", "json").data
-    assert [(found["group"], found["scope"], found["rules_looked_at"]) for found in alone] == [(None, "cluster", 3)]
+    assert [(found["group"], found["scope"], found["checked_rule_count"]) for found in alone] == [(None, "cluster", 3)]
     everything = kgroup("doctor", "-o", "json").data
     assert everything[0]["scope"] == "cluster"
     assert bystander in {found["group"] for found in everything}
@@ -260,8 +264,8 @@ def test_the_cluster(kgroup: CommandLine, world: KafkaWorld, name: Name, bystand
 
 def test_a_bound_that_was_hit_is_said(kgroup: CommandLine, bystander: str) -> None:
     assert kgroup("doctor", bystander).stderr == ""
-    cut = kgroup("doctor", bystander, "--log-budget", "0s", "-o", "json")
-    assert "the past was not read as far back as asked" in cut.stderr
+    cut = kgroup("doctor", bystander, "--scan-time", "0s", "-o", "json")
+    assert "the past was not read back to --since" in cut.stderr
 
 
 def test_groups_of_other_kinds(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
@@ -279,7 +283,7 @@ def test_rules_are_explained_without_a_cluster(kgroup_cli: CommandLine) -> None:
     assert tuple(rule["rule"] for rule in listed) == ORDER
     assert kgroup_cli("doctor", "--rules").stdout.count("\n") == len(ORDER) + 2
     (explained,) = kgroup_cli("doctor", "--explain", "rebalance-storm", "-o", "json").data
-    assert explained["mend"]
+    assert explained["how_to_fix"]
     unknown = kgroup_cli("doctor", "--explain", "rebalance-strom", exit_code=5)
     assert "Near: rebalance-storm" in unknown.stderr
 
@@ -288,14 +292,14 @@ def test_rules_are_explained_without_a_cluster(kgroup_cli: CommandLine) -> None:
     ("arguments", "exit_code", "said"),
     [
         (("doctor", "no-such-group"), 5, "no-such-group"),
-        (("doctor", "svc", "--all-groups"), 2, "which of the two"),
+        (("doctor", "svc", "--all-groups"), 2, "mutually exclusive"),
         (("doctor", "svc", "--cluster"), 2, "--cluster"),
-        (("doctor", "--explain", "out-of-range", "svc"), 2, "without groups"),
-        (("doctor", "--explain", "out-of-range", "--rules"), 2, "one of them"),
+        (("doctor", "--explain", "out-of-range", "svc"), 2, "leave out groups"),
+        (("doctor", "--explain", "out-of-range", "--rules"), 2, "mutually exclusive"),
         (("doctor", "--explain", "out-of-range", "--fail-on", "info"), 2, "other options"),
         (("doctor", "--topic", "no-such-topic", "--fail-on", "info"), 5, "nothing was checked"),
         (("doctor", "--since", "5"), 2, "--since"),
-        (("doctor", "--log-budget", "soon"), 2, "--log-budget"),
+        (("doctor", "--scan-time", "soon"), 2, "--scan-time"),
         (("doctor", "-b", "127.0.0.1:1"), 3, "refused the connection"),
     ],
 )

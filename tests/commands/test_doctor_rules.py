@@ -46,7 +46,7 @@ def test_a_large_group_with_an_eager_assignor(
     found = rules_of(kgroup, eager, cooperative)
 
     assert found[eager]["eager-assignor"]["severity"] == "info"
-    assert found[eager]["eager-assignor"]["numbers"]["partitions"] == 100
+    assert found[eager]["eager-assignor"]["numbers"]["partition_count"] == 100
     assert "eager-assignor" not in found[cooperative]
 
 
@@ -64,9 +64,9 @@ def test_a_static_member_that_came_back_too_late(
 
     finding = rules_of(kgroup, group)[group]["session-restart"]
 
-    assert (finding["severity"], finding["places"]) == ("warning", ["pod-0"])
+    assert (finding["severity"], finding["affected"]) == ("warning", ["pod-0"])
     numbers = finding["numbers"]
-    assert (numbers["restarts"], numbers["too_long"], numbers["session_timeout_ms"]) == (1, 1, 1000)
+    assert (numbers["restart_count"], numbers["too_long_count"], numbers["session_timeout_ms"]) == (1, 1, 1000)
     assert numbers["longest_away_ms"] > 1000
 
 
@@ -81,8 +81,8 @@ def test_commits_that_repeat(kgroup: CommandLine, world: KafkaWorld, name: Name,
     found = rules_of(kgroup, group, works)
 
     assert found[group]["idle-commits"]["severity"] == "info"
-    assert found[group]["idle-commits"]["numbers"]["without_progress"] == 119
-    assert found[group]["idle-commits"]["places"] == [f"{topic}:0"]
+    assert found[group]["idle-commits"]["numbers"]["without_progress_count"] == 119
+    assert found[group]["idle-commits"]["affected"] == [f"{topic}:0"]
     assert "idle-commits" not in found[works]
 
 
@@ -141,6 +141,7 @@ def of_the_cluster(exit_code: int = 0) -> dict[str, dict[str, Any]]:
     return {finding["rule"]: finding for finding in found["findings"]}
 
 
+@pytest.mark.soak
 def test_members_whose_commits_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name) -> None:
     """While records wait: they hang, or go round a record. Their first commits are some minutes old in the log."""
     with (
@@ -173,15 +174,15 @@ def test_members_whose_commits_stand(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
         stalls = {group: found[group].get("stalled-commits") for group in expected}
         assert {
-            group: stall and (stall["severity"], stall["numbers"]["attempts"]) for group, stall in stalls.items()
+            group: stall and (stall["severity"], stall["numbers"]["attempt_count"]) for group, stall in stalls.items()
         } == expected
         for stall in filter(None, stalls.values()):
-            assert (stall["places"], stall["numbers"]["partitions"], stall["numbers"]["lag"]) == (
+            assert (stall["affected"], stall["numbers"]["partition_count"], stall["numbers"]["lag"]) == (
                 [f"{topic}:0"],
                 1,
                 150,
             )
-            assert ("no commit since" in stall["evidence"]) is (stall["numbers"]["attempts"] == 1)
+            assert ("no commit since" in stall["evidence"]) is (stall["numbers"]["attempt_count"] == 1)
 
 
 @pytest.mark.soak
@@ -214,7 +215,7 @@ def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.Mo
             }
             for group, rule in rules.items():
                 finding = found.get(group, {}).get(rule)
-                if finding and (now := (finding["severity"], tuple(finding["places"]))) not in said[group]:
+                if finding and (now := (finding["severity"], tuple(finding["affected"]))) not in said[group]:
                     assert finding["numbers"]["retention_ms"] == RETENTION_S * 1000
                     said[group].append(now)
             return not {gone, simple} & world.groups().keys() and (left, 0) not in world.committed(live)
@@ -226,7 +227,7 @@ def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.Mo
             assert said[group] == [("warning", (place,)), ("critical", (place,))], group
         (history,) = kgroup("history", live, "--commits", "-o", "json").data
         (expired,) = (jump for jump in history["commits"]["jumps"] if jump["move"] == "deleted")
-        assert expired["partitions"] == [{"topic": left, "partition": 0, "old": 0, "new": None}]
+        assert expired["partitions"] == [{"topic": left, "partition": 0, "old_offset": 0, "new_offset": None}]
 
 
 @pytest.mark.soak
@@ -256,8 +257,13 @@ def test_a_topic_that_was_made_again_while_the_coordinator_was_down(
 
         assert severities(found) == {"topic-recreated": "critical"}
         finding = found["topic-recreated"]
-        assert finding["places"] == [f"{topic}:0"]
-        assert finding["numbers"] == {"topics": 1, "commits": 1, "by_topic_id": 1, "inside_log": 1}
+        assert finding["affected"] == [f"{topic}:0"]
+        assert finding["numbers"] == {
+            "topic_count": 1,
+            "commit_count": 1,
+            "by_topic_id_count": 1,
+            "inside_log_count": 1,
+        }
         (command,) = finding["commands"]
         assert kgroup(*shlex.split(command)[1:]).stdout.startswith("PLAN  reset ")
 
@@ -278,7 +284,7 @@ def test_a_transaction_that_hangs_in_the_topic_of_offsets(
         finding = wait_for(lambda: of_the_cluster().get("hanging-offsets-transaction"), "that it hangs")
         assert finding["severity"] == "critical"
         assert transactional_id in finding["evidence"]
-        assert finding["places"][0].startswith(f"{OFFSETS_TOPIC}:")
+        assert finding["affected"][0].startswith(f"{OFFSETS_TOPIC}:")
         (abort,) = finding["commands"]
         tool, *arguments = shlex.split(abort)
         assert tool == "kafka-transactions.sh"
@@ -309,8 +315,13 @@ def test_replicas_and_coordinators(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         found = of_the_cluster()
         assert set(found) == {"coordinator-load"}
         load = found["coordinator-load"]
-        assert (load["severity"], load["places"][0]) == ("warning", "broker 1")
-        assert load["numbers"] == {"groups": 112, "busiest": 110, "fair_share": 38, "brokers": 3}
+        assert (load["severity"], load["affected"][0]) == ("warning", "broker 1")
+        assert load["numbers"] == {
+            "group_count": 112,
+            "busiest_group_count": 110,
+            "fair_share_group_count": 38,
+            "broker_count": 3,
+        }
 
         sandbox.kill(3)
         admin = AdminClient({"bootstrap.servers": world.bootstrap, "log_level": 0})
@@ -322,5 +333,5 @@ def test_replicas_and_coordinators(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         wait_for(lambda: in_sync(2), "two in sync")
         finding = of_the_cluster()["offsets-topic-replication"]
         assert finding["severity"] == "warning"
-        assert (finding["numbers"]["under_replicated"], finding["numbers"]["partitions"]) == (6, 6)
-        assert (finding["numbers"]["without_leader"], finding["numbers"]["replication_factor"]) == (0, 3)
+        assert (finding["numbers"]["under_replicated_count"], finding["numbers"]["partition_count"]) == (6, 6)
+        assert (finding["numbers"]["without_leader_count"], finding["numbers"]["replication_factor"]) == (0, 3)

@@ -168,6 +168,8 @@ def test_the_group_stands_in_the_file_unless_just_one_is_named(
 def test_a_topic_narrows_groups_and_offsets(kgroup: CommandLine, two: tuple[list[str], str, str]) -> None:
     groups, orders, clicks = two
     assert kgroup("export", *groups, "--topic", clicks).stdout == f'"{groups[0]}",{clicks},0,5\n'
+    assert kgroup("export", *groups, "--topic", f"{clicks}:0").stdout == f'"{groups[0]}",{clicks},0,5\n'
+    assert kgroup("export", *groups, "--topic", f"{clicks}:1").stdout == ""
     document = kgroup("export", *groups, "--topic", orders, "-o", "json").data
     assert [[(o["topic"], o["partition"]) for o in g["offsets"]] for g in document] == [
         [(orders, 0), (orders, 1)],
@@ -186,7 +188,7 @@ def test_metadata_and_epochs(kgroup: CommandLine, two: tuple[list[str], str, str
     assert shown.stderr == ""
     assert (shown.json["kind"], shown.json["executed"]) == ("kgroup.export/v1", False)
     (document,) = shown.data
-    told = {"group": group, "type": "classic", "state": "Empty", "source": "coordinator", "as_of": None}
+    told = {"group": group, "type": "classic", "state": "Empty", "source": "coordinator", "offsets_at": None}
     assert document | {"offsets": []} == told | {"offsets": [], "hidden_commits": []}
     assert document["offsets"][1] == {
         "topic": orders,
@@ -258,7 +260,7 @@ def test_groups_without_commits_and_names_that_are_none(
     nothing = kgroup("export", empty)
     assert nothing.stdout == ""
     assert f"no committed offsets: {empty}" in nothing.stderr
-    with pytest.raises(UsageError, match="there are no offsets in it"):
+    with pytest.raises(UsageError, match="the file has no offsets"):
         parse_offsets(nothing.stdout, "f")
     assert kgroup("export", empty, "-o", "json").data[0]["offsets"] == []
 
@@ -312,8 +314,8 @@ def test_kcg_is_the_form_of_export_alone(
     (_, group), orders, _ = two
     for words in (["list"], ["describe", group], ["context", "list"]):
         refused = kgroup(*words, "-o", "kcg", exit_code=2)
-        assert (refused.stdout, "-o kcg is the form of kgroup export alone" in refused.stderr) == ("", True)
+        assert (refused.stdout, "-o kcg is a format of kgroup export only" in refused.stderr) == ("", True)
     monkeypatch.setenv("KGROUP_OUTPUT", "kcg")
     assert kgroup("export", group).stdout == f"{orders},0,9\n"
-    assert "KGROUP_OUTPUT=kcg is the form of kgroup export alone" in kgroup("list", exit_code=2).stderr
+    assert "KGROUP_OUTPUT=kcg is a format of kgroup export only" in kgroup("list", exit_code=2).stderr
     assert kgroup("list", group, "-o", "csv").rows[0]["group"] == group

@@ -32,10 +32,10 @@ def a_moment() -> str:
 
 def seen(document: dict[str, Any]) -> dict[str, Any]:
     """What log and coordinator have to agree on."""
-    left_out = ("verdict", "source", "as_of", "owed", "assignor")
+    left_out = ("verdict", "source", "newest_record_at", "pending_catchups", "assignor")
     plain = {key: value for key, value in document.items() if key not in left_out}
     plain["partitions"] = [
-        {key: value for key, value in row.items() if key not in ("lag_ms", "last_commit")}
+        {key: value for key, value in row.items() if key not in ("time_lag_ms", "last_commit_at", "lag_status")}
         for row in plain["partitions"]
     ]
     plain["members"] = [{key: value for key, value in member.items() if key != "rack"} for member in plain["members"]]
@@ -71,8 +71,8 @@ def test_the_log_shows_what_the_coordinator_shows(
     assert by_name(logged) == by_name(asked)
     assert {document["source"] for document in asked} == {"coordinator"}
     assert {document["source"] for document in logged} == {"log"}
-    assert all(document["as_of"] >= row["last_commit"] for document in logged for row in document["partitions"][:1]
-               if row["last_commit"])  # fmt: skip
+    first = [(document["newest_record_at"], row) for document in logged for row in document["partitions"][:1]]
+    assert all(newest >= row["last_commit_at"] for newest, row in first if row["last_commit_at"])
 
     page = kgroup("describe", classic, "--from-log").stdout
     assert "SOURCE  from __consumer_offsets, not from its coordinator; last record" in page
@@ -80,13 +80,13 @@ def test_the_log_shows_what_the_coordinator_shows(
     plain = kgroup("list", classic, consumer, simple, "-o", "json").data
     assert [line["source"] for line in listed] == ["log"] * 3
     for line in (*listed, *plain):
-        del line["source"], line["as_of"]
+        del line["source"], line["newest_record_at"]
     assert listed == plain
 
     exported = kgroup("export", classic, consumer, simple, "-o", "json").data
     rescued = kgroup("export", classic, consumer, simple, "--from-log", "-o", "json").data
     for document in (*exported, *rescued):
-        del document["source"], document["as_of"]
+        del document["source"], document["offsets_at"]
     assert sorted(rescued, key=str) == sorted(exported, key=str)
     assert kgroup("export", simple, "--from-log").stdout == kgroup("export", simple).stdout
 
@@ -132,18 +132,23 @@ def test_undo_as_of_takes_back_what_another_tool_did(
     world.commit(group, {(topic, 0): 9, (topic, 2): 9})
     after = world.exact(group)
 
+    page = " ".join(kgroup("undo", group, "--as-of", moment).stdout.split())
+    # The plan and its command name the instant: "5m" would be another one when the plan is executed.
+    instant = moment.replace("+00:00", "Z")
+    assert f" as of {instant} " in page
+    assert f" --as-of {instant} --execute" in page
     plan = kgroup("undo", group, "--as-of", moment, "-o", "json")
-    assert [(row["partition"], row["old"], row["new"]) for row in plan.data] == [(0, 9, 5), (2, 9, None)]
+    assert [(row["partition"], row["old_offset"], row["new_offset"]) for row in plan.data] == [(0, 9, 5), (2, 9, None)]
     assert plan.json["executed"] is False
     assert world.exact(group) == after
     exported = kgroup("export", group, "--as-of", moment, "-o", "json")
-    assert exported.data[0]["as_of"].startswith(moment.partition("+")[0])
+    assert exported.data[0]["offsets_at"].startswith(moment.partition("+")[0])
     file = tmp_path / "then.json"
     file.write_text(exported.stdout)
     assert [row["offset"] for row in json.loads(exported.stdout)["data"][0]["offsets"]] == [5, 7]
 
     done = kgroup("undo", group, "--as-of", moment, "--execute")
-    assert "no commit then: it is deleted" in done.stdout
+    assert "no commit at that time: it is deleted" in done.stdout
     assert world.exact(group) == before
     assert "nothing to do" in kgroup("undo", group, "--as-of", moment).stderr
     # It is a change as any other, in the journal too.
@@ -181,7 +186,7 @@ def test_groups_of_other_types_are_named_and_refused_as_without_the_log(
     logged = {row["group"]: row for row in kgroup("list", "--from-log", "--regex", both, "-o", "json").data}
     asked = {row["group"]: row for row in kgroup("list", "--regex", both, "-o", "json").data}
     assert [row["type"] for row in (logged[group], asked[group])] == [type_, type_]
-    assert (logged[group]["state"], logged[group]["members"]) == ("Unknown", None)
+    assert (logged[group]["state"], logged[group]["member_count"]) == ("Unknown", None)
     assert (logged[plain]["type"], logged[plain]["state"]) == ("classic", "Empty")
 
     refusals: tuple[tuple[str, ...], ...] = (
@@ -237,7 +242,7 @@ def test_offsets_of_a_topic_that_was_made_anew_go_nowhere(kgroup: CommandLine, w
 
     for words in (("export", group, "-o", "json"), ("undo", group)):
         result = kgroup(*words, "--as-of", moment, exit_code=7 if words[0] == "export" else 6)
-        assert "made anew since" in result.stderr + result.stdout
+        assert "deleted and recreated" in result.stderr + result.stdout
     exported = kgroup("export", group, "--as-of", moment, exit_code=7)
     assert exported.stdout.splitlines() == [f"{other},0,0"]
 
@@ -245,14 +250,16 @@ def test_offsets_of_a_topic_that_was_made_anew_go_nowhere(kgroup: CommandLine, w
 @pytest.mark.parametrize(
     ("words", "exit_code", "said"),
     [
-        (("undo", "svc", "--as-of", "2199-01-01"), 2, "yet to come"),
+        (("undo", "svc", "--as-of", "2199-01-01"), 2, "in the future"),
+        (("undo", "svc", "--as-of", "5x"), 2, "not a date and time"),
+        (("undo", "svc", "--as-of", "5m5"), 2, "not a duration"),
         (("undo", "svc", "--as-of", "tomorrow"), 2, "not a date and time"),
-        (("undo", "--as-of", "03:05Z"), 2, "of which group"),
-        (("undo", "--log-budget", "3s"), 2, "--as-of TIME"),
-        (("export", "svc", "--log-bytes", "1GiB"), 2, "--from-log"),
-        (("describe", "svc", "--from-log", "--log-budget", "0s"), 2, "no time at all"),
-        (("describe", "svc", "--from-log", "--log-bytes", "much"), 2, "not a size"),
-        (("describe", "svc", "--from-log", "--watch"), 2, "one of them"),
+        (("undo", "--as-of", "03:05Z"), 2, "requires a group"),
+        (("undo", "--scan-time", "3s"), 2, "--as-of TIME"),
+        (("export", "svc", "--scan-bytes", "1GiB"), 2, "--from-log"),
+        (("describe", "svc", "--from-log", "--scan-time", "0s"), 2, "must be more than 0s"),
+        (("describe", "svc", "--from-log", "--scan-bytes", "much"), 2, "not a size"),
+        (("describe", "svc", "--from-log", "--watch"), 2, "mutually exclusive"),
         (("reset", "svc", "--all-topics", "--to-latest", "--from-log"), 2, "--from-group"),
         (("describe", "no-such-group", "--from-log"), 5, "no-such-group"),
         (("export", "no-such-group", "--from-log"), 5, "no-such-group"),
@@ -273,31 +280,32 @@ def test_what_was_not_read_is_never_a_whole_export(kgroup: CommandLine, world: K
     topic, group, new = world.topic(name("orders"), partitions=20), name("svc"), name("new")
     for offset in range(4):  # 80 records: more than the window that is read first
         world.commit(group, {(topic, partition): offset for partition in range(20)})
-    bound = ("--from-log", "--log-bytes", "1B")
+    bound = ("--from-log", "--scan-bytes", "1B")
 
     result = kgroup("export", group, *bound, "-o", "json", exit_code=7)
     assert [error["code"] for error in result.json["errors"]] == ["log-incomplete"]
-    assert "--log-budget" in result.json["errors"][0]["hint"]
+    assert "--scan-time" in result.json["errors"][0]["hint"]
     kgroup("reset", new, "--create", "--from-group", group, *bound, "--execute", exit_code=7)
     assert new not in world.groups()
-    kgroup("undo", group, "--as-of", a_moment(), "--log-bytes", "1B", exit_code=7)
+    kgroup("undo", group, "--as-of", a_moment(), "--scan-bytes", "1B", exit_code=7)
     # Of a group of which nothing was read not even the name is known; a topic may be in what was not read.
-    unread = ("--from-log", "--log-budget", "0.001ms", "-o", "json")
+    unread = ("--from-log", "--scan-time", "0.001ms", "-o", "json")
     elsewhere = ("export", group, "--topic", world.topic(name("clicks")), *bound, "-o", "json")
     for words in (("list", *unread), ("export", "--regex", f"{name('s')}.*", *unread), elsewhere):
         result = kgroup(*words, exit_code=7)
         assert {error["code"] for error in result.json["errors"]} == {"log-incomplete"}
     # What was read of a group that is in it holds commits alone: it may have members.
-    least = ("--log-bytes", "1B", "-o", "json")
+    least = ("--scan-bytes", "1B", "-o", "json")
     shown = kgroup("describe", group, "--from-log", *least, exit_code=7).data
     listed = kgroup("list", "--from-log", *least, exit_code=7).data
     for document in (*shown, *(one for one in listed if one["group"] == group)):
-        assert (document["state"], document["members"]) == ("Unknown", None)
+        members = document["members"] if "members" in document else document["member_count"]
+        assert (document["state"], members) == ("Unknown", None)
     # No coordinator knows it, which proves nothing as long as the log was not read.
     world.delete_group(group)
     # In so short a time nothing of it is read, or its newest part: each has its exit code.
-    result = kgroup("history", group, "--log-budget", "0.001ms", exit_code=None)
+    result = kgroup("history", group, "--scan-time", "0.001ms", exit_code=None)
     nothing = "its history is not known" in result.stderr
     assert result.exit_code == (3 if nothing else 7), result
     assert ("[unreachable]" if nothing else "[log-incomplete]") in result.stderr
-    assert "were over" in result.stderr
+    assert "limit was reached" in result.stderr

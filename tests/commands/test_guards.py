@@ -27,6 +27,7 @@ from kafka.admin import (
 )
 
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
+from kgroup.model.accepted import ACCEPTED
 from tests.commands.test_rights import Bob
 from tests.support.catchup.catchups import crash, own_ledger, released
 from tests.support.command_line import CommandLine, QuietReporter
@@ -138,21 +139,24 @@ def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> No
         assert "Nothing was changed." in result.stdout
         assert "Done." not in result.stdout
         assert result.stdout.rstrip().splitlines()[-1].strip() == " ".join(
-            ("kgroup", *live.arguments(verb), "--execute")
-        )
+            ("kgroup", *live.arguments(verb), "--wait-empty", "--execute")
+        ), "the command that passes, and not the one that was refused"
         document = kgroup(*live.arguments(verb), *execute, "-o", "json", exit_code=6).json
         assert document["executed"] is False
         (error,) = document["errors"]
         assert (error["code"], error["group"]) == ("not-empty", live.group)
         assert any("pay-0" in line and "127.0.0.1" in line for line in error["details"])
         if verb == "reset":
-            assert [(row["partition"], row["old"], row["new"], row["repeated"]) for row in document["data"]] == [
+            assert [
+                (row["partition"], row["old_offset"], row["new_offset"], row["repeated_count"])
+                for row in document["data"]
+            ] == [
                 (0, 3, 0, 3),
                 (1, 4, 0, 4),
             ]
             assert f"{live.topic}:1" in result.stdout
         else:
-            assert [(row["group"], row["commits"]) for row in document["data"]] == [(live.group, 2)]
+            assert [(row["group"], row["commit_count"]) for row in document["data"]] == [(live.group, 2)]
 
 
 @pytest.mark.usefixtures("untouched")
@@ -196,7 +200,7 @@ def test_dry_run_with_wait_empty_shows_the_plan(kgroup: CommandLine, live: Live)
 def test_within_without_wait_empty(kgroup: CommandLine, verb: str) -> None:
     given = ("undo",) if verb == "undo" else change(verb, "orders", "svc")
     assert "--wait-empty" in kgroup(*given, "--within", "5s", exit_code=2).stderr
-    assert "Write 5s" in kgroup(*given, "--wait-empty", "--within", "5", exit_code=2).stderr
+    assert "the unit is missing" in kgroup(*given, "--wait-empty", "--within", "5", exit_code=2).stderr
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -249,7 +253,10 @@ def test_waits_and_then_does_it(
     assert f"WAIT      {group} is Empty" in result.stderr
     assert {line.split()[1] for line in reset.lines if line[:1].isdigit()} == {"WAIT"}
     assert result.json["executed"] is True
-    assert {(row["partition"], row["new"], row["error"]) for row in result.data} == {(0, 0, None), (1, 0, None)}
+    assert {(row["partition"], row["new_offset"], row["error_code"]) for row in result.data} == {
+        (0, 0, None),
+        (1, 0, None),
+    }
     assert [offset for offset, _ in world.committed(group).values()] == [0, 0]
 
 
@@ -290,7 +297,7 @@ def test_plan_is_made_anew_after_the_wait(
         commit_to(world, live[1], 10)
         live[1].close()
         result = reset.ends(0)
-    assert {(row["group"], row["old"], row["new"]) for row in result.data} == {
+    assert {(row["group"], row["old_offset"], row["new_offset"]) for row in result.data} == {
         (group, 10, 9) for group in groups.values()
     }
     kgroup("undo", "--execute")
@@ -327,8 +334,8 @@ def test_consumer_joins_after_the_check(
         (other, 0): True,
         (other, 1): True,
     }
-    assert all("not-empty" in str(rows[joined, partition]["error"]) for partition in (0, 1))
-    assert {rows[joined, partition]["old"] for partition in (0, 1)} == {3, 4}
+    assert all("not-empty" in str(rows[joined, partition]["error_code"]) for partition in (0, 1))
+    assert {rows[joined, partition]["old_offset"] for partition in (0, 1)} == {3, 4}
     assert {(error["group"], error["code"]) for error in result.json["errors"]} == {(joined, "not-empty")}
     assert [offset for offset, _ in world.committed(joined).values()] == [3, 4]
     assert [offset for offset, _ in world.committed(other).values()] == [10, 10]
@@ -380,7 +387,7 @@ def test_consumer_joins_just_before_the_request(
     assert joined
     assert world.committed(group) == before
     assert {error["code"] for error in document["errors"]} == {code}
-    assert [bool(row["error"]) for row in document["data"]] == [True] * (1 if verb == "delete" else 2)
+    assert [bool(row["error_code"]) for row in document["data"]] == [True] * (1 if verb == "delete" else 2)
     if verb != "undo":
         kgroup("undo", exit_code=5)
 
@@ -413,7 +420,7 @@ def test_one_live_group_among_several(
     assert document["executed"] is True
     assert {error["group"] for error in document["errors"]} == {live.group}
     assert [group["group"] for group in json.loads(backup.read_text())["data"]] == others
-    assert {row["group"] for row in document["data"] if row["error"] is None} >= set(others)
+    assert {row["group"] for row in document["data"] if row["error_code"] is None} >= set(others)
     after: Offsets = {(live.topic, 0): (0, ""), (live.topic, 1): (0, "")} if verb == "reset" else {}
     for group in others:
         assert (verb == "delete" and group not in world.groups()) or world.committed(group) == after
@@ -511,7 +518,7 @@ def test_transaction_that_was_open_when_the_wait_began(
         wait_for(lambda: {offset for offset, _ in world.committed(group).values()} == {7}, "its commit")
         consumer.close()
         result = reset.ends(0)
-    assert [(row["old"], row["new"], row["done"]) for row in result.data] == [(7, 6, True)] * 2
+    assert [(row["old_offset"], row["new_offset"], row["done"]) for row in result.data] == [(7, 6, True)] * 2
     assert {offset for offset, _ in world.committed(group).values()} == {6}
 
 
@@ -555,7 +562,7 @@ def test_active_committer(
             assert world.committed(group) == before
     document = kgroup(*change("reset", topic, group), "-o", "json", exit_code=6).json
     assert [(error["code"], error["group"]) for error in document["errors"]] == [("active-committer", group)]
-    assert [(row["old"], row["new"]) for row in document["data"]] == [(7, 0), (4, 0)]
+    assert [(row["old_offset"], row["new_offset"]) for row in document["data"]] == [(7, 0), (4, 0)]
     kgroup(*change("reset", topic, group), "--accept", "active-committer", "--execute")
     assert [offset for offset, _ in world.committed(group).values()] == [0, 0]
 
@@ -710,7 +717,19 @@ def test_accept_of_what_cannot_be(kgroup: CommandLine, verb: str, code: str) -> 
     given = arguments[verb] if verb in arguments else change(verb, "orders", "svc")
     result = kgroup(*given, "--accept", code, exit_code=2)
     assert "--accept" in result.stderr
-    assert {"not-empty": "members", "": "empty"}.get(code, "active-committer") in result.stderr
+    assert {"not-empty": "members", "": "empty"}.get(code, "foreign-owner") in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets", "undo", "evict", "migrate"])
+def test_accept_takes_only_what_the_verb_reads(kgroup: CommandLine, verb: str) -> None:
+    arguments: dict[str, tuple[str, ...]] = {
+        "undo": ("undo",),
+        "evict": ("evict", "svc", "--all-members"),
+        "migrate": ("migrate", "svc"),
+    }
+    given = arguments[verb] if verb in arguments else change(verb, "orders", "svc")
+    for code in {code for codes in ACCEPTED.values() for code in codes} - {*ACCEPTED[verb]}:
+        assert f"kgroup {verb} has no such refusal" in kgroup(*given, "--accept", code, exit_code=2).stderr
 
 
 # Contexts

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -64,12 +67,12 @@ def test_every_type_and_state(kgroup: CommandLine, world: KafkaWorld, members: M
     assert [group["protocol_type"] for group in listed][:3] == ["consumer", "consumer", ""]
     assert listed[4]["protocol_type"] == "connect"
     assert [group["state"] for group in listed][:3] == ["Stable", "Stable", "Empty"]
-    assert [group["members"] for group in listed][:3] == [2, 3, 0]
-    assert listed[4]["members"] == 1
+    assert [group["member_count"] for group in listed][:3] == [2, 3, 0]
+    assert listed[4]["member_count"] == 1
     assert all(group["coordinator"]["port"] for group in listed)
     screen = kgroup("list", "--regex", f"{stem}.*").stdout
     headings = next(line for line in screen.splitlines() if "GROUP" in line).split()
-    assert headings == ["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR", "MEMBERS"]
+    assert headings == ["GROUP", "TYPE", "STATE", "PROTOCOL-TYPE", "COORDINATOR", "MEMBERS", "IDLE"]
     assert all(group["group"] in screen for group in listed)
 
 
@@ -95,11 +98,64 @@ def test_filters(kgroup: CommandLine, world: KafkaWorld, members: Members, name:
     assert names(kgroup, *mine, "--in-state", "Empty", "--type", "classic") == [simple, elsewhere]
     assert names(kgroup, *mine, "--topic", topic) == [live, new, simple], "assigned or committed"
     assert names(kgroup, *mine, "--topic", other) == [elsewhere]
+    assert kgroup("list", *mine, "--topic", topic, "-o", "name").stdout.splitlines() == [live, new, simple]
+    assert kgroup("describe", *mine, "-o", "name").stdout.splitlines() == [live, new, simple, elsewhere]
+    assert set(kgroup("doctor", *mine, "-o", "name").stdout.split()) <= {live, new, simple, elsewhere}
+    headed, bare = (kgroup("list", *mine, *flag).stdout.splitlines() for flag in ((), ("--no-headers",)))
+    assert [line.split()[0] for line in headed] == ["GROUP", live, new, simple, elsewhere]
+    assert [line.split()[0] for line in bare] == [live, new, simple, elsewhere]
+    assert simple in names(kgroup, *mine, "-t", f"{topic}:0,1")
+    assert names(kgroup, *mine, "-t", f"{topic}:999") == []
     assert names(kgroup, *mine, "--topic", name("never")) == []
     assert names(kgroup, live, simple) == [live, simple]
     assert names(kgroup, "--group", live) == [live]
     assert {live, new, simple, elsewhere} <= set(names(kgroup))
     assert {live, new, simple, elsewhere} <= set(names(kgroup, "--all-groups"))
+
+
+def test_protocol_is_shown_where_it_is_not_the_consumers(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """TYPE shows who speaks which group protocol; "consumer" next to it would be read as the new one."""
+    topic, stem = world.topic(name("orders")), name("g")
+    members.stable(members.classic(f"{stem}-live", topic), partitions=1)
+    world.commit(f"{stem}-simple", {(topic, 0): 0})
+    world.join_as(f"{stem}-connect", "connect")
+
+    def rows(*flags: str) -> list[list[str]]:
+        return [line.split() for line in kgroup("list", *flags).stdout.splitlines()]
+
+    assert "PROTOCOL-TYPE" not in rows(f"{stem}-live", f"{stem}-simple")[0]
+    headings, connect, live, simple = rows("--regex", f"{stem}.*")
+    protocol = headings.index("PROTOCOL-TYPE")
+    assert [row[protocol] for row in (connect, live, simple)] == ["connect", "-", "-"]
+
+
+def test_how_long_groups_are_idle(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, stem = world.topic(name("orders")), name("g")
+    old, new, mine = f"{stem}-old", f"{stem}-new", ("--regex", f"{stem}.*")
+    before_ms = time.time() * 1000
+    world.commit(old, {(topic, 0): 0})
+    wait_for(lambda: names(kgroup, *mine, "--idle-for", "2s") == [old], "it is idle")
+    between = datetime.now(UTC)
+    world.commit(new, {(topic, 0): 0})
+
+    first, second = (
+        datetime.fromisoformat(group["last_activity_at"]) for group in kgroup("list", *mine, "-o", "json").data
+    )
+    assert second < between < first, "new comes before old"
+    assert before_ms - 1000 < second.timestamp() * 1000
+    idle = {line.split()[0]: line.split()[-1] for line in kgroup("list", *mine).stdout.splitlines()}
+    assert re.fullmatch(r"\d+s", idle[old])
+    assert idle["GROUP"] == "IDLE"
+    assert names(kgroup, *mine, "--idle-for", "8d") == []
+    assert names(kgroup, *mine, "--idle-for", "2s")[-1:] == [old]
+    wait_for(lambda: names(kgroup, *mine, "--idle-for", "2s") == [new, old], "both are idle")
+    world.commit(old, {(topic, 0): 1})
+    assert names(kgroup, *mine, "--idle-for", "2s") == [new]
+    kgroup("list", *mine, "--idle-for", "2s", "--expect", "2", exit_code=6)
+    assert "--idle-for" in kgroup("list", "--idle-for", "soon", exit_code=2).stderr
+    assert "--idle-for" in kgroup("list", "--idle-for", "8d", "--from-log", exit_code=2).stderr
 
 
 def test_filters_refuse_what_does_not_exist(kgroup: CommandLine) -> None:
@@ -143,7 +199,7 @@ def test_csv_has_a_header_and_plain_values(kgroup: CommandLine, world: KafkaWorl
     header, line = result.stdout.splitlines()
     assert header.split(",")[:4] == ["group", "type", "state", "protocol_type"]
     assert line.split(",")[:4] == [group, "classic", "Empty", ""]
-    assert line.endswith(",0")
+    assert re.search(r",0,\d{4}-\d\d-\d\dT[\d:.]+Z$", line)
     assert result.stderr == ""
 
 
@@ -200,7 +256,8 @@ def test_all_formats(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None
         assert group in result.stdout
         assert result.stderr == ""
     fields = kgroup("list", group, "-o", "json").data[0].keys()
-    assert list(fields) == ["group", "type", "state", "protocol_type", "coordinator", "members", "source", "as_of"]
+    of_group = ["group", "type", "state", "protocol_type", "coordinator", "member_count"]
+    assert list(fields) == [*of_group, "last_activity_at", "source", "newest_record_at"]
 
 
 def test_member_counts_of_a_rebalancing_group(
@@ -213,5 +270,5 @@ def test_member_counts_of_a_rebalancing_group(
     members.classic(group, topic)
     wait_for(lambda: world.groups()[group][1] == "preparingrebalance", "a rebalance")
     (found,) = kgroup("list", group, "-o", "json").data
-    assert (found["state"], found["members"]) == ("PreparingRebalance", 2)
+    assert (found["state"], found["member_count"]) == ("PreparingRebalance", 2)
     slow.go()

@@ -33,8 +33,9 @@ Commits = dict[tuple[str, int], tuple[int, str, int | None]]
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
-FIELDS = {"group", "verdict", "how", "reason", "checks", "type", "state", "target", "members", "topics", "commits",
-          "converted", "read_back", "kept_until", "kept_until_ms", "change_id", "error"}  # fmt: skip
+FIELDS = {"group", "readiness", "how", "reason", "checks", "type", "state", "target", "member_count", "topic_count",
+          "commit_count", "converted", "read_back_count", "offsets_expire_at", "offsets_expire_at_ms", "change_id",
+          "error_code", "error_message"}  # fmt: skip
 """What scripts may rely on in each row."""
 
 WRITES = {"OffsetCommit", "ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetDelete",
@@ -141,9 +142,13 @@ def test_there_and_back(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_
         row = only(kgroup(*migrate(group, target), "--execute", "-o", "json"))
         assert stands(world, group) == (target, "empty")
         assert world.exact(group) == before
-        assert (row["converted"], row["read_back"], row["commits"]) == (True, len(EVERY_KIND), len(EVERY_KIND))
+        assert (row["converted"], row["read_back_count"], row["commit_count"]) == (
+            True,
+            len(EVERY_KIND),
+            len(EVERY_KIND),
+        )
         assert (row["type"], row["state"].lower(), row["target"]) == (OTHER[target], "empty", target)
-        assert (row["error"], row["members"]) == (None, 0)
+        assert (row["error_code"], row["member_count"]) == (None, 0)
         (*_, path) = changes(tmp_path / "state")
         assert row["change_id"] == path.stem
         assert len(changes(tmp_path / "state")) == turn
@@ -162,12 +167,12 @@ def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name,
     assert "Nothing was changed." in plan.stdout
     document = kgroup(*fleet, "--expect", "200", "--execute", "-o", "json")
     assert [row["group"] for row in document.data] == groups
-    assert {(row["converted"], row["read_back"], row["error"]) for row in document.data} == {(True, 2, None)}
+    assert {(row["converted"], row["read_back_count"], row["error_code"]) for row in document.data} == {(True, 2, None)}
     listed = world.groups()
     assert {listed[group] for group in groups} == {("consumer", "empty")}
     assert {group: world.exact(group) for group in groups} == before
     again = kgroup(*fleet, "--execute", "-o", "json")
-    assert {row["verdict"] for row in again.data} == {"DONE"}
+    assert {row["readiness"] for row in again.data} == {"done"}
     assert len(changes(tmp_path / "state")) == 1
     kgroup("undo", "--execute")
     listed = world.groups()
@@ -194,7 +199,7 @@ def test_too_large_for_one_request(
         names = sent(monkeypatch)
         row = only(kgroup(*migrate(group, target), "--execute", "-o", "json"))
         assert names.count("OffsetCommit") > 1
-        assert (row["converted"], row["read_back"]) == (True, 400)
+        assert (row["converted"], row["read_back_count"]) == (True, 400)
         assert stands(world, group) == (target, "empty")
         assert world.exact(group) == before
 
@@ -204,7 +209,7 @@ def test_group_without_commits(kgroup: CommandLine, world: KafkaWorld, name: Nam
     group = name("svc")
     come_and_go(world, group)
     row = only(kgroup(*migrate(group, "consumer"), "--execute", "-o", "json"))
-    assert (row["converted"], row["read_back"], row["commits"], row["error"]) == (True, 0, 0, None)
+    assert (row["converted"], row["read_back_count"], row["commit_count"], row["error_code"]) == (True, 0, 0, None)
     assert stands(world, group) == ("consumer", "empty")
 
 
@@ -292,10 +297,10 @@ def test_what_is_done_is_left_alone(
     names = sent(monkeypatch)
     for execute in ((), ("--execute",)):
         page = kgroup(*migrate(shop.group, target), *execute).stdout
-        assert "DONE" in page
+        assert "Nothing to do." in page
         assert "kgroup undo" not in page, "nothing was done, so nothing is taken back"
         row = only(kgroup(*migrate(shop.group, target), *execute, "-o", "json"))
-        assert (row["verdict"], row["type"], row["change_id"], row["error"]) == ("DONE", target, None, None)
+        assert (row["readiness"], row["type"], row["change_id"], row["error_code"]) == ("done", target, None, None)
         assert row["converted"] is not True
     assert not WRITES & set(names)
     assert changes(tmp_path / "state") == known
@@ -311,7 +316,7 @@ def test_live_group_that_is_there_already(
     group = name("svc")
     join(members, target, group, topic)
     row = only(kgroup(*migrate(group, target), "--execute", "-o", "json"))
-    assert (row["verdict"], row["members"]) == ("DONE", 1)
+    assert (row["readiness"], row["member_count"]) == ("done", 1)
     assert stands(world, group) == (target, "stable")
 
 
@@ -324,7 +329,7 @@ def test_one_done_one_to_do(
     (done if target == "consumer" else other).turned(world, "consumer")
     document = kgroup(*migrate(done.group, target, other.group), "--execute", "-o", "json")
     rows = {row["group"]: row for row in document.data}
-    assert (rows[done.group]["verdict"], rows[other.group]["converted"]) == ("DONE", True)
+    assert (rows[done.group]["readiness"], rows[other.group]["converted"]) == ("done", True)
     listed = world.groups()
     assert {listed[group] for group in rows} == {(target, "empty")}
     (path,) = changes(tmp_path / "state")
@@ -351,7 +356,7 @@ def test_plan_changes_nothing(
         assert "Nothing was changed." in page
         assert page.rstrip().splitlines()[-1].split() == ["kgroup", *migrate(shop.group, target), "--execute"]
     row = only(kgroup(*migrate(shop.group, target), "-o", "json"))
-    assert (row["verdict"], row["how"], row["type"], row["target"]) == ("READY", "now", OTHER[target], target)
+    assert (row["readiness"], row["how"], row["type"], row["target"]) == ("ready", "now", OTHER[target], target)
     assert (row["converted"], row["change_id"]) == (None, None)
     assert row["checks"], "each with its evidence"
     assert {"id", "status", "evidence", "remedy", "source"} <= set(row["checks"][0])
@@ -366,14 +371,14 @@ def test_screen_of_one_group_done(kgroup: CommandLine, world: KafkaWorld, short:
     page = kgroup(*migrate(shop.group, "consumer"), "--execute", "--reason", "INC-9").stdout
     assert page.startswith(f"DONE  migrate {shop.group}: classic -> consumer")
     assert re.search(r"^OFFSETS +2 of 2 read back, identical", page, re.M)
-    assert re.search(r"^KEPT +until \d{4}-", page, re.M)
-    assert "NOT YET DONE" in page
+    assert re.search(r"^EXPIRES .* unless a member commits", page, re.M)
+    assert "NOT FINISHED" in page
     assert "group.protocol=consumer" in page
     assert "INC-9" in kgroup("undo", change_id(kgroup("undo"))).stdout
     back = kgroup(*migrate(shop.group, "classic"), "--execute").stdout
     assert back.startswith(f"DONE  migrate {shop.group}: consumer -> classic")
     assert re.search(r"^OFFSETS +2 of 2 read back, identical", back, re.M)
-    assert "Take it back" in back
+    assert "To undo it" in back
     assert "group.protocol=consumer" not in back, "that is where it comes from"
 
 
@@ -387,7 +392,7 @@ def test_rows_of_a_fleet(kgroup: CommandLine, world: KafkaWorld, name: Name, top
     fleet = ("migrate", "--regex", f"{stem}-.*")
     page = kgroup(*fleet, exit_code=6).stdout
     lines = page.splitlines()
-    assert next(line for line in lines if "VERDICT" in line).split()[:3] == ["VERDICT", "HOW", "N"]
+    assert next(line for line in lines if "READINESS" in line).split()[:3] == ["READINESS", "HOW", "GROUPS"]
     assert re.search(r"^DONE +- +1 ", page, re.M)
     assert re.search(r"^READY +now +1 ", page, re.M)
     assert re.search(r"^BLOCKED +- +1 ", page, re.M)
@@ -476,10 +481,10 @@ def test_group_that_vanishes_between_commit_and_conversion(
     result = kgroup(*migrate(shop.group, target), "--execute", "-o", "json", exit_code=7)
     assert vanished
     assert world.exact(shop.group) == {}
-    assert only(result)["error"] == "commits-missing"
+    assert only(result)["error_code"] == "commits-missing"
     (error,) = result.json["errors"]
     assert (error["code"], error["group"]) == ("commits-missing", shop.group)
-    assert f"{len(shop.commits)} commits can't be found any more" in error["message"]
+    assert f"{len(shop.commits)} commits cannot be found any more" in error["message"]
     assert all(f"{topic}:{partition}" in result.stderr for topic, partition in shop.commits)
 
 
@@ -558,24 +563,30 @@ def live(request: pytest.FixtureRequest, world: KafkaWorld, members: Members, na
 def test_live_group(
     kgroup: CommandLine, world: KafkaWorld, live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Refused by name; its plan is shown all the same, nothing is changed; with --wait-empty it is waited for."""
+    """It moves member by member, so its plan is no error; its conversion is refused, or waits with --wait-empty."""
     before, target = world.exact(live.group), OTHER[live.protocol]
     wanted = migrate(live.group, target)
     names = sent(monkeypatch)
-    for execute in ((), ("--execute",)):
-        result = kgroup(*wanted, *execute, exit_code=6)
-        assert "[not-empty]" in result.stderr
-        assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
-        assert "NOT YET" in result.stdout
+    for execute, exit_code, codes in (((), 0, []), (("--execute",), 6, [("not-empty", live.group)])):
+        result = kgroup(*wanted, *execute, exit_code=exit_code)
+        assert result.stdout.rstrip().endswith("--wait-empty --execute")
         assert result.stdout.rstrip().splitlines()[-1].count("--execute") == 1
-        document = kgroup(*wanted, *execute, "-o", "json", exit_code=6)
+        document = kgroup(*wanted, *execute, "-o", "json", exit_code=exit_code)
         row = only(document)
-        assert (row["type"], row["members"], row["converted"]) == (live.protocol, 1, None)
-        assert row["how"] == "rolling"
-        assert [(error["code"], error["group"]) for error in document.json["errors"]] == [("not-empty", live.group)]
+        assert (row["type"], row["member_count"], row["converted"]) == (live.protocol, 1, None)
+        assert (row["how"], row["error_code"]) == ("rolling", "not-empty" if codes else None)
+        assert [(error["code"], error["group"]) for error in document.json["errors"]] == codes
         assert document.json["executed"] is False
+        if execute:
+            assert "[not-empty]" in result.stderr
+            assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
+            assert "NOT YET" in result.stdout
+        else:
+            assert "[not-empty]" not in result.stderr
+            assert "NOT YET" not in result.stdout
+            assert "Restart its members as above." in result.stdout
     refused = kgroup(*wanted, "--accept", "not-empty", "--execute", exit_code=2)
-    assert "the broker itself refuses" in refused.stderr, "no way round"
+    assert "the broker refuses" in refused.stderr, "no way round"
     late = kgroup(*wanted, "--wait-empty", "--within", "1s", "--execute", exit_code=6)
     assert "[not-empty]" in late.stderr
     waiting = kgroup(*wanted, "--wait-empty", "--within", "9m")
@@ -593,7 +604,7 @@ def test_live_group(
         live.member.close()
         result = waits.ends(0)
     assert f"WAIT      {live.group} is Empty" in result.stderr
-    assert (only(result)["converted"], only(result)["read_back"]) == (True, 2)
+    assert (only(result)["converted"], only(result)["read_back_count"]) == (True, 2)
     assert stands(world, live.group) == (target, "empty")
     assert {found[0] for found in world.exact(live.group).values()} == {10}, "what it committed while it was waited for"
 
@@ -624,7 +635,7 @@ def test_member_that_is_called_kgroup(
     group = name("svc")
     member = join(members, "consumer", group, topic, client_id="kgroup")
     for execute in ((), ("--execute",)):
-        result = kgroup(*migrate(group, target), *execute, exit_code=0 if target == "consumer" else 6)
+        result = kgroup(*migrate(group, target), *execute, exit_code=6 if execute and target == "classic" else 0)
         assert "own member" not in result.stdout + result.stderr
     assert stands(world, group) == ("consumer", "stable")
     member.commit()
@@ -673,7 +684,7 @@ def test_consumer_joins_meanwhile(
     assert joined
     # A commit into a group with members is refused by the broker: then the group was not looked at.
     code = "not-empty" if request_name == "OffsetCommit" else "joined-meanwhile"
-    assert only(result)["error"] == code
+    assert only(result)["error_code"] == code
     assert [(error["code"], error["group"]) for error in result.json["errors"]] == [(code, shop.group)]
     if code == "joined-meanwhile":
         assert "pay-0" in str(result.json["errors"]), "who it is"
@@ -752,7 +763,7 @@ def test_undo(
     shop.turned(world, OTHER[target])
     done = kgroup(*migrate(shop.group, target), "--execute", "--reason", "INC-7 früh")
     plan = kgroup("undo")
-    assert plan.stdout.startswith(f"PLAN  take back {change_id(done)}: migrate {shop.group}")
+    assert plan.stdout.startswith(f"PLAN  undo {change_id(done)}: migrate {shop.group}")
     assert "INC-7 früh" in plan.stdout
     assert [shop.group, target, OTHER[target]] in [line.split()[:3] for line in plan.stdout.splitlines()]
     assert "Nothing was changed" in plan.stdout
@@ -772,7 +783,7 @@ def test_undo(
 def test_undo_in_json(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     kgroup(*migrate(shop.group, "consumer"), "--execute")
     plan = kgroup("undo", "-o", "json").json
-    assert (plan["kind"], plan["executed"]) == ("kgroup.undo/v1", False)
+    assert (plan["kind"], plan["executed"]) == ("kgroup.undo.types/v1", False)
     assert {row["group"] for row in plan["data"]} == {shop.group}
     done = kgroup("undo", "--execute", "-o", "json").json
     assert (done["executed"], done["errors"]) == (True, [])
@@ -802,7 +813,7 @@ def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, m
     }
 
 
-def test_undo_of_what_turned_back_by_itself(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
+def test_undo_of_what_reverted_count_by_itself(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     """One classic member came first: nothing is left to do, and nothing is done."""
     done = kgroup(*migrate(shop.group, "consumer"), "--execute")
     to_classic(world, shop.group)

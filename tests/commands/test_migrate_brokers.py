@@ -143,17 +143,16 @@ def test_live_classic_group(brokers: dict[str, Broker], policy: str, name: Name)
     broker, possible = brokers[policy], rolls(policy, "consumer")
     group = broker.old(name("old")).group
     before = broker.world.exact(group)
-    row = broker.row(group, exit_code=6)
-    assert (row["type"], row["state"], row["members"], row["target"]) == ("classic", "Stable", 1, "consumer")
-    assert row["verdict"] == "READY"
+    row = broker.row(group, exit_code=0 if possible else 6)
+    assert (row["type"], row["state"], row["member_count"], row["target"]) == ("classic", "Stable", 1, "consumer")
+    assert row["readiness"] == "ready"
     assert row["how"] == ("rolling" if possible else "stop")
     assert not row["converted"]
     (check,) = (check for check in row["checks"] if check["id"] == "migration-policy")
     assert policy in check["evidence"].lower()
     assert check["offline_only"] is not possible
-    screen = broker(group, exit_code=6).stdout
+    screen = broker(group, exit_code=0 if possible else 6).stdout
     assert row["how"] in screen
-    assert "127.0.0.1" in screen, "who is in it"
     assert "Nothing was changed" in screen
     refused = broker(group, "--execute", exit_code=6)
     assert "[not-empty]" in refused.stderr
@@ -174,14 +173,14 @@ def test_live_consumer_group(brokers: dict[str, Broker], policy: str, name: Name
     group = name("new")
     member = broker.members.consumer(group, TOPIC, client_id="new-0")
     broker.members.stable(member, partitions=2)
-    row = broker.row(group, "--protocol", "classic", exit_code=6)
-    assert (row["type"], row["state"], row["members"], row["target"]) == ("consumer", "Stable", 1, "classic")
+    row = broker.row(group, "--protocol", "classic", exit_code=0 if possible else 6)
+    assert (row["type"], row["state"], row["member_count"], row["target"]) == ("consumer", "Stable", 1, "classic")
     assert row["how"] == ("rolling" if possible else "stop")
-    assert row["verdict"] == "READY"
+    assert row["readiness"] == "ready"
     (check,) = (check for check in row["checks"] if check["id"] == "migration-policy")
     assert policy in check["evidence"].lower()
     assert check["offline_only"] is not possible
-    assert {row["verdict"] for row in broker(group, "-o", "json").data} == {"DONE"}
+    assert {row["readiness"] for row in broker(group, "-o", "json").data} == {"done"}
     refused = broker(group, "--protocol", "classic", "--execute", exit_code=6)
     assert "[not-empty]" in refused.stderr
     assert "new-0" in refused.stderr
@@ -214,13 +213,13 @@ def test_empty_group_there_and_back_under_every_policy(brokers: dict[str, Broker
     assert len(before) == 2
     for source, target in (("classic", "consumer"), ("consumer", "classic")):
         row = broker.row(group, "--protocol", target, exit_code=0)
-        assert (row["verdict"], row["how"], row["type"], row["target"]) == ("READY", "now", source, target)
+        assert (row["readiness"], row["how"], row["type"], row["target"]) == ("ready", "now", source, target)
         assert broker.world.groups()[group][0] == source, "a plan only"
         row = broker.row(group, "--protocol", target, "--execute", exit_code=0)
-        assert (row["converted"], row["read_back"], row["error"]) == (True, 2, None)
+        assert (row["converted"], row["read_back_count"], row["error_code"]) == (True, 2, None)
         assert broker.world.groups()[group] == (target, "empty")
         assert broker.world.exact(group) == before
-        assert broker.row(group, "--protocol", target, "--execute", exit_code=0)["verdict"] == "DONE"
+        assert broker.row(group, "--protocol", target, "--execute", exit_code=0)["readiness"] == "done"
 
 
 # No consumer protocol
@@ -236,7 +235,7 @@ def test_without_the_consumer_protocol(brokers: dict[str, Broker], missing: str,
     before = {group: broker.world.exact(group) for group in (idle, live)}
     for group in (idle, live):
         row = broker.row(group, exit_code=6)
-        assert (row["verdict"], row["how"]) == ("BLOCKED", None)
+        assert (row["readiness"], row["how"]) == ("blocked", None)
         (check,) = (check for check in row["checks"] if check["status"] == "blocked")
         assert CAUSES[missing] in check["evidence"] + check["remedy"]
         assert other not in check["evidence"] + check["remedy"]
@@ -271,7 +270,7 @@ def test_proxy_that_knows_an_older_version_is_no_old_broker(
     through = ("migrate", group, "-b", f"127.0.0.1:{proxy.port}")
     try:
         (row,) = CommandLine()(*through, "-o", "json").data
-        assert row["verdict"] == "READY"
+        assert row["readiness"] == "ready"
         assert "proxy" in str(row["checks"])
         assert "older than" not in str(row["checks"])
         assert broker.world.groups()[group] == ("classic", "empty")
@@ -292,7 +291,7 @@ def test_more_members_than_the_broker_takes(brokers: dict[str, Broker], name: Na
     broker.members.stable(*both, partitions=2)
     row = broker.row(group, exit_code=6)
     (check,) = (check for check in row["checks"] if "group.consumer.max.size" in str(check))
-    assert (row["verdict"], check["status"]) == ("BLOCKED", "blocked")
+    assert (row["readiness"], check["status"]) == ("blocked", "blocked")
     assert {"1", "2"} <= set(check["evidence"].replace(",", " ").replace(":", " ").split())
     for member in both:
         member.end()
@@ -307,9 +306,9 @@ def test_assignor_that_the_broker_does_not_offer(brokers: dict[str, Broker], nam
     for member in (broker.old(group, "cooperative-sticky"), broker.old(plain)):
         member.leave()
     row = broker.row(group, exit_code=0)
-    assert (row["verdict"], row["how"]) == ("WARNING", "now")
+    assert (row["readiness"], row["how"]) == ("warning", "now")
     (check,) = (check for check in row["checks"] if check["status"] == "warning")
     for word in ("cooperative-sticky", "uniform", "group.consumer.assignors", "range"):
         assert word in check["evidence"] + check["remedy"]
     assert "assignor" in row["reason"]
-    assert broker.row(plain, exit_code=0)["verdict"] == "READY"
+    assert broker.row(plain, exit_code=0)["readiness"] == "ready"

@@ -39,8 +39,8 @@ def client_check(kgroup: CommandLine, group: str, *arguments: str, exit_code: in
     """The check of the client in the group's row."""
     (row,) = kgroup("migrate", group, *arguments, "-o", "json", exit_code=exit_code).data
     (check,) = (check for check in row["checks"] if "client" in check["id"] and "config" not in check["id"])
-    worst = {"blocked": "BLOCKED", "warning": "WARNING"}.get(check["status"])
-    assert worst in (None, row["verdict"])
+    worst = check["status"] if check["status"] in ("blocked", "warning") else None
+    assert worst in (None, row["readiness"])
     return dict(check)
 
 
@@ -96,7 +96,7 @@ def test_without_client_the_minimum_versions_are_listed(kgroup: CommandLine, gro
 
 def test_the_way_back_asks_nothing_of_the_client(kgroup: CommandLine, group: str) -> None:
     (row,) = kgroup("migrate", group, "--protocol", "classic", "--client", "java:3.9", "-o", "json").data
-    assert row["verdict"] == "DONE"
+    assert row["readiness"] == "done"
 
 
 def test_unknown_client(kgroup: CommandLine, group: str) -> None:
@@ -131,18 +131,18 @@ def test_clients_by_group(kgroup: CommandLine, group: str, bystander: str, tmp_p
     file.write_text(f"# what runs where\njava:4.3.1\n\n{group}=librdkafka:2.11.0\n")
     for given in (("--client", "java:4.3.1", "--client", f"{group}=librdkafka:2.11.0"), ("--client", f"@{file}")):
         rows = kgroup("migrate", group, bystander, *given, "-o", "json", exit_code=6).data
-        verdicts = {row["group"]: row["verdict"] for row in rows}
-        assert verdicts[group] == "BLOCKED"
-        assert verdicts[bystander] == "READY"
+        verdicts = {row["group"]: row["readiness"] for row in rows}
+        assert verdicts[group] == "blocked"
+        assert verdicts[bystander] == "ready"
     one = kgroup("migrate", group, bystander, "--client", f"{bystander}=java:3.9", "-o", "json", exit_code=6)
-    assert {row["group"]: row["verdict"] for row in one.data}[group] == "READY"
+    assert {row["group"]: row["readiness"] for row in one.data}[group] == "ready"
 
 
 def test_several_clients_in_one_group(kgroup: CommandLine, group: str) -> None:
     """The worst of them counts."""
     given = ("--client", f"{group}=java:4.3.1", "--client", f"{group}=java:3.9")
     (row,) = kgroup("migrate", group, *given, "-o", "json", exit_code=6).data
-    assert row["verdict"] == "BLOCKED"
+    assert row["readiness"] == "blocked"
 
 
 def test_client_file_that_is_no_such(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_custom_assignor_in_the_configuration(kgroup: CommandLine, group: str, t
     file.write_text(JAVA.replace("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "com.acme.Geo"))
     (row,) = configured(kgroup, group, file, "-o", "json", exit_code=6).data
     assert "com.acme.Geo" in str(row["checks"])
-    assert row["verdict"] == "BLOCKED"
+    assert row["readiness"] == "blocked"
 
 
 def test_assignor_of_the_configuration_that_the_group_does_not_use(

@@ -22,17 +22,17 @@ Name = Callable[[str], str]
 TOPIC = "orders"
 GEO = "geo-router-with-a-name-that-is-longer-than-any-table-has-room-for-in-eighty-columns"
 FLEET = {
-    "connect-s3-archive": ("BLOCKED", None),
-    GEO: ("BLOCKED", None),
-    "ledger-writer": ("WARNING", "now"),
-    "nightly-report": ("WARNING", "now"),
-    "search-static": ("WARNING", "rolling"),
-    "data-stop": ("READY", "stop"),
-    "orders-live": ("READY", "rolling"),
-    "idle-a": ("READY", "now"),
-    "idle-b": ("READY", "now"),
-    "new-empty": ("DONE", None),
-    "new-live": ("DONE", None),
+    "connect-s3-archive": ("blocked", None),
+    GEO: ("blocked", None),
+    "ledger-writer": ("warning", "now"),
+    "nightly-report": ("warning", "now"),
+    "search-static": ("warning", "rolling"),
+    "data-stop": ("ready", "stop"),
+    "orders-live": ("ready", "rolling"),
+    "idle-a": ("ready", "now"),
+    "idle-b": ("ready", "now"),
+    "new-empty": ("done", None),
+    "new-live": ("done", None),
 }
 """Verdict and way of each; nightly-report has no commits, so the broker is about to remove it."""
 
@@ -116,14 +116,14 @@ def fleet(settled: Fleet) -> Iterator[Fleet]:
 def test_every_group_in_order(fleet: Fleet) -> None:
     """Worst first, what has to stop before what can move now, then by name; 6, since some are blocked or live."""
     rows = fleet.rows(*ALL, exit_code=6)
-    assert {group: (row["verdict"], row["how"]) for group, row in rows.items()} == FLEET
-    verdicts, ways = ["BLOCKED", "WARNING", "READY", "DONE"], [None, "stop", "rolling", "now"]
-    order = [(verdicts.index(row["verdict"]), ways.index(row["how"]), group) for group, row in rows.items()]
+    assert {group: (row["readiness"], row["how"]) for group, row in rows.items()} == FLEET
+    verdicts, ways = ["blocked", "warning", "ready", "done"], [None, "stop", "rolling", "now"]
+    order = [(verdicts.index(row["readiness"]), ways.index(row["how"]), group) for group, row in rows.items()]
     assert order == sorted(order)
     assert list(rows) == list(fleet.rows(*ALL, exit_code=6)), "stable"
-    assert (rows["idle-a"]["members"], rows["idle-a"]["topics"], rows["idle-a"]["commits"]) == (0, 1, 2)
-    assert (rows["orders-live"]["members"], rows["orders-live"]["topics"]) == (1, 1)
-    assert rows["nightly-report"]["commits"] == 0
+    assert (rows["idle-a"]["member_count"], rows["idle-a"]["topic_count"], rows["idle-a"]["commit_count"]) == (0, 1, 2)
+    assert (rows["orders-live"]["member_count"], rows["orders-live"]["topic_count"]) == (1, 1)
+    assert rows["nightly-report"]["commit_count"] == 0
     assert "Kafka Connect" in rows["connect-s3-archive"]["reason"]
     assert "com.acme.Geo" in rows[GEO]["reason"]
     assert "session timeout" in rows["ledger-writer"]["reason"]
@@ -141,13 +141,13 @@ def test_summary_and_rows_on_the_screen(fleet: Fleet, monkeypatch: pytest.Monkey
     for line in summary.splitlines()[2:]:
         if line:
             verdict, how, number, *reason = line.split()
-            counted[verdict, how] = counted.get((verdict, how), 0) + int(number)
+            counted[verdict.lower(), how] = counted.get((verdict.lower(), how), 0) + int(number)
             assert reason, line
     expected: dict[tuple[str, str], int] = {}
     for verdict, way in FLEET.values():
         expected[verdict, way or "-"] = expected.get((verdict, way or "-"), 0) + 1
     assert counted == expected
-    assert summary.splitlines()[1].split()[:3] == ["VERDICT", "HOW", "N"]
+    assert summary.splitlines()[1].split()[:3] == ["READINESS", "HOW", "GROUPS"]
     positions = [table.index(group) for group in ("connect-s3-archive", "ledger-writer", "orders-live")]
     assert positions == sorted(positions)
     assert "--only ready" in screen.split("Nothing was changed")[1]
@@ -156,13 +156,13 @@ def test_summary_and_rows_on_the_screen(fleet: Fleet, monkeypatch: pytest.Monkey
 
 def test_way_back(fleet: Fleet) -> None:
     rows = fleet.rows(*ALL, "--protocol", "classic", exit_code=6)
-    assert (rows["new-empty"]["verdict"], rows["new-empty"]["how"]) == ("READY", "now")
-    assert (rows["new-live"]["verdict"], rows["new-live"]["how"]) == ("READY", "rolling")
-    assert {rows[group]["verdict"] for group in ("idle-a", "orders-live", GEO)} == {"DONE"}
+    assert (rows["new-empty"]["readiness"], rows["new-empty"]["how"]) == ("ready", "now")
+    assert (rows["new-live"]["readiness"], rows["new-live"]["how"]) == ("ready", "rolling")
+    assert {rows[group]["readiness"] for group in ("idle-a", "orders-live", GEO)} == {"done"}
 
 
 def test_all_done_is_0(fleet: Fleet) -> None:
-    assert {row["verdict"] for row in fleet.rows("migrate", "new-empty", "new-live").values()} == {"DONE"}
+    assert {row["readiness"] for row in fleet.rows("migrate", "new-empty", "new-live").values()} == {"done"}
     assert "DONE" in fleet("migrate", "new-empty", "new-live", "--execute").stdout
 
 
@@ -207,9 +207,9 @@ def test_nothing_wider_than_the_terminal(
     for arguments, exit_code in (
         (ALL, 6),
         (("migrate", "ledger-writer"), 0),
-        (("migrate", "orders-live"), 6),
+        (("migrate", "orders-live"), 0),
         (("migrate", "new-empty"), 0),
-        (("migrate", "new-live", "--protocol", "classic"), 6),
+        (("migrate", "new-live", "--protocol", "classic"), 0),
         (("migrate", GEO), 6),
     ):
         result = fleet(*arguments, *verbose, exit_code=exit_code)
@@ -227,11 +227,11 @@ def test_nothing_wider_than_the_terminal(
 def test_csv(fleet: Fleet) -> None:
     """A row a group, with a header."""
     rows = fleet(*ALL, "-o", "csv", exit_code=6).rows
-    assert {row["group"]: (row["verdict"], row["how"] or None) for row in rows} == FLEET
+    assert {row["group"]: (row["readiness"], row["how"] or None) for row in rows} == FLEET
     assert [row["group"] for row in rows] == list(fleet.rows(*ALL, exit_code=6))
-    for column in ("reason", "type", "state", "members", "topics", "commits"):
+    for column in ("reason", "type", "state", "member_count", "topic_count", "commit_count"):
         assert column in rows[0]
-    assert next(row for row in rows if row["group"] == "idle-a")["commits"] == "2"
+    assert next(row for row in rows if row["group"] == "idle-a")["commit_count"] == "2"
 
 
 def test_json(fleet: Fleet) -> None:
@@ -240,8 +240,9 @@ def test_json(fleet: Fleet) -> None:
     assert document["executed"] is False
     assert isinstance(document["errors"], list)
     assert {
-        "group", "verdict", "how", "reason", "checks", "type", "state", "target", "members", "topics", "commits",
-        "converted", "read_back", "kept_until", "kept_until_ms", "change_id", "error",
+        "group", "readiness", "how", "reason", "checks", "type", "state", "target", "member_count", "topic_count",
+        "commit_count", "converted", "read_back_count", "offsets_expire_at", "offsets_expire_at_ms", "change_id",
+        "error_code", "error_message",
     } <= set(document["data"][0])  # fmt: skip
     for row in document["data"]:
         assert row["target"] == "consumer"
@@ -256,14 +257,14 @@ def test_markdown(fleet: Fleet) -> None:
     assert re.fullmatch(r"\$ kgroup migrate --all-groups .*# \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", command)
     assert page[0].startswith("PLAN  migrate ")
     for group, (verdict, _) in FLEET.items():
-        assert any(line.split()[:1] == [group] and verdict in line.split() for line in page), group
+        assert any(line.split()[:1] == [group] and verdict.upper() in line.split() for line in page), group
 
 
 def test_yaml_says_what_json_says(fleet: Fleet) -> None:
     import yaml
 
     found = yaml.safe_load(fleet("migrate", "idle-a", "-o", "yaml").stdout)
-    assert found["data"][0]["verdict"] == "READY"
+    assert found["data"][0]["readiness"] == "ready"
     assert json.loads(json.dumps(found))["kind"] == "kgroup.migrate/v1"
 
 
@@ -306,7 +307,7 @@ def test_only_ready_of_the_empty_ones(fleet: Fleet) -> None:
 
 
 def test_only_something_else(fleet: Fleet) -> None:
-    assert "--only blocked: no such choice [usage]" in fleet(*ALL, "--only", "blocked", exit_code=2).stderr
+    assert "--only blocked: unknown [usage]" in fleet(*ALL, "--only", "blocked", exit_code=2).stderr
 
 
 def test_partial(fleet: Fleet) -> None:
@@ -316,8 +317,8 @@ def test_partial(fleet: Fleet) -> None:
     )
     rows = {row["group"]: row for row in result.data}
     assert {group for group, row in rows.items() if row["converted"]} == {"idle-a", "idle-b"}
-    assert rows[GEO]["error"] == "blocked"
-    assert rows["orders-live"]["error"] == "not-empty"
+    assert rows[GEO]["error_code"] == "blocked"
+    assert rows["orders-live"]["error_code"] == "not-empty"
     assert {error["group"]: error["code"] for error in result.json["errors"]} == {
         GEO: "blocked",
         "orders-live": "not-empty",
@@ -332,7 +333,7 @@ def test_warnings_are_no_refusal(settled: Fleet) -> None:
     by_hand.join(world, "warned", {TOPIC: [0]}, session_ms=500).leave()
     try:
         row = settled.rows("migrate", "warned", "--execute")["warned"]
-        assert (row["verdict"], row["converted"], row["read_back"]) == ("WARNING", True, 1)
+        assert (row["readiness"], row["converted"], row["read_back_count"]) == ("warning", True, 1)
         assert world.groups()["warned"] == ("consumer", "empty")
     finally:
         world.delete_group("warned")

@@ -76,8 +76,8 @@ def test_old_offsets(forgetful: KafkaWorld, name: Name) -> None:
     plan = kgroup("migrate", names["kept"], "--verbose").stdout
     assert "expire" in plan, "the plan knows what would happen"
     (row,) = kgroup("migrate", names["kept"], "--execute", "-o", "json").data
-    assert (row["converted"], row["read_back"]) == (True, 2)
-    left_s = row["kept_until_ms"] / 1000 - time.time()
+    assert (row["converted"], row["read_back_count"]) == (True, 2)
+    left_s = row["offsets_expire_at_ms"] / 1000 - time.time()
     assert RETENTION_S - 15 < left_s <= RETENTION_S + 1, "counted from now"
     to_consumer(world, names["bare"])
     assert world.exact(names["kept"]) == before

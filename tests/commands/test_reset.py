@@ -7,6 +7,8 @@ import io
 import json
 import secrets
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ STEP_MS = 600_000  # between the records of the world that is compared with Kafk
 
 def targets(result: Result) -> Targets:
     """The plan's new offset by group, topic and partition."""
-    return {(row["group"], row["topic"], row["partition"]): row["new"] for row in result.data}
+    return {(row["group"], row["topic"], row["partition"]): row["new_offset"] for row in result.data}
 
 
 def offsets(world: KafkaWorld, group: str) -> dict[tuple[str, int], int]:
@@ -231,7 +233,15 @@ def test_rows_of_the_plan(kgroup: CommandLine, world: KafkaWorld, shop: Shop) ->
     before = world.committed(shop.group)
     plan = kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", "3", "-o", "json")
     found = [
-        (row["group"], row["topic"], row["partition"], row["old"], row["new"], row["skipped"], row["repeated"])
+        (
+            row["group"],
+            row["topic"],
+            row["partition"],
+            row["old_offset"],
+            row["new_offset"],
+            row["skipped_count"],
+            row["repeated_count"],
+        )
         for row in plan.data
     ]
     assert found == [
@@ -239,17 +249,17 @@ def test_rows_of_the_plan(kgroup: CommandLine, world: KafkaWorld, shop: Shop) ->
         (shop.group, shop.topic, 1, 10, 3, 0, 7),
         (shop.group, shop.topic, 2, 20, 3, 0, 17),
     ]
-    clamped = [row["clamped"] for row in plan.data]
+    clamped = [row["clamped_reason"] for row in plan.data]
     assert clamped[1:] == [None, None]
     assert "3" in clamped[0]
     assert "log start" in clamped[0]
     assert "5" in clamped[0]
-    assert [row["error"] for row in plan.data] == [None] * 3
+    assert [row["error_code"] for row in plan.data] == [None] * 3
     assert (plan.json["kind"], plan.json["executed"], plan.json["errors"]) == ("kgroup.reset/v1", False, [])
     assert plan.json["cluster"]["id"]
 
     above = kgroup("reset", shop.group, "--topic", f"{shop.topic}:1", "--to-offset", "99", "-o", "json").data[0]
-    assert (above["new"], above["skipped"], "log end" in above["clamped"]) == (20, 10, True)
+    assert (above["new_offset"], above["skipped_count"], "log end" in above["clamped_reason"]) == (20, 10, True)
     assert world.committed(shop.group) == before
 
 
@@ -257,10 +267,13 @@ def test_the_same_plan_as_csv(kgroup: CommandLine, shop: Shop) -> None:
     words = ("reset", shop.group, shop.other, "--topic", f"{shop.topic}:1,2", "--to-latest")
     plan = kgroup(*words, "-o", "json").data
     rows = kgroup(*words, "-o", "csv").rows
-    assert [(row["group"], row["topic"], int(row["partition"]), int(row["new"])) for row in rows] == [
-        (row["group"], row["topic"], row["partition"], row["new"]) for row in plan
+    assert [(row["group"], row["topic"], int(row["partition"]), int(row["new_offset"])) for row in rows] == [
+        (row["group"], row["topic"], row["partition"], row["new_offset"]) for row in plan
     ]
-    assert [(row["old"], row["skipped"], row["repeated"], row["clamped"], row["error"]) for row in rows] == [
+    assert [
+        (row["old_offset"], row["skipped_count"], row["repeated_count"], row["clamped_reason"], row["error_code"])
+        for row in rows
+    ] == [
         ("10", "10", "0", "", ""),
         ("20", "0", "0", "", ""),
         ("4", "16", "0", "", ""),
@@ -276,8 +289,8 @@ def test_the_plan_as_a_table_with_totals(
     before = world.committed(shop.group)
     shown = kgroup("reset", shop.group, "--topic", shop.topic, "--to-latest").stdout
     first, heading, *rest = shown.splitlines()
-    assert first.startswith(f"PLAN  reset {shop.group}: 3 partitions, 23 records skipped")
-    assert heading.split()[:5] == ["PARTITION", "OLD", "NEW", "SKIPPED", "REPEATED"]
+    assert first.startswith(f"PLAN  reset {shop.group}: 3 partitions, 23 offsets skipped")
+    assert heading.split()[:5] == ["PARTITION", "OLD-OFFSET", "NEW-OFFSET", "SKIPPED", "REPEATED"]
     assert [line.split()[:5] for line in rest[:3]] == [
         [f"{shop.topic}:0", "7", "20", "13", "0"],
         [f"{shop.topic}:1", "10", "20", "10", "0"],
@@ -292,16 +305,16 @@ def test_the_plan_as_a_table_with_totals(
 
     both = kgroup("reset", shop.group, shop.other, "--topic", f"{shop.topic}:1", "--to-latest").stdout
     assert "2 groups" in both.splitlines()[0]
-    assert "26 records skipped" in both
+    assert "26 offsets skipped" in both
     back = kgroup("reset", shop.group, "--topic", f"{shop.topic}:0,1", "--to-earliest").stdout
-    assert back.startswith(f"PLAN  reset {shop.group}: 2 of 3 partitions, 12 records read again ")
+    assert back.startswith(f"PLAN  reset {shop.group}: 2 of 3 partitions, 12 offsets repeated ")
     assert "is below the log start 5" in kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", "0").stdout
 
 
 def test_one_record_is_one_record(kgroup: CommandLine, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     shown = kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", f"{shop.topic}:0=7,{shop.topic}:1=11")
-    assert "1 record skipped" in shown.stdout
+    assert "1 offset skipped" in shown.stdout
     assert "1 records" not in shown.stdout
 
 
@@ -390,8 +403,8 @@ def test_an_executed_reset_is_read_back(kgroup: CommandLine, world: KafkaWorld, 
     done = kgroup("reset", shop.group, "--topic", shop.topic, "--to-earliest", "--execute", "-o", "json")
     assert done.json["executed"] is True
     assert targets(done) == {(shop.group, shop.topic, number): offset for number, offset in ((0, 5), (1, 0), (2, 0))}
-    assert [row["old"] for row in done.data] == [7, 10, 20]
-    assert [row["read_back"] for row in done.data] == [5, 0, 0]
+    assert [row["old_offset"] for row in done.data] == [7, 10, 20]
+    assert [row["read_back_offset"] for row in done.data] == [5, 0, 0]
     assert offsets(world, shop.group) == {(shop.topic, 0): 5, (shop.topic, 1): 0, (shop.topic, 2): 0}
     assert offsets(world, shop.other) == {(shop.topic, 1): 4}
 
@@ -403,10 +416,10 @@ def test_what_moved_on_before_it_was_read_back_is_said(
     went_on = just_before(monkeypatch, "OffsetFetch", lambda: world.commit(shop.group, {(shop.topic, 1): 3}), skip=2)
     done = kgroup("reset", shop.group, "--topic", shop.topic, "--to-earliest", "--execute", "-o", "json")
     assert went_on
-    assert [row["error"] for row in done.data] == [None] * 3
-    assert [row["new"] for row in done.data] == [5, 0, 0]
-    assert [row["read_back"] for row in done.data] == [5, 3, 0]
-    assert [row["note"] for row in done.data] == [None, "moved on since: now 3", None]
+    assert [row["error_code"] for row in done.data] == [None] * 3
+    assert [row["new_offset"] for row in done.data] == [5, 0, 0]
+    assert [row["read_back_offset"] for row in done.data] == [5, 3, 0]
+    assert [row["note"] for row in done.data] == [None, "the group has committed since: now 3", None]
 
 
 # What a reset leaves alone, and what it writes beside the offset
@@ -489,7 +502,7 @@ def test_both_group_types(kgroup: CommandLine, world: KafkaWorld, members: Membe
     refused = kgroup("reset", consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json", exit_code=6)
     assert refused.json["executed"] is False
     assert {error["code"] for error in refused.json["errors"]} == {"not-empty"}
-    assert [(row["group"], row["new"]) for row in refused.data] == [(consumer, 2)]
+    assert [(row["group"], row["new_offset"]) for row in refused.data] == [(consumer, 2)]
 
     for member in running.values():
         member.close()
@@ -497,7 +510,7 @@ def test_both_group_types(kgroup: CommandLine, world: KafkaWorld, members: Membe
     assert world.groups()[consumer][0] == "consumer"
     before = {group: offsets(world, group)[topic, 0] for group in running}
     done = kgroup("reset", classic, consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json")
-    assert {row["group"]: row["old"] for row in done.data} == before
+    assert {row["group"]: row["old_offset"] for row in done.data} == before
     assert [offsets(world, group) for group in running] == [{(topic, 0): 2}] * 2
     assert [world.groups()[group][0] for group in running] == ["classic", "consumer"]
 
@@ -507,7 +520,7 @@ def test_both_group_types(kgroup: CommandLine, world: KafkaWorld, members: Membe
 
 def test_offsets_of_another_group(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     plan = kgroup("reset", shop.other, "--from-group", shop.group, "-o", "json")
-    assert [(row["partition"], row["old"], row["new"], row["skipped"]) for row in plan.data] == [
+    assert [(row["partition"], row["old_offset"], row["new_offset"], row["skipped_count"]) for row in plan.data] == [
         (0, None, 7, None),
         (1, 4, 10, 6),
         (2, None, 20, None),
@@ -552,7 +565,7 @@ def test_a_group_comes_into_being_with_create_alone(kgroup: CommandLine, world: 
     kgroup("reset", twin, "--from-group", shop.group, "--create")
     assert twin not in world.groups(), "a dry run makes nothing"
     done = kgroup("reset", twin, "--from-group", shop.group, "--create", "--execute", "-o", "json")
-    assert {row["old"] for row in done.data} == {None}
+    assert {row["old_offset"] for row in done.data} == {None}
     assert offsets(world, twin) == offsets(world, shop.group)
     fresh = f"{shop.group}-blue"
     kgroup("reset", fresh, "--topic", shop.topic, "--to-earliest", "--create", "--execute")
@@ -588,7 +601,7 @@ def test_a_typo_among_good_names(kgroup: CommandLine, world: KafkaWorld, shop: S
 def test_an_offset_for_each_partition(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     wanted = f"{shop.topic}:0=17,{shop.topic}:1=200"
     plan = kgroup("reset", shop.group, "--to-offset", wanted, "-o", "json")
-    assert [(row["partition"], row["new"], row["clamped"] is None) for row in plan.data] == [
+    assert [(row["partition"], row["new_offset"], row["clamped_reason"] is None) for row in plan.data] == [
         (0, 17, True),
         (1, 20, False),
     ]
@@ -643,10 +656,10 @@ def test_an_error_of_one_row_stops_the_whole_command(
         refused = kgroup(*words, *execute, "-o", "json", exit_code=code)
         rows = {row["partition"]: row for row in refused.data}
         assert sorted(rows) == sorted({1, broken})
-        assert rows[1]["error"] is None
-        assert rows[1]["new"] is not None
-        assert rows[broken]["error"]
-        assert rows[broken]["new"] is None
+        assert rows[1]["error_code"] is None
+        assert rows[1]["new_offset"] is not None
+        assert rows[broken]["error_code"]
+        assert rows[broken]["new_offset"] is None
         assert refused.json["executed"] is False
         assert [(e["group"], e["topic"], e["partition"]) for e in refused.json["errors"]] == [
             (shop.other, shop.topic, broken)
@@ -659,7 +672,9 @@ def test_an_error_of_one_row_stops_the_whole_command(
         assert world.committed(shop.other) == before
     done = kgroup(*words, "--execute", "--partial", "-o", "json", exit_code=7)
     assert done.json["executed"] is True
-    assert offsets(world, shop.other) == {(shop.topic, 1): next(row["new"] for row in done.data if row["new"])}
+    assert offsets(world, shop.other) == {
+        (shop.topic, 1): next(row["new_offset"] for row in done.data if row["new_offset"])
+    }
 
 
 def test_a_topic_that_does_not_exist_is_a_row(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
@@ -671,8 +686,8 @@ def test_a_topic_that_does_not_exist_is_a_row(kgroup: CommandLine, world: KafkaW
         assert missing in refused.stderr
         assert world.committed(shop.other) == before
         (row,) = [row for row in refused.data if row["topic"] == missing]
-        assert (row["group"], row["partition"], row["new"]) == (shop.other, None, None)
-        assert row["error"]
+        assert (row["group"], row["partition"], row["new_offset"]) == (shop.other, None, None)
+        assert row["error_code"]
     kgroup(*words, "--execute", "--partial", exit_code=7)
     assert offsets(world, shop.other) == {(shop.topic, 1): 20}
     alone = kgroup("reset", shop.other, "--topic", missing, "--to-latest", exit_code=5)
@@ -687,7 +702,7 @@ def test_rows_of_a_file_that_can_not_be(
     file.write_text(f"{shop.topic},1,6\n{shop.topic},9,6\n{missing},0,6\n")
     words = ("reset", shop.other, "--from-file", str(file), "--execute", "-o", "json")
     refused = kgroup(*words, exit_code=5)
-    assert [(row["topic"], row["partition"]) for row in refused.data if row["error"]] == sorted(
+    assert [(row["topic"], row["partition"]) for row in refused.data if row["error_code"]] == sorted(
         [(missing, 0), (shop.topic, 9)]
     )
     assert offsets(world, shop.other) == {(shop.topic, 1): 4}
@@ -783,13 +798,13 @@ def test_a_file_of_one_group_is_the_named_groups(
     file.write_text(f"{shop.topic},0,9\n{shop.topic},1,500\n\n")
     plan = kgroup("reset", shop.other, "--from-file", str(file), "-o", "json")
     assert targets(plan) == {(shop.other, shop.topic, 0): 9, (shop.other, shop.topic, 1): 20}
-    assert plan.data[1]["clamped"]
+    assert plan.data[1]["clamped_reason"]
     kgroup("reset", shop.other, "--from-file", str(file), "--execute")
     assert offsets(world, shop.other) == {(shop.topic, 0): 9, (shop.topic, 1): 20}
     # A group that the command names and the file does not is not passed over in silence.
     file.write_text(f"{shop.other},{shop.topic},0,9\n")
     nothing = kgroup("reset", shop.group, "--from-file", str(file), exit_code=5)
-    assert f"--from-file says nothing of {shop.group} [not-found]" in nothing.stderr
+    assert f"--from-file has no offsets of {shop.group} [not-found]" in nothing.stderr
     assert nothing.stdout.rstrip().endswith("Nothing was changed.")
 
 
@@ -802,7 +817,11 @@ def test_a_null_offset_takes_the_commit_away(
     file.write_text(json.dumps(document))
     words = ("reset", shop.group, "--from-file", str(file))
     plan = kgroup(*words, "-o", "json").data
-    assert [(row["partition"], row["old"], row["new"]) for row in plan] == [(0, 7, 7), (1, 10, None), (2, 20, 20)]
+    assert [(row["partition"], row["old_offset"], row["new_offset"]) for row in plan] == [
+        (0, 7, 7),
+        (1, 10, None),
+        (2, 20, 20),
+    ]
     assert "commit" in (plan[1]["note"] or "")
     before = world.exact(shop.group)
     kgroup(*words, "--execute")
@@ -811,12 +830,12 @@ def test_a_null_offset_takes_the_commit_away(
 
 
 BAD_FILES = {
-    "a word for a number": (b"{topic},0,9\n{topic},one,9\n", 2, ",", "partition 'one' is no whole number"),
-    "no offset": (b"{topic},0,9\n{topic},1,\n", 2, ",1,", "offset '' is no whole number"),
+    "a word for a number": (b"{topic},0,9\n{topic},one,9\n", 2, ",", "partition 'one' is not a whole number"),
+    "no offset": (b"{topic},0,9\n{topic},1,\n", 2, ",1,", "offset '' is not a whole number"),
     "too few columns": (b"{topic},0,9\n{topic},1\n", 2, None, "2 columns, not 3 as on line 1"),
     "an open quote": (b'"{topic},0,9\n', 1, None, "the quote that begins here is never closed"),
-    "twice": (b"{topic},0,9\n{topic},0,10\n", 2, None, "{topic}:0 stands on line 1 already"),
-    "a negative offset": (b"{topic},0,-9\n", 1, ",0,", "offset '-9' is no whole number"),
+    "twice": (b"{topic},0,9\n{topic},0,10\n", 2, None, "{topic}:0 is already on line 1"),
+    "a negative offset": (b"{topic},0,-9\n", 1, ",0,", "offset '-9' is not a whole number"),
     "a comment": (b"# mine\n{topic},0,9\n", 1, None, "1 column, not 3 or 4"),
     "no text": (b"{topic},0,\xff\xfe\n", 1, ",0,", "byte 0xff is not UTF-8"),
 }
@@ -858,12 +877,12 @@ def test_only_what_is_out_of_range(kgroup: CommandLine, world: KafkaWorld, broke
     topic, before = broken.topic, world.exact(broken.group)
     plan = kgroup("reset", broken.group, "--only", "out-of-range", "-o", "json")
     assert targets(plan) == {(broken.group, topic, 0): 5, (broken.group, topic, 2): 0}
-    assert [row["old"] for row in plan.data] == [3, 35]
+    assert [row["old_offset"] for row in plan.data] == [3, 35]
     shown = kgroup("reset", broken.group, "--only", "out-of-range").stdout
-    assert "2 gone" in shown
+    assert "2 deleted" in shown
     assert "[5, 20)" in shown
     assert "[0, 20)" in shown
-    assert "committed 15 past the end" in shown
+    assert "15 above the log end" in shown
     assert shown.count("readable") == 2
     assert f"{topic}:1" not in shown
 
@@ -883,7 +902,7 @@ def test_only_what_is_out_of_range_to_elsewhere(kgroup: CommandLine, broken: Sho
     words = ("reset", broken.group, "--only", "out-of-range", "-o", "json")
     plan = kgroup(*words, "--to-latest")
     assert targets(plan) == {(broken.group, broken.topic, 0): 20, (broken.group, broken.topic, 2): 20}
-    assert [(row["partition"], row["skipped"]) for row in plan.data] == [(0, 15), (2, 0)]
+    assert [(row["partition"], row["skipped_count"]) for row in plan.data] == [(0, 15), (2, 0)]
     narrow = kgroup(*words, "--topic", f"{broken.topic}:1,2")
     assert targets(narrow) == {(broken.group, broken.topic, 2): 0}
 
@@ -948,11 +967,63 @@ def test_a_few_skipped_records_are_shown(
     (row,) = [line for line in shown.splitlines() if "ord-5521" in line]
     assert row.split()[0] == "2"
     assert "2025-11-21T04:40:00Z" in row
-    assert "2 KiB" in row or "2.0 KiB" in row
-    many = kgroup("reset", group, "--topic", topic, "--to-latest").stdout
+    assert "2.0 KiB" in row
+    assert "v" * 150 in row
+    many = kgroup("reset", group, "--topic", topic, "--to-latest", "--save-skipped", "all.jsonl").stdout
     assert "ord-5521" not in many, "not of a skip of many"
+    assert "SKIPPED RECORDS  (will be kept in all.jsonl)" in many
+    assert "SKIPPED RECORDS" not in kgroup("reset", group, "--topic", topic, "--to-latest").stdout
     back = kgroup("reset", group, "--topic", topic, "--to-earliest").stdout
     assert "SKIPPED RECORDS" not in back
+
+
+def test_a_plan_shows_bytes_that_are_no_text(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("payments"), partitions=2), name("pay")
+    world.produce(topic, 3, value=b"\xff\x1b[31m")
+    world.produce(topic, 3, partition=1)
+    world.commit(group, {(topic, 0): 1, (topic, 1): 1})
+    words = ("reset", group, "--topic", f"{topic}:0", "--shift-by", "1")
+
+    shown = kgroup(*words, "--save-skipped", "pill.jsonl").stdout
+    assert "SKIPPED RECORDS  (will be kept in pill.jsonl)" in shown
+    assert r"\xff\x1b[31m" in shown
+    assert "\x1b" not in shown
+    assert f"--to-offset {topic}:0=2 --save-skipped pill.jsonl" in shown, "repeated, it keeps the record too"
+
+    (row,) = kgroup(*words, "-o", "json").data
+    (record,) = row["skipped_records"]
+    assert (record["topic"], record["partition"], record["offset"]) == (topic, 0, 1)
+    assert (record["value"], record["size_bytes"]) == ({"base64": "/xtbMzFt"}, 6)
+    both = kgroup("reset", group, "--topic", topic, "--to-latest", "-o", "json").data
+    assert [[each["offset"] for each in row["skipped_records"]] for row in both] == [[1, 2], [1, 2]]
+    assert kgroup("reset", group, "--topic", topic, "--to-earliest", "-o", "json").data[0]["skipped_records"] == []
+
+
+def test_skipped_records_are_written_to_stdout(
+    kgroup: CommandLine, bootstrap: str, world: KafkaWorld, shop: Shop
+) -> None:
+    words = ("reset", shop.group, "--topic", f"{shop.topic}:1", "--to-offset", "12", "--save-skipped", "-")
+    plan = kgroup(*words).stdout
+    assert "SKIPPED RECORDS  (will be written to stdout)" in plan
+    assert "mutually exclusive" in kgroup(*words, "--backup", "-", exit_code=2).stderr
+
+    process = [sys.executable, "-m", "kgroup", *words, "--execute"]
+    gone = subprocess.run(
+        ["bash", "-c", f"{shlex.join(process)} | true; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert gone.stdout == "1\n"
+    assert "/dev/stdout could not be written" in gone.stderr
+    assert offsets(world, shop.group)[shop.topic, 1] == 10, "nothing moves where the records were not kept"
+
+    done = kgroup.process(*words, "--execute")
+    assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [10, 11]
+    assert "2 records written to stdout." in done.stderr
+    assert "To undo it" in done.stderr
+    assert offsets(world, shop.group)[shop.topic, 1] == 12
 
 
 def test_skipped_records_are_kept_in_a_file(kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What ``list`` and ``describe`` say to a user who may not see everything: nothing missing without a word."""
+"""What ``list``, ``describe`` and ``wait`` say to a user who may not see everything: nothing missing without a word."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -189,11 +190,11 @@ def test_topic_of_a_classic_group_that_may_not_be_described(bob: Bob) -> None:
     (document,) = result.data
     rows = {(row["topic"], row["partition"]): row for row in document["partitions"]}
     assert rows["open", 0]["lag"] is not None
-    assert rows["open", 0]["error"] is None
+    assert rows["open", 0]["error_code"] is None
     assert "secret" in {error["topic"] for error in result.json["errors"]}
     assert {error["code"] for error in result.json["errors"]} == {"not-authorized"}
     hidden = [row for (name, _), row in rows.items() if name == "secret"]
-    assert all(row["lag"] is None and row["error"] for row in hidden)
+    assert all(row["lag"] is None and row["error_code"] for row in hidden)
     assert len(hidden) == 2
     screen = bob("describe", "old", exit_code=7)
     assert "open:0" in screen.stdout
@@ -228,7 +229,7 @@ def test_without_the_history(bob: Bob, missing: str) -> None:
     result = bob("describe", "old", "-o", "json")
     (document,) = result.data
     if missing == "history":
-        assert document["generation"] is document["leader"] is None
+        assert document["generation"] is document["leader_member_id"] is None
         assert "note:" in result.stderr
         assert "__consumer_offsets" in result.stderr
         (note,) = bob("describe", "old", "--no-generation", "-o", "json").stderr.splitlines()
@@ -293,7 +294,7 @@ def test_rights_of_list_alone(bob: Bob) -> None:
     bob.may(CLUSTER)
     result = bob("list", "-o", "json", exit_code=7)
     assert [found["group"] for found in result.data] == ["idle", "new", "old"]
-    assert {found["members"] for found in result.data} == {None}
+    assert {found["member_count"] for found in result.data} == {None}
 
 
 def test_export_of_a_group_that_may_not_be_described_is_no_empty_group(bob: Bob) -> None:
@@ -339,15 +340,38 @@ def test_lag_says_what_it_may_not_read(bob: Bob) -> None:
         ("open", 0): (4, None),
         ("secret", 0): (3, None),
     }
-    assert rows["open", 0]["lag_ms"] > 0
-    assert rows["secret", 0]["lag_ms"] is None
+    assert rows["open", 0]["time_lag_ms"] > 0
+    assert rows["secret", 0]["time_lag_ms"] is None
     for verb in ("lag", "describe"):
         page = " ".join(bob(verb, "idle").stdout.split())
         assert "STUCK unknown: __consumer_offsets could not be read: no READ on Topic" in page, page
         assert "oldest unread record at least" in page
-        assert "SAFE unknown: no DESCRIBE_CONFIGS on open" in page
+        assert "RETENTION unknown: no DESCRIBE_CONFIGS on open" in page
     assert "age unknown: no READ on secret" in " ".join(bob("lag", "idle", "--topic", "secret").stdout.split())
     assert "status unknown" in bob("lag", "idle", "--fail-on", "stop", exit_code=8).stdout
+
+
+def test_peek_needs_read_on_the_topic_alone(bob: Bob) -> None:
+    bob.may(topic("open"))
+    assert [json.loads(line)["offset"] for line in bob("peek", "open:0", "-n", "2").stdout.splitlines()] == [3, 4]
+    denied = bob("peek", "secret:0", "-o", "json", exit_code=4)
+    assert (denied.data, denied.json["errors"][0]["code"]) == ([], "not-authorized")
+    assert bob("peek", "idle", exit_code=4).stdout == ""
+
+
+def test_peek_needs_describe_on_the_group(bob: Bob) -> None:
+    bob.may(topic("open"), group("idle"))
+    found = bob("peek", "idle", "-n", "1", "-o", "json")
+    assert [(each["topic"], each["records"][0]["offset"]) for each in found.data] == [("open", 1)]
+    assert "the status of the partitions is unknown" in found.stderr
+
+
+def test_peek_with_describe_on_a_topic_that_may_not_be_read(bob: Bob) -> None:
+    bob.may(group("idle"))
+    bob.may_describe(topic("open"))
+    denied = bob("peek", "idle", "-o", "json", exit_code=4)
+    assert [(error["topic"], error["code"]) for error in denied.json["errors"]] == [("open", "not-authorized")]
+    assert "--operation Read --topic open" in denied.stderr
 
 
 def test_doctor_names_what_it_could_not_look_at(bob: Bob) -> None:
@@ -357,7 +381,7 @@ def test_doctor_names_what_it_could_not_look_at(bob: Bob) -> None:
         found = bob("doctor", *arguments, "-o", "json", exit_code=exit_code).data
         assert not any(finding["rule"] == "topic-gone" for one in found for finding in one["findings"])
         return {
-            one["group"]: {item["rule"]: item["why"] for item in one["not_looked_at"] if not item["partly"]}
+            one["group"]: {item["rule"]: item["reason"] for item in one["unchecked_rules"] if not item["partly"]}
             for one in found
         }
 
@@ -400,3 +424,48 @@ def test_the_log_that_may_not_be_read(bob: Bob) -> None:
         assert "User:bob --operation Read --topic __consumer_offsets" in result.stderr, "and not DESCRIBE first"
     bob.may((ResourceType.TOPIC, "*"))
     assert bob("export", "idle", "--from-log").stdout == "open,0,1\nsecret,0,2\n"
+
+
+# --- what can't be known is not believed, nor waited for
+
+
+def test_wait_where_sessions_are_unknown(bob: Bob) -> None:
+    """Neither the classic group's history nor the consumer group's settings may be read."""
+    bob.may(*without(HISTORY))
+    result = bob("wait", "old", "new", "--for", "empty", "--within", "0s", "-o", "json", exit_code=8)
+    assert result.stderr.count("session timeout unknown") == 2
+    assert [found["remaining_members"][0]["session_ends_in_ms"] for found in result.data] == [None, None]
+    held = bob("wait", "idle", "--for", "empty", "--hold", "300ms", "--within", "9s")
+    assert "DONE" in held.stdout
+
+
+def test_wait_for_a_group_that_may_not_be_described(bob: Bob) -> None:
+    """The listing still tells its state; without that no right comes by waiting: 4 at once."""
+    bob.may(*without(group("old")))
+    bob("wait", "old", "idle", "--for", "empty", "--within", "0s", exit_code=8)
+    bob.may(*without(group("old"), CLUSTER))
+    assert "no DESCRIBE on this group" in bob("wait", "old", "idle", "--for", "empty", exit_code=4).stderr
+
+
+def test_wait_for_members_that_may_not_be_seen(bob: Bob) -> None:
+    """A topic of a consumer group hides its members; its state is known all the same."""
+    bob.may(*without(topic("secret")))
+    bob("wait", "new", "--for", "stable", "--within", "9s")
+    bob("wait", "new", "--for", "empty", "--within", "0s", exit_code=8)
+    bob("wait", "new", "--for", "members=1", exit_code=4)
+    for name in ("old", "new"):
+        bob("wait", name, "--for", "lag=1000", exit_code=4)
+
+
+def test_wait_says_that_commits_are_hidden(bob: Bob) -> None:
+    """The broker leaves out commits on topics that may not be described: no bound of a lag holds, and 4 at once."""
+    bob.may(*without(topic("secret")))
+    for bound in ("lag=1000", "lag-time=1h"):
+        named = bob("wait", "idle", "--for", bound, "-o", "json", exit_code=4)
+        assert "idle: 1 commit on secret hidden: no DESCRIBE on Topic" in named.stderr
+    bob.may(*without(topic("secret"), HISTORY))
+    unknown = bob("wait", "idle", "--for", "lag=1000", exit_code=4)
+    assert "commits on topics that you may not describe may be missing" in unknown.stderr
+    bob("wait", "idle", "--for", "empty")
+    bob.may(*EVERYTHING)
+    assert "note:" not in bob("wait", "idle", "--for", "lag=1000", "--within", "2s").stderr

@@ -113,8 +113,8 @@ def test_all_of_it_twice_on_one_sandbox_and_ended_by_ctrl_c(state: Path) -> None
     assert page.index("LAG    50") < page.index("PLAN  catch up") < page.index("MAY START NOW")
     # Orders are written meanwhile, so that the consumer may have one to read.
     (at_the_head,) = re.finditer(r"^LAG    \d on ", page[page.index("MAY START NOW") :], re.MULTILINE)
-    assert at_the_head.start() < page[page.index("MAY START NOW") :].index("PROVED")
-    assert "the first that it handles is 120" in said
+    assert at_the_head.start() < page[page.index("MAY START NOW") :].index("VERIFIED")
+    assert "the first order that it handles is 120" in said
     assert "orders 70 to 119, each once" in said
 
     process = start(state, "-o", "json")
@@ -123,7 +123,7 @@ def test_all_of_it_twice_on_one_sandbox_and_ended_by_ctrl_c(state: Path) -> None
     (proof,) = json.loads(document)["data"]
     totals: dict[str, Any] = proof["totals"]
     assert (proof["group"], proof["state"]) == ("demo-order-service-2", "done")
-    assert (totals["delivered"], totals["complete"]) == (50, True)
+    assert (totals["delivered_count"], totals["verified"]) == (50, True)
 
     for word, ending in (("KILLED", signal.SIGINT), ("resume", signal.SIGTERM), ("resume", signal.SIGKILL)):
         process = start(state)

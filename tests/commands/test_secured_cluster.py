@@ -201,7 +201,7 @@ def test_the_right_that_is_missing_for_one_group(
 def test_catchup_start(
     broker: SecureBroker, world: KafkaWorld, groups: list[str], orders: str, name: Name, tmp_path: Path
 ) -> None:
-    """The whole of it, released, replayed by Spark's workers and proved, with the rights that README names."""
+    """The whole of it, released, replayed by Spark's workers and proved, with the rights that the manual names."""
     copy, dead, ledger = replicated(world, name("copy"), 0), replicated(world, name("dead"), 0), name("ledger")
     admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
     try:
@@ -215,7 +215,7 @@ def test_catchup_start(
     finally:
         admin.close()
         admin._net.close()
-    assert "PROVED" in done.stdout
+    assert "VERIFIED" in done.stdout
     gap = [*(f"{orders}:0:{at}" for at in range(2, 12)), *(f"{orders}:1:{at}" for at in range(4, 12))]
     assert copied(world, copy) == sorted(gap)
     assert offsets(world, user.group) == {(orders, 0): 12, (orders, 1): 12}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
@@ -65,7 +66,7 @@ def test_a_consumer_group_does_what_was_predicted(
     predicted = simulated(kgroup, group, "--add", "1")
     (document,) = kgroup("simulate", group, "--add", "1", "-o", "json").data
     assert document["assumed"]["handover_from"] == "log"
-    assert document["assumed"]["rebalances_seen"] >= 3
+    assert document["assumed"]["measured_rebalance_count"] >= 3
     subject = as_it_is(group, topics)
     live.append(start())
     joined = settled(kgroup, group, 3, 14)
@@ -136,7 +137,7 @@ def test_a_classic_group_does_what_was_predicted(
     if exact:
         instances = {member["member_id"]: member["instance_id"] for member in after["members"]}
         assert {instances[who]: has for who, has in held(after).items()} == {
-            line["instance_id"]: places(line["after"]) for line in predicted["members"]
+            line["instance_id"]: places(line["assignment_after"]) for line in predicted["members"]
         }
 
 
@@ -156,8 +157,8 @@ def test_members_that_are_static_come_back_to_what_they_had(
 
     assert (document["assumed"]["session_timeout_ms"], document["assumed"]["session_timeout_from"]) == (15_000, "group")
     late, in_time = document["scenarios"][0], simulated(kgroup, group, "--restart-rolling", "--restart-time", "5s")
-    assert late["rebalances"] == {"least": 4, "most": 4}
-    assert in_time["rebalances"] == {"least": 0, "most": 0}
+    assert late["rebalance_count"] == {"least": 4, "most": 4}
+    assert in_time["rebalance_count"] == {"least": 0, "most": 0}
     assert after["group_epoch"] == before["group_epoch"]
     assert sorted(map(sorted, held(after).values())) == sorted(map(sorted, held(before).values()))
 
@@ -187,7 +188,7 @@ def test_an_empty_group_that_has_committed_nothing(
     only.close()
     kgroup("wait", group, "--for", "empty", "--within", "30s")
     unknown = kgroup("simulate", group, "--add", "1", exit_code=5)
-    assert f"{group} is Empty and has committed nothing: what it reads is not known" in unknown.stderr
+    assert f"{group} is Empty and has no commits: the topics that it reads are unknown" in unknown.stderr
 
 
 def _refused(result: Result) -> Result | None:
@@ -223,7 +224,7 @@ def settled(kgroup: CommandLine, group: str, count: int, partitions: int, but: s
     """The group once so many members (none of them ``but``) hold so many partitions."""
 
     def look() -> dict[str, Any] | None:
-        (found,) = kgroup("describe", group, "-o", "json", "--generation-budget", "5s").data
+        (found,) = kgroup("describe", group, "-o", "json", "--scan-time", "5s").data
         there = [member["member_id"] for member in found["members"]]
         here = found["state"] == "Stable" and len(there) == count and but not in there
         assigned = found["type"] == "classic" or found["group_epoch"] == found["assignment_epoch"]
@@ -259,9 +260,9 @@ def member_of(found: dict[str, Any], member: Member) -> str:
 def check(predicted: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
     """Compare who has what, and the numbers."""
     assert apart(held(after)), "so that the ids tell who gets what"
-    assert {line["member_id"]: places(line["before"]) for line in predicted["members"]} == held(before)
-    there = [line for line in predicted["members"] if line["after"] is not None]
-    assert {line["member_id"]: places(line["after"]) for line in there} == held(after)
+    assert {line["member_id"]: places(line["assignment_before"]) for line in predicted["members"]} == held(before)
+    there = [line for line in predicted["members"] if line["assignment_after"] is not None]
+    assert {line["member_id"]: places(line["assignment_after"]) for line in there} == held(after)
     check_numbers(predicted, before, after)
 
 
@@ -278,12 +279,18 @@ def check_numbers(
     moved = sum(owners.get(place, who) != who for who, has in held(after).items() for place in has)
     sizes = [len(has) for has in held(after).values()]
     balance = predicted["balance_after"]
-    assert after[age] - before[age] == predicted["rebalances"]["least"] == predicted["rebalances"]["most"]
+    assert after[age] - before[age] == predicted["rebalance_count"]["least"] == predicted["rebalance_count"]["most"]
     if among is None:
-        assert predicted["moved"]["least"] <= moved <= predicted["moved"]["most"]
+        assert predicted["moved_partition_count"]["least"] <= moved <= predicted["moved_partition_count"]["most"]
     else:
-        assert {moved, predicted["moved"]["least"], predicted["moved"]["most"]} <= set(among)
-    assert (len(sizes), min(sizes), max(sizes)) == (balance["members"], balance["fewest"], balance["most"])
+        assert {moved, predicted["moved_partition_count"]["least"], predicted["moved_partition_count"]["most"]} <= set(
+            among
+        )
+    assert (len(sizes), min(sizes), max(sizes)) == (
+        balance["member_count"],
+        balance["fewest_partition_count"],
+        balance["most_partition_count"],
+    )
 
 
 def apart(ids: Collection[str]) -> bool:
@@ -340,3 +347,28 @@ def shapes(topics: Sequence[str]) -> tuple[AssignorTopic, ...]:
     with Cluster(resolve(Connection(), QuietReporter())) as cluster:
         found = [shape for shape in cluster.topic_shapes(topics).values() if not isinstance(shape, KgroupError)]
     return tuple(AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id) for shape in found)
+
+
+# What becomes of the lag
+
+
+def test_the_lag_is_measured_of_a_live_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.commit(group, {(topic, 0): 0, (topic, 1): 0})
+    members.stable(members.classic(group, topic), partitions=2)
+
+    def effect() -> Any:
+        world.produce(topic, 20)
+        (document,) = kgroup("simulate", group, "--add", "2", "-o", "json").data
+        found = document["lag_effect"]
+        return found if found["in_per_s"] else None
+
+    found = wait_for(effect, "a rate")
+    assert (found["reading_member_count_before"], found["reading_member_count_after"]) == (1, 2)
+    assert found["needed_per_member_per_s"] == pytest.approx(found["in_per_s"] / 2, abs=0.001)
+    assert found["standstill_offset_count"] is not None
+    page = " ".join(kgroup("simulate", group, "--add", "2").stdout.split())
+    assert re.search(r"LAG \S+, \S+ arrive.*: (each of )?2 members would", page)
+    assert "idle: 1 of 3 members has no partition, because there are only 2" in page

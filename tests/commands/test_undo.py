@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +30,8 @@ Commits = dict[tuple[str, int], tuple[int, str, int | None]]
 pytestmark = pytest.mark.usefixtures("bystander")
 
 METADATA = 'by hand: "é", a\ttab, a\nline, 漢'
-ROW = {"group", "topic", "partition", "old", "new", "skipped", "repeated", "clamped", "error"}
+ROW = {"group", "topic", "partition", "old_offset", "new_offset", "skipped_count", "repeated_count", "clamped_reason",
+       "error_code", "error_message"}  # fmt: skip
 """What scripts may rely on in each row of a plan."""
 
 
@@ -62,7 +64,7 @@ def journal(tmp_path: Path) -> Callable[[], list[Path]]:
 
 def change_id(result: Result) -> str:
     """The id in the line that takes a change back."""
-    (found,) = set(re.findall(r"kgroup undo (ch-\w+) --execute", result.stdout))
+    (found,) = set(re.findall(r"kgroup undo (ch-\w+) (?:--wait-empty )?--execute", result.stdout))
     return str(found)
 
 
@@ -99,7 +101,7 @@ def test_all_comes_back(kgroup: CommandLine, world: KafkaWorld, shop: Shop, what
     assert changed != before
 
     plan = kgroup("undo")
-    assert plan.stdout.startswith("PLAN  take back")
+    assert plan.stdout.startswith("PLAN  undo")
     assert change_id(plan) == change_id(done)
     assert "INC-7 früh" in plan.stdout
     assert f"kgroup {' '.join(CHANGES[what](shop)[:2])}" in plan.stdout, "the command line that did it"
@@ -170,7 +172,7 @@ def test_last_change_first_and_the_others_listed(kgroup: CommandLine, world: Kaf
     ]
     page = kgroup("undo").stdout
     assert change_id(kgroup("undo")) == ids[2]
-    listed = page[page.index("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE") :].splitlines()
+    listed = page[page.index("OTHER CHANGES TO THIS CLUSTER, MADE FROM THIS MACHINE") :].splitlines()
     assert [line.split()[0] for line in listed if line.startswith("ch-")] == [ids[1], ids[0]]
     assert all("can undo" in line for line in listed if line.startswith("ch-"))
     for expected in reversed(ids):
@@ -189,16 +191,18 @@ def test_rows_for_scripts(kgroup: CommandLine, shop: Shop) -> None:
     kgroup(*latest(shop))
     plan = kgroup("undo", "-o", "json")
     assert (plan.json["kind"], plan.json["executed"]) == ("kgroup.undo/v1", False)
-    assert [(row["group"], row["topic"], row["partition"], row["old"], row["new"]) for row in plan.data] == [
+    assert [
+        (row["group"], row["topic"], row["partition"], row["old_offset"], row["new_offset"]) for row in plan.data
+    ] == [
         (shop.group, shop.orders, 0, 12, 5),
         (shop.group, shop.orders, 1, 12, 7),
         (shop.group, shop.orders, 2, 12, None),
     ]
-    assert [row["repeated"] for row in plan.data[:2]] == [7, 5]
+    assert [row["repeated_count"] for row in plan.data[:2]] == [7, 5]
     assert all(set(row) >= ROW for row in plan.data)
     done = kgroup("undo", "--execute", "-o", "json")
     assert done.json["executed"] is True
-    assert [(row["old"], row["new"]) for row in done.data] == [(12, 5), (12, 7), (12, None)]
+    assert [(row["old_offset"], row["new_offset"]) for row in done.data] == [(12, 5), (12, 7), (12, None)]
 
 
 def test_expected_rows(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
@@ -224,10 +228,10 @@ def test_moved_since(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None
         assert "[moved-since]" in said
         assert "--accept moved-since" in said
         (header,) = (line.split() for line in refused.stdout.splitlines() if line.startswith("PARTITION"))
-        assert header[1:4] == ["BEFORE", "AFTER", "NOW"]
+        assert header[1:4] == ["OLD-OFFSET", "NEW-OFFSET", "CHANGED-TO"]
         rows = [line.split()[:4] for line in refused.stdout.splitlines()]
-        assert [f"{shop.orders}:1", "7", "9", "11"] in rows
-        assert [f"{shop.orders}:0", "5", "9", "9"] in rows
+        assert [f"{shop.orders}:1", "11", "7", "9"] in rows
+        assert [f"{shop.orders}:0", "9", "5", "-"] in rows
         assert world.exact(shop.group) == moved
     kgroup("undo", "--execute", "--accept", "moved-since")
     assert world.exact(shop.group) == before
@@ -322,7 +326,7 @@ def test_undo_of_a_part(kgroup: CommandLine, world: KafkaWorld, members: Members
         assert {found[0] for place, found in world.exact(group).items() if place[0] == shop.orders} == {after_first}
     again, others = planned(kgroup)
     assert again == first
-    assert "taken back" in others[second]
+    assert "undone" in others[second]
 
 
 def written(group: str, path: Path) -> dict[tuple[str, int], tuple[int, str, int | None]]:
@@ -404,7 +408,7 @@ def test_open_transaction_on_a_partition(
         assert refused["executed"] is False
         assert world.exact(shop.group) == moved
         part = kgroup(*undo, "--accept", "moved-since", "--partial", exit_code=7)
-        assert {row["partition"]: row["error"] for row in part.data} == {0: None, 1: "pending-transaction"}
+        assert {row["partition"]: row["error_code"] for row in part.data} == {0: None, 1: "pending-transaction"}
     found = world.exact(shop.group)
     assert (found[shop.orders, 0], found[shop.orders, 1]) == (before[shop.orders, 0], moved[shop.orders, 1])
     assert (shop.group, shop.orders, 1) not in rows(journal()[-1])
@@ -441,7 +445,7 @@ def test_row_that_the_broker_refused(
         done = kgroup("reset", shop.group, shop.second, "--topic", shop.orders, "--to-latest", "--execute",
                       "-o", "json", exit_code=7)  # fmt: skip
     (reset,) = {row["change_id"] for row in done.data}
-    assert {row["group"] for row in done.data if row["error"]} == {shop.second}
+    assert {row["group"] for row in done.data if row["error_code"]} == {shop.second}
     joined[0].close()
     wait_for(lambda: world.groups()[shop.second][1] == "empty", "Empty")
     world.commit(shop.second, {(shop.orders, number): (12, "", 0) for number in range(3)})
@@ -500,6 +504,30 @@ def test_unknown_id(kgroup: CommandLine, shop: Shop) -> None:
         refused = kgroup("undo", *arguments, exit_code=5)
         assert arguments[0] in refused.stderr
         assert refused.stdout == ""
+
+
+def test_group_without_a_change_in_the_journal_gets_the_jumps_of_its_offsets(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, shop: Shop
+) -> None:
+    """A reset by another tool, after its members have gone."""
+    member = members.classic(shop.second, shop.orders)
+    members.stable(member, partitions=3)
+    member.close()
+    before = world.exact(shop.second)
+    world.commit(shop.second, {(shop.orders, 0): 0, (shop.orders, 1): 1})
+
+    refused = kgroup("undo", shop.second, exit_code=5)
+
+    lines = refused.stderr.splitlines()
+    command = next(line.strip() for line in lines if "--as-of" in line)
+    assert "to restore the offsets from just before one:" in refused.stderr
+    assert any("admin (no member): -" in line and "reset of 2 partitions" in line for line in lines)
+    words = shlex.split(command)
+    assert words[:3] == ["kgroup", "undo", shop.second]
+    assert "--execute" not in words
+    done = kgroup(*words[1:], "--accept", "active-committer", "--execute")
+    assert "DONE" in done.stdout
+    assert world.exact(shop.second) == before
 
 
 def test_nothing_to_undo(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> None:
@@ -609,7 +637,7 @@ def test_offsets_that_retention_took_since(kgroup: CommandLine, world: KafkaWorl
     world.delete_records(shop.orders, 0, 9)
     plan = kgroup("undo")
     (line,) = [line for line in plan.stdout.splitlines() if line.startswith(f"{shop.orders}:0 ")]
-    assert "below the log start 9 by now" in " ".join(line.split())
+    assert "below the log start 9 now" in " ".join(line.split())
     kgroup("undo", "--execute")
     assert world.exact(shop.group) == before
 
@@ -739,7 +767,7 @@ def test_a_damaged_file_hides_no_other_change(
     plan = kgroup("undo")
     assert change_id(plan) == done
     cut_off = garbage in ("", "{", '{"kgroup_journal": 1}\n')  # before anything was changed
-    assert ("can't be read" in plan.stderr) is not cut_off, plan.stderr
+    assert ("cannot be read" in plan.stderr) is not cut_off, plan.stderr
     newer = "99" in garbage
     refused = kgroup("undo", "ch-aaaa", "--execute", exit_code=6 if newer else 5)
     assert "ch-aaaa" in refused.stderr

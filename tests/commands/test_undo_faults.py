@@ -135,7 +135,7 @@ def test_lost_once(proxied: ProxiedBroker, svc: tuple[str, str, Commits], verb: 
     fault = proxied.proxy.expect(Fault(VERBS[verb], loss))
     done = CommandLine()(*command(verb, group, topic), "-o", "json")
     assert fault.met.is_set()
-    assert [row["error"] for row in done.data] == [None] * len(done.data)
+    assert [row["error_code"] for row in done.data] == [None] * len(done.data)
     assert done.json["executed"] is True
     assert done.json["errors"] == []
     assert {place: found[0] for place, found in proxied.world.exact(group).items()} == wanted
@@ -171,11 +171,11 @@ def test_moved_by_somebody_after_the_loss(
     found = proxied.world.exact(group)
     assert found[topic, 1] == went_on
     rows = rows_of(result)
-    assert rows[1]["error"]
+    assert rows[1]["error_code"]
     assert any("committed offset 9" in error["message"] and error["partition"] == 1 for error in result.json["errors"])
     for number in (0, 2):
         is_there = found.get((topic, number), (None,))[0] == RECORDS
-        assert is_there is (rows[number]["error"] is None), "what is said of the other partitions is true"
+        assert is_there is (rows[number]["error_code"] is None), "what is said of the other partitions is true"
     refused = CommandLine()("undo", "--execute", exit_code=6)
     assert "[active-committer]" in refused.stderr
     CommandLine()("undo", "--execute", "--accept", "moved-since", "--accept", "active-committer")
@@ -236,7 +236,7 @@ def test_lost_among_many_groups(proxied: ProxiedBroker, name: Name, skip: int) -
     done = CommandLine()("reset", *groups, "--topic", topic, "--to-latest", "--execute", "-o", "json")
     assert fault.met.is_set()
     assert len(done.data) == 18
-    assert {row["error"] for row in done.data} == {None}
+    assert {row["error_code"] for row in done.data} == {None}
     assert all(found[0] == RECORDS for given in everything(proxied.world, groups).values() for found in given.values())
     CommandLine()("undo", "--execute")
     assert everything(proxied.world, groups) == before
@@ -250,7 +250,7 @@ def test_no_answer_in_time(proxied: ProxiedBroker, svc: tuple[str, str, Commits]
     result = CommandLine()(*command("reset", group, topic), "--timeout", "2s", "-o", "json", exit_code=3)
     assert held.met.is_set()
     assert proxied.world.exact(group) == before, "still on its way"
-    assert [(row["error"], row["done"]) for row in result.data] == [("outcome-unknown", None)] * 3
+    assert [(row["error_code"], row["done"]) for row in result.data] == [("outcome-unknown", None)] * 3
     held.go_on.set()
     wait_for(lambda: proxied.world.exact(group) != before, "the commit that was held")
     CommandLine()("undo", "--execute")
@@ -340,7 +340,7 @@ def test_signal_in_the_middle(
     for group in groups:
         for partition in range(3):
             is_there = after[group].get((topic, partition), (None,))[0] == RECORDS
-            said_done = rows[group, partition]["error"] is None
+            said_done = rows[group, partition]["error_code"] is None
             same_anyway = before[group].get((topic, partition), (None,))[0] == RECORDS
             assert is_there is said_done or same_anyway, rows[group, partition]
     undone = CommandLine()("undo", "--execute")
@@ -370,6 +370,7 @@ def test_signal_on_the_screen(proxied: ProxiedBroker, name: Name) -> None:
     assert {found for group in groups for found in proxied.world.exact(group).values()} == {(1, "", None)}
 
 
+@pytest.mark.soak
 def test_journal_whose_disk_is_full_in_mid_change(proxied: ProxiedBroker, name: Name, tmp_path: Path) -> None:
     """What is under way is done, and said; that results are missing is said, and ``undo`` restores all the same.
 
@@ -411,7 +412,7 @@ def test_journal_whose_disk_is_full_in_mid_change(proxied: ProxiedBroker, name: 
         held.go_on.set()
         result = ended(process)
     assert "exit 0" in result.stdout, result
-    assert "could not be written to its end (No space left on device)" in " ".join(result.stderr.split())
+    assert "could not be written completely (No space left on device)" in " ".join(result.stderr.split())
     assert result.exit_code == 0, "undo, in the same namespace"
     assert everything(proxied.world, groups) == before
 
@@ -678,7 +679,7 @@ def test_second_waits_while_the_first_is_held(proxied: ProxiedBroker, name: Name
 # --- an undo that did not come to its end
 
 
-@pytest.mark.parametrize("how", ["killed before its first write", "interrupted"])
+@pytest.mark.parametrize("how", ["killed before its first write", pytest.param("interrupted", marks=pytest.mark.soak)])
 def test_undo_that_was_stopped(proxied: ProxiedBroker, name: Name, tmp_path: Path, how: str) -> None:
     """The next bare undo goes for the same change again, not for the one before it, until it is back whole."""
     topic, stem = filled(proxied.world, name("orders"), 1), name("svc")
@@ -710,7 +711,7 @@ def test_undo_that_was_stopped(proxied: ProxiedBroker, name: Name, tmp_path: Pat
     assert everything(proxied.world, groups) == after_first
     plan = CommandLine()("undo").stdout
     assert change_id(plan) == first
-    assert any(second in line and "taken back" in line for line in plan.splitlines())
+    assert any(second in line and "undone" in line for line in plan.splitlines())
 
 
 # --- what was surely not done, and what was done and can't be looked at
@@ -760,7 +761,7 @@ def test_evicted_and_then_not_seen(proxied: ProxiedBroker, name: Name, tmp_path:
         assert world.groups()[group] == ("classic", "empty")
     assert done.stdout.startswith("DONE  evict")
     assert instance in done.stdout
-    assert "could not be looked at" in done.stdout + done.stderr, "nobody knows how the group stands"
+    assert f"The state of {group} after that is unknown" in done.stdout, "nobody knows how the group stands"
     (path,) = journal(tmp_path)
     (result,) = (line["done"] for line in documents(path) if "done" in line)
     assert instance in json.dumps(result)
@@ -778,7 +779,7 @@ def test_evicted_and_the_answer_is_lost(proxied: ProxiedBroker, name: Name) -> N
         done = CommandLine()("evict", group, "--all-members", "--execute", "-o", "json")
         assert lost.met.is_set()
         assert world.groups()[group] == ("classic", "empty")
-    assert [(row["instance_id"], row["removed"], row["error"]) for row in done.data] == [("pay-0", True, None)]
+    assert [(row["instance_id"], row["removed"], row["error_code"]) for row in done.data] == [("pay-0", True, None)]
 
 
 # --- large commits
@@ -798,6 +799,7 @@ LARGE: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.soak
 def test_large_commits(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path, bystander: str) -> None:
     """400 partitions with 4,096 bytes of metadata each, too large for one request: split, and all comes back."""
     topic, group = world.topic(name("large"), partitions=400), name("large")
@@ -833,7 +835,8 @@ def test_large_commits(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_p
     assert world.exact(group) == before
 
 
-@pytest.mark.parametrize("stored", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("stored", [1, 2])
 def test_large_commit_cut_between_its_parts(proxied: ProxiedBroker, name: Name, stored: int) -> None:
     """kgroup dies when one of both parts is stored: undo takes back the whole; with both there is nothing left to."""
     topic, group = proxied.world.topic(name("large"), partitions=300), name("large")
@@ -875,8 +878,8 @@ def test_coordinator_killed_while_it_runs(
     sandbox.kill(victim)
     result = ended(process)
     # Which rows fail is the broker's affair; the exit code is that of the rows.
-    assert result.exit_code == (7 if any(row["error"] for row in result.data) else 0), result
-    done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error"] is None]
+    assert result.exit_code == (7 if any(row["error_code"] for row in result.data) else 0), result
+    done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error_code"] is None]
 
     def stored() -> bool:
         after = everything(three, groups)

@@ -22,7 +22,8 @@ from tests.support.running import running
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
-FIELDS = {"group", "type", "state", "members", "lag", "hidden_commits", "conditions", "waited_ms", "remaining"}
+FIELDS = {"group", "type", "state", "member_count", "lag", "hidden_commits", "conditions", "waited_ms",
+          "remaining_members"}  # fmt: skip
 QUICK: dict[str, Any] = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 200}
 """Sessions of classic members; those of consumer members end after 6 s on the shared broker, or as the group says."""
 
@@ -76,8 +77,13 @@ def test_already_so(kgroup: CommandLine, idle: str, bystander: str) -> None:
     assert f"WAIT      {idle} is Empty; lag 6; is of type classic" in result.stderr
     document = kgroup("wait", idle, bystander, "--for", "empty", "--within", "9s", "-o", "json").data[-1]
     assert set(document) == FIELDS
-    assert (document["state"], document["members"], document["lag"], document["remaining"]) == ("Empty", 0, None, [])
-    assert document["conditions"] == [{"condition": "empty", "holds": True, "seen": "Empty"}]
+    assert (document["state"], document["member_count"], document["lag"], document["remaining_members"]) == (
+        "Empty",
+        0,
+        None,
+        [],
+    )
+    assert document["conditions"] == [{"condition": "empty", "holds": True, "observed": "Empty"}]
 
 
 def test_not_in_time(kgroup: CommandLine, idle: str) -> None:
@@ -85,7 +91,7 @@ def test_not_in_time(kgroup: CommandLine, idle: str) -> None:
     result = kgroup("wait", idle, "--for", "lag=5", "--for", "empty", "--within", "0s", "-o", "json", exit_code=8)
     document = only(result)
     assert document["lag"] == 6
-    assert [(c["condition"], c["holds"], c["seen"]) for c in document["conditions"]] == [
+    assert [(c["condition"], c["holds"], c["observed"]) for c in document["conditions"]] == [
         ("lag=5", False, "lag 6"),
         ("empty", True, "Empty"),
     ]
@@ -115,7 +121,7 @@ def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, n
         killed = time.monotonic()
         document = only(wait.ends(0))
         assert time.monotonic() - killed < 12
-    assert (document["state"], document["members"], document["type"]) == ("Empty", 0, protocol)
+    assert (document["state"], document["member_count"], document["type"]) == ("Empty", 0, protocol)
     assert document["waited_ms"] > 300
     assert wait.lines[-1].endswith(f"WAIT      {group} is Empty")
     assert any("session ends within" in line and "127.0.0.1" in line for line in wait.lines)
@@ -135,7 +141,7 @@ def test_who_remains(
     started = time.monotonic()
     result = kgroup("wait", group, "--for", "empty", "--within", "600ms", "-o", "json", exit_code=8)
     took_ms = (time.monotonic() - started) * 1000
-    (remaining,) = only(result)["remaining"]
+    (remaining,) = only(result)["remaining_members"]
     assert set(remaining) == {"member_id", "client_id", "instance_id", "host", "session_ends_in_ms"}
     assert (remaining["client_id"], remaining["instance_id"], remaining["host"]) == ("pay-4", None, "127.0.0.1")
     assert longest_ms - took_ms <= remaining["session_ends_in_ms"] < longest_ms
@@ -151,8 +157,8 @@ def test_who_heartbeats(kgroup: CommandLine, world: KafkaWorld, members: Members
     member = members.classic(group, topic, session_timeout_ms=3000, heartbeat_interval_ms=200)
     members.stable(member, partitions=1)
     result = kgroup("wait", group, "--for", "empty", "--within", "4s", "-o", "json", exit_code=8)
-    assert "still heartbeats, or did less than 3s ago" in result.stderr
-    assert only(result)["remaining"][0]["session_ends_in_ms"] is None
+    assert "its last heartbeat was less than 3s ago" in result.stderr
+    assert only(result)["remaining_members"][0]["session_ends_in_ms"] is None
 
 
 def test_static_member_that_left(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
@@ -168,7 +174,7 @@ def test_static_member_that_left(kgroup: CommandLine, world: KafkaWorld, members
         assert f"{group} 1 member: pay-4 127.0.0.1, static, " in result.stderr
         assert f"kgroup evict {group} --instance pay-4 removes it now" in result.stderr
         assert f"-> kgroup evict {group} --instance pay-4 removes it now" in result.stdout
-        assert ("has left for a moment, session ends within" in result.stderr) is (stem == "new")
+        assert ("has left temporarily, session ends within" in result.stderr) is (stem == "new")
 
 
 def test_until_members_have_come(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
@@ -180,7 +186,7 @@ def test_until_members_have_come(kgroup: CommandLine, world: KafkaWorld, members
         wait.says(f"{group} Empty; type classic")
         both = [members.consumer(group, topic) for _ in range(2)]
         document = only(wait.ends(0))
-    assert (document["type"], document["state"], document["members"]) == ("consumer", "Stable", 2)
+    assert (document["type"], document["state"], document["member_count"]) == ("consumer", "Stable", 2)
     members.stable(*both, partitions=2)
 
 
@@ -203,19 +209,19 @@ def test_lag_counts_partitions_without_a_commit(kgroup: CommandLine, world: Kafk
 
 def test_lag_time(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
     result = kgroup("wait", idle, "--for", "lag-time=1h", "--within", "9s", "-o", "json")
-    assert only(result)["conditions"][0]["seen"].startswith("oldest unread record ")
+    assert only(result)["conditions"][0]["observed"].startswith("oldest unread record ")
     kgroup("wait", idle, "--for", "lag-time=1ms", "--within", "0s", exit_code=8)
     ((topic, _),) = world.committed(idle)
     world.commit(idle + "-2", {(topic, 0): 7})
     both = kgroup("wait", idle, idle + "-2", "--for", "lag-time=1h", "--within", "9s", "-o", "json").data
-    assert len({found["conditions"][0]["seen"].partition(",")[2] for found in both}) == 1
+    assert len({found["conditions"][0]["observed"].partition(",")[2] for found in both}) == 1
     world.commit(idle, {(topic, 0): 10})
     caught_up = only(kgroup("wait", idle, "--for", "lag-time=1ms", "--within", "9s", "-o", "json"))
-    assert caught_up["conditions"][0]["seen"] == "nothing unread"
+    assert caught_up["conditions"][0]["observed"] == "nothing unread"
 
 
 def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    """A member that comes and goes between two looks: Empty at both, and the hold begins anew."""
+    """A member that comes and goes between two looks: Empty at both, and the hold restarts."""
     topic, group = world.topic(name("orders")), name("svc")
     world.commit(group, {(topic, 0): 0})
     come_and_go(world, group)
@@ -224,7 +230,7 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     took_ms = (time.monotonic() - started) * 1000
     assert quiet["waited_ms"] <= took_ms - 500, "until it was so, not until the hold was over"
     with waiting(group, "--for", "empty", "--hold", "5s", "--within", "60s", "-o", "json") as wait:
-        wait.says(f"{group} is Empty, to hold for 5s")
+        wait.says(f"{group} is Empty, must hold for 5s")
         again = 0.0
 
         def noticed() -> bool:
@@ -232,7 +238,7 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
             again = time.monotonic()
             come_and_go(world, group)
             with suppress(AssertionError):  # the first look that counts is a moment after the line
-                wait.says("somebody was there meanwhile", within_s=1.5)
+                wait.says("a member joined in between", within_s=1.5)
                 return True
             return False
 
@@ -242,7 +248,9 @@ def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
 
 
 def test_hold_not_in_time(kgroup: CommandLine, idle: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "longer than --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
+    assert (
+        "--hold must be at most --within" in kgroup("wait", idle, "--for", "empty", "--hold", "6m", exit_code=2).stderr
+    )
     # The hold begins so long after the first look, so that a machine that stands still does not let it be reached.
     monkeypatch.setattr("kgroup.queries.poll_loop.SHORTEST_PAUSE_S", 1.9)
     result = kgroup("wait", idle, "--for", "empty", "--hold", "2s", "--within", "2s", exit_code=8)
@@ -265,7 +273,7 @@ def test_many_groups_are_said_in_one_line(kgroup: CommandLine, world: KafkaWorld
     chosen = ("--regex", f"{stem}-.*", "--for", "lag=0", "--within", "0s")
     result = kgroup("wait", *chosen, exit_code=8)
     (event,) = result.stderr.splitlines()
-    assert event.endswith(f"6 of 7 groups are not there yet: {stem}-1, {stem}-2, {stem}-3 and 3 more")
+    assert event.endswith(f"6 of 7 groups are still waited for: {stem}-1, {stem}-2, {stem}-3 and 3 more")
     assert len(kgroup("wait", *chosen, "-o", "json", exit_code=8).data) == 7
 
 
@@ -277,7 +285,7 @@ def test_unknown_groups(kgroup: CommandLine, idle: str, name: Name) -> None:
         assert "WAIT" not in result.stderr
     absent = name("absent")
     document = only(kgroup("wait", absent, "--new", "--for", "stable", "--within", "0s", "-o", "json", exit_code=8))
-    assert (document["group"], document["type"], document["state"], document["members"]) == (absent, None, None, 0)
+    assert (document["group"], document["type"], document["state"], document["member_count"]) == (absent, None, None, 0)
 
 
 def test_group_that_is_to_appear(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
@@ -285,7 +293,7 @@ def test_group_that_is_to_appear(kgroup: CommandLine, world: KafkaWorld, members
     with waiting(group, "--new", "--for", "stable", "--within", "30s", "-o", "json") as wait:
         wait.says(f"{group} does not exist")
         members.classic(group, topic, **QUICK)
-        assert only(wait.ends(0))["members"] == 1
+        assert only(wait.ends(0))["member_count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -293,11 +301,11 @@ def test_group_that_is_to_appear(kgroup: CommandLine, world: KafkaWorld, members
     [
         (("--for", "empty"), "no group is chosen"),
         (("--topic", "orders", "--for", "empty"), "no group is chosen"),
-        (("svc",), "--for is missing"),
+        (("svc",), "--for is required"),
         (("svc", "--for", "emty"), "did you mean empty?"),
-        (("svc", "--for", "empty", "--within", "5"), "Write 5s, 5m or 5h"),
+        (("svc", "--for", "empty", "--within", "5"), "the unit is missing: 5s, 5m or 5h"),
         (("svc", "--for", "empty", "--new"), "nothing to wait for"),
-        (("--regex", "s.*", "--for", "stable", "--new"), "--new is for groups by name"),
+        (("--regex", "s.*", "--for", "stable", "--new"), "--new requires groups by name"),
     ],
 )
 def test_usage(kgroup_cli: CommandLine, arguments: tuple[str, ...], message: str) -> None:

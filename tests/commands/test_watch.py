@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.output.watch.changed_cells import SIGN
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
 from tests.support.command_line import CommandLine, QuietReporter
@@ -24,8 +25,9 @@ _YELLOW = "\x1b[33m"
 
 
 def row_of(page: list[str], place: str) -> list[str]:
-    """The cells of a partition's row, [] where it has none."""
-    return next((line.split() for line in page if line.startswith(place + " ")), [])
+    """The cells of a partition's row, without the sign of a change; [] where it has none."""
+    row = next((line.split() for line in page if line.startswith(place + " ")), [])
+    return [cell.strip(SIGN) for cell in row]
 
 
 def test_a_watch_from_the_first_page_to_q(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
@@ -45,8 +47,8 @@ def test_a_watch_from_the_first_page_to_q(kgroup: CommandLine, world: KafkaWorld
 
         world.commit(group, {(topic, 0): 31})
         terminal.shows(lambda page: row_of(page, first)[1:2] == ["31"], "the commit")
-        marks = [line for line in terminal.raw.split("\n") if f"{_YELLOW}31" in line]
-        assert marks, "what changed is yellow"
+        marks = [line for line in terminal.raw.split("\n") if f"{_YELLOW}{SIGN}31" in line]
+        assert marks, "what changed has a sign, and is yellow"
         assert all(first in line for line in marks)
 
         terminal.type("p")
@@ -75,7 +77,7 @@ def test_lag_has_a_sparkline_for_each_partition(kgroup: CommandLine, world: Kafk
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
 
     with Terminal.kgroup("lag", group, "-w", "--every", "500ms", columns=160) as terminal:
-        terminal.says("LOOKS")
+        terminal.says("LAG-HISTORY")
         world.commit(group, {(topic, 0): 30})
         page = terminal.shows(
             lambda page: any(re.search("[▂▃▄▅▆▇█]▁", " ".join(row_of(page, f"{topic}:0"))) for _ in page), "a fall"

@@ -15,6 +15,7 @@ _BY_KEY = {
     "leader_id": MEMBER_ID,
     "topic_id": TOPIC_ID,
     "who": "<user>@<host>",
+    "created_by": "<user>@<host>",
 }
 """Strings that are of this run, or of this machine, and have no form of their own."""
 
@@ -26,19 +27,21 @@ _BY_FORM = [
     *_IDS,
     (re.compile(r"\b[\w.-]*?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), MEMBER_ID),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z?"), "<time>"),
-    (re.compile(r"\b\d\d:\d\d(:\d\d)?Z"), "<time>"),
+    # of another day than today with its date
+    (re.compile(r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d(:\d\d)?Z"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)?/s\b"), "<rate>"),
     (re.compile(r"\b\d+(ms|s|m)(?= ago)"), "<duration>"),
     (re.compile(r"\b\d+(d\d+h|h\d+m|m\d+s)\b"), "<duration>"),
     # a record's age, in the hour after midnight, is whole days
     (re.compile(r"(?<=oldest unread record )(at least )?\d+d\b"), r"\1<duration>"),
     (re.compile(r"\b\d+d(?= old\b)"), "<duration>"),
+    (re.compile(r"(?<=no reader for )\d+s\b|(?<=NO-READER )\d+s\b"), "<duration>"),
     (re.compile(r"127\.0\.0\.1:\d{3,}"), "<address>"),
 ]
 
 _NUMBERS = re.compile(
-    r"(^|[_.])(ms|s|pid|port|bytes|bytes_estimate|log_offset)$"
-    r"|^listeners\.|^log\.(start|end|whole_from)$"  # of __consumer_offsets, where groups share partitions
+    r"(^|[_.])(ms|s|pid|port|bytes|log_offset|standstill_offset_count)$"
+    r"|^listeners\.|^scan\.(start|end|complete_from)_offset$"  # of __consumer_offsets, where groups share partitions
 )
 """Keys, after the key that they are below, of numbers that are not the same in each run."""
 

@@ -61,6 +61,8 @@ class Stage:
             case["yaml"] = yaml.safe_load(result.stdout)
         elif output == "csv":
             case["csv_header"] = result.stdout.partition("\n")[0]
+        elif output == "jsonl":
+            case["lines"] = [json.loads(line) for line in result.stdout.splitlines()]
         elif output == "kcg":
             case["stdout"] = result.stdout.splitlines()
         elif output == "prometheus":

@@ -122,7 +122,7 @@ def test_a_ledger(
         RELEASED: (f"{group}-gap", "released", None),
     }
     (done,) = kgroup("catchup", "show", DONE, "-o", "json").data
-    assert [(row["start"], row["end"], row["delivered"], row["complete"]) for row in done["ranges"]] == [
+    assert [(row["start"], row["end"], row["delivered_count"], row["verified"]) for row in done["ranges"]] == [
         (90, 100, 10, True),
         (45, 50, 5, True),
     ]
@@ -131,7 +131,11 @@ def test_a_ledger(
         (topic, 0, 70, 100),
         (topic, 1, 20, 50),
     ]
-    assert (released["who"], released["reason"], released["created_ms"]) == ("oncall@laptop", "INC-1", 1795372760612)
+    assert (released["created_by"], released["comment"], released["created_at_ms"]) == (
+        "oncall@laptop",
+        "INC-1",
+        1795372760612,
+    )
 
     kgroup("catchup", "prune", DONE, "--execute")
     assert [plan["plan_id"] for plan in kgroup("catchup", "list", "-o", "json").data] == [RELEASED]

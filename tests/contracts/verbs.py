@@ -64,11 +64,22 @@ def lag(stage: Stage) -> None:
         stage(f"lag {STANDING} --by {level}")
         stage(f"lag {STANDING} --by {level}", "csv")
     stage(f"lag {LIVE} {NEW_LIVE} {IDLE}", "prometheus")
-    stage(f"lag {IDLE} --no-time --log-budget 0s --isolation read_committed")
+    stage(f"lag {IDLE} --no-time --scan-time 0s --isolation read_committed")
     stage(f"lag {IDLE} --max-lag 10")
     stage(f"lag {LIVE} --max-lag 10 --max-lag-time 1d")
     stage(f"lag {IDLE} --max-lag-time 1d --fail-on stop")
     wrong(stage, "lag")
+
+
+@verb("peek")
+def peek(stage: Stage) -> None:
+    stage.forms(f"peek {IDLE} --topic {ORDERS}:0,1 -n 1")
+    stage(f"peek {IDLE} --topic {ORDERS}:0 --before 1 -n 1 --value-format hex")
+    stage(f"peek {ORDERS}:0 --offset 70 -n 1", "jsonl")
+    stage(f"peek {ORDERS}:0 --offset 700")
+    stage(f"peek {ORDERS}:9")
+    stage(f"peek {ORDERS}")
+    wrong(stage, "peek")
 
 
 @verb("history")
@@ -134,6 +145,7 @@ def reset(stage: Stage) -> None:
         f"--from-group {IDLE}",
     ):
         stage(f"reset {classic} --topic {stage.topic}:0 {where}", "csv" if where == "--to-earliest" else "json")
+    stage(f"reset {classic} --topic {stage.topic}:0 --shift-by 1")
     stage(f"reset {new} --all-topics --only out-of-range")
     stage(f"reset {classic} {new} --all-topics --to-offset 999")
     stage(f"reset {classic} --topic no-such-topic --to-latest")
@@ -177,7 +189,7 @@ def undo(stage: Stage) -> None:
     stage(f"undo {migrated} --execute")
     stage.commit(group, 1, 2)
     stage(f"undo {offsets}")
-    stage("undo ch-zzzz")
+    stage("undo ch-0000")  # no change id has a 0, so none is near enough to be suggested
     stage(f"undo {NO_BROKER}")
     stage("undo --no-such-option")
 
@@ -274,7 +286,7 @@ def catchup(stage: Stage) -> None:
     stage(f"catchup cancel {plan}")
     stage(f"catchup show {plan}")
     second = plan_id(stage(f"catchup start {other} --partial --release-only --execute"))
-    stage(f"catchup cancel {second} --give-up --execute")
+    stage(f"catchup cancel {second} --abandon --execute")
     stage.forms(f"catchup prune {plan} {second}", ("csv",))
     stage(f"catchup prune {plan} --execute")
     for each in ("show", "stop", "resume", "cancel", "prune"):

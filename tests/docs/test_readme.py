@@ -1,4 +1,4 @@
-"""README is true: its transcripts are run, its tables compared. Its recipes are in test_recipes.py."""
+"""The manual is true: its transcripts are run, its tables compared. Its recipes are in test_recipes.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import secrets
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,24 +19,27 @@ import yaml
 from confluent_kafka import Producer
 
 from kgroup.changes.journal import whoami
+from kgroup.cli.error_codes import ERRORS
 from kgroup.cli.help_topics import TOPICS
+from kgroup.cli.refusals import REFUSALS
 from kgroup.cli.rights import RIGHTS
-from kgroup.cli.verbs import SET_UP, VERBS
-from kgroup.groups.migration.check import CheckStatus
-from kgroup.groups.migration.readiness import CHECKS
-from kgroup.queries.rollout import GroupRollout
+from kgroup.cli.verbs import BY_NAME, SET_UP, VERBS
+from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.sandbox.demo import Crashed, crash
-from kgroup.support.errors import EXIT_MEANINGS, SandboxError
-from tests.cli.test_app import COMMANDS
+from kgroup.support import errors
+from kgroup.support.errors import SandboxError
+from tests.cli.test_app import COMMANDS, help_flag
+from tests.docs.generated import regenerate
+from tests.docs.picture import PICTURE, page_lines, text_of
 from tests.support import by_hand
-from tests.support.catchup.catchups import own_ledger
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.deployments import Deployments
 from tests.support.kafka_world import KafkaWorld
+from tests.support.manual import FRONT, INDEX, MANUAL, PAGES, anchors, links, page, prose, read, section
+from tests.support.parsing import parsed
 from tests.support.places import ROOT
 from tests.support.waiting import wait_for
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 _MADE_ID = r"\bc[hu]-[2-9a-z]{4}\b"
 _CHANGING = (
     (re.compile(r'"timestamp_ms": \d+'), '"timestamp_ms": MS'),
@@ -47,8 +50,11 @@ _CHANGING = (
     (re.compile(r"(?<= )(\d+m)?\d+s(?= |$)", re.M), "SECONDS"),
     (re.compile(r"\b[\d.]+ (B|KiB)\b"), "SIZE"),
     (re.compile(r"\b[\d.]+(k|M)?/s\b"), "RATE"),
-    (re.compile(r"\d\d:\d\d:\d\d(\.\d{3}Z|Z?)"), "TIME"),
+    (re.compile(r"\bin 0 \(1m\)"), "in RATE (1m)"),  # a minute later
+    (re.compile(r"\(10?m\) arrive"), "(SPAN) arrive"),
+    (re.compile(r"\d\d:\d\d:\d\d(\.\d{3}Z|Z?)|\b\d\d:\d\dZ"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
+    (re.compile(r"DATE \d\d:\d\dZ"), "DATE TIME"),
     (re.compile(r"\d\d-\d\d (TIME|\d\d:\d\d$)", re.M), "DAY TIME"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r" {2,}"), "  "),
@@ -65,14 +71,14 @@ class Transcript:
 
 TRANSCRIPTS = [
     Transcript(command, output)
-    for block in re.findall(r"```console\n(.*?)```", README, re.S)
+    for block in re.findall(r"```console\n(.*?)```", MANUAL, re.S)
     for command, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.M)
 ]
 
 
 @dataclass
 class Stage:
-    """Where the transcripts play: README's names and those they have here, and the directory they run in."""
+    """Where the transcripts play: the manual's names and those they have here, and the directory they run in."""
 
     names: dict[str, str]
     directory: Path
@@ -81,7 +87,7 @@ class Stage:
     ids: dict[str, str] = field(default_factory=dict)
 
     def play(self, transcript: Transcript) -> str:
-        """What comes out, in README's words."""
+        """What comes out, in the manual's words."""
         command = transcript.command
         for there, here in (self.names | self.ids).items():
             command = re.sub(rf"(?<![\w-]){re.escape(there)}(?![\w]|-order)", here, command)
@@ -117,7 +123,7 @@ def _steady(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """What came out of all transcripts, played one after the other, as README has them."""
+    """What came out of all transcripts, played one after the other, as the manual has them."""
     directory = tmp_path_factory.mktemp("readme")
     crashed = _crashed(world)
     suffix = secrets.token_hex(2)
@@ -153,7 +159,7 @@ def _crashed(world: KafkaWorld) -> Crashed:
         before = world.groups().keys()
         with contextlib.suppress(SandboxError):
             crashed = crash(world.bootstrap, QuietReporter())
-            found = ("describe", crashed.group, "-b", world.bootstrap, "--generation-budget", "30s", "-o", "json")
+            found = ("describe", crashed.group, "-b", world.bootstrap, "--scan-time", "30s", "-o", "json")
             if CommandLine()(*found).data[0]["generation"] == 2:  # it joined once, and went
                 return crashed
         for group in world.groups().keys() - before:  # which transcripts would list
@@ -180,7 +186,7 @@ def _to_be_migrated(world: KafkaWorld, names: dict[str, str], directory: Path) -
     worker = by_hand.joined_as(world, names["connect-s3"], b"", ["sessioned"], protocol_type="connect")
     by_hand.ClassicMember(world, names["connect-s3"], worker.member_id, worker.generation_id).leave()
     world.commit(names["connect-s3"], {(names["payments"], 0): 1})  # without any, brokers delete Empty groups
-    (properties,) = re.findall(r"^\$ cat pay\.properties\n((?:(?!\$ ).*\n)*)", README, re.M)
+    (properties,) = re.findall(r"^\$ cat pay\.properties\n((?:(?!\$ ).*\n)*)", MANUAL, re.M)
     (directory / "pay.properties").write_text(properties)
     (directory / "pay-848").mkdir()
     generated = [{"name": names["pay-svc"], "files": ["pay.properties"]}]
@@ -201,50 +207,69 @@ def test_transcript(played: list[str], at: int) -> None:
     assert _steady(played[at]) == _steady(TRANSCRIPTS[at].output)
 
 
-def test_exit_codes() -> None:
-    rows = re.findall(r"^\| (\d+) \| (.*?) \|$", README, re.M)
-    assert {int(code): meaning for code, meaning in rows} == {int(c): text for c, text in EXIT_MEANINGS.items()}
+@pytest.mark.parametrize("path", [FRONT, *PAGES], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_page(path: Path) -> None:
+    """Its links lead somewhere, and its generated parts are those of the code."""
+    text = read(path)
+
+    assert [link for link in links(path) if not _leads_somewhere(path, link)] == []
+    assert text == regenerate(text), "write it again: python -m tests.docs --write"
 
 
-def test_checks_of_a_migration() -> None:
-    table = README.partition("| check | what is looked at |")[2].partition("\n\n")[0]
-    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \|$", table, re.M)
-    assert rows == [(subject.id, subject.meaning) for subject in CHECKS]
+def _leads_somewhere(path: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = (path.parent / name).resolve() if name else path
+    return target.exists() and (not anchor or anchor in anchors(read(target)))
 
 
-def test_fields_of_a_migration(kgroup: CommandLine, world: KafkaWorld, name: Callable[[str], str]) -> None:
-    told = set(re.findall(r"`([a-z_]+)`", README.partition("In json each group has")[2].partition("\n\n")[0]))
-    group = name("json")
-    world.commit(group, {(world.topic(name("json")), 0): 1})
-    (row,) = kgroup("migrate", group, "--execute", "-o", "json").data
-    (taken_back,) = kgroup("undo", "-o", "json").data
-    rollout = GroupRollout(group, None, False, {}, (), None, 0, 0, 0.0).document()
-
-    assert {*row, *row["checks"][0], *rollout} <= told
-    assert {str(status) for status in CheckStatus} <= told
-    (back,) = re.findall(r"`kgroup undo` of a migration has ([^.]*)\.", " ".join(README.split()))
-    assert re.findall(r"`([a-z_]+)`", back) == list(taken_back)
+def test_every_page_is_in_the_index() -> None:
+    assert {*INDEX.parent.rglob("*.md")} - {INDEX, *PAGES} == set()
 
 
-def test_fields_of_a_catch_up(
-    kgroup: CommandLine, world: KafkaWorld, name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = set(re.findall(r"`([a-z_]+)`", README.partition("#### In json")[2].partition("\n### ")[0]))
-    own_ledger(monkeypatch, name("ledger"))
-    topic, group = world.topic(name("orders")), name("svc")
-    world.produce(topic, 3)
-    world.commit(group, {(topic, 0): 1})
-    kgroup("catchup", "start", group, "--release-only", "--execute")
-    (plan,) = kgroup("catchup", "show", group, "-o", "json").data
+def test_the_front_page_is_short_and_shows_what_the_manual_shows() -> None:
+    text = read(FRONT)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    shown = [line for language, block in blocks if not language for line in block.splitlines()]
 
-    assert {"plan_id", "delivered_to", "totals"} <= told
-    assert told - {*plan, *plan["ranges"][0]} == {"list", "show"}
+    assert len(text.encode()) <= 12_000
+    assert len(shown) > 10
+    assert [line for line in shown if line not in MANUAL.splitlines()] == []
+
+
+def test_the_picture_is_a_page_of_describe() -> None:
+    lines = ["$ kgroup describe orders-enrich", *page_lines()]
+
+    assert text_of(read(PICTURE)) == [line for line in lines if line]
+
+
+def test_alerts_use_every_metric() -> None:
+    (block,) = re.findall(r"<!-- alerts -->\n```yaml\n(.*?)```", page("reference/metrics.md"), re.S)
+    rules = yaml.safe_load(block)["groups"][0]["rules"]
+    used = {name for rule in rules for name in re.findall(r"\b(?:kafka|kgroup)_\w+", rule["expr"])}
+
+    assert used == {metric.name for metric in lag_metrics((), "", 0)}
+
+
+def test_every_word_in_capitals_is_explained() -> None:
+    sources = "".join(read(path) for path in (ROOT / "kgroup").rglob("*.py"))
+    used = set(re.findall(r"\b(?:VerdictLine|LabelledLine|Title|event)\(f?\"([A-Z][A-Z ]*[A-Z])\b", sources))
+    explained = re.findall(r"^\| (`.*?`) \|", page("reference/words.md"), re.M)
+
+    assert {"STUCK", "PLAN", "RELEASED", "REFUSED"} <= used
+    assert used - set(re.findall(r"`([A-Z ]+)`", " ".join(explained))) == set()
+
+
+def test_every_variable_is_in_the_table() -> None:
+    told = set(re.findall(r"^\| `(KGROUP_\w+)`", page("connect.md"), re.M))
+    sources = "".join(read(path) for path in (ROOT / "kgroup").rglob("*.py"))
+
+    assert told == set(re.findall(r"\bKGROUP_[A-Z_]+[A-Z]\b", sources)) - {"KGROUP_LINE"}
+    assert told == set(re.findall(r"^  (KGROUP_\w+)", TOPICS["environment"], re.M))
 
 
 def test_every_verb_has_an_example() -> None:
     for verb in VERBS:
-        if verb.section:
-            assert f"### `kgroup {verb.name}`" in README
+        assert f"kgroup {verb.name} " in page(f"commands/{verb.name}.md").replace("`", " ")
 
 
 def refusals() -> set[str]:
@@ -253,7 +278,7 @@ def refusals() -> set[str]:
     for path in (ROOT / "kgroup").rglob("*.py"):
         if "sandbox" in path.parts:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refused":
                 codes = [k.value.value for k in node.keywords if k.arg == "code" and isinstance(k.value, ast.Constant)]
                 found.update(str(code) for code in codes)
@@ -261,36 +286,82 @@ def refusals() -> set[str]:
 
 
 def test_every_refusal_is_explained() -> None:
-    table = README.partition("### What is refused")[2].partition("\n### ")[0]
     codes = refusals()
 
     assert "not-empty" in codes
-    assert sorted(code for code in codes if f"`{code}`" not in table) == []
+    assert sorted(codes - anchors(page("reference/refusals.md"))) == []
     assert sorted(code for code in codes if not re.search(rf"\b{code}\b", TOPICS["refusals"])) == []
 
 
-def test_the_table_of_rights_is_the_help_s() -> None:
-    table = README.partition("## Rights")[2].partition("\n## ")[0]
-    for verbs, least, more in RIGHTS:
-        assert f"| {verbs} | {least} | {more or '-'} |" in table
+def error_codes() -> dict[str, set[str]]:
+    """All codes of errors in the product, and the classes that are made with them."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "kgroup").rglob("*.py")]
+    named: dict[str, set[str]] = {}
+    for assigned in (each for tree in trees for each in tree.body if isinstance(each, ast.Assign)):
+        for target, value in zip(
+            *(getattr(side, "elts", [side]) for side in (assigned.targets[0], assigned.value)), strict=False
+        ):
+            if re.fullmatch("[a-z]+(-[a-z]+)*", str(getattr(value, "value", ""))):
+                named.setdefault(ast.unparse(target), set()).add(value.value)
+    found: dict[str, set[str]] = {}
+    for node in (each for tree in trees for each in ast.walk(tree)):
+        name, codes = "", list[ast.expr]()
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", "")
+            codes = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            codes += node.args[:1] if name == "RowError" else []
+        elif isinstance(node, ast.ClassDef):
+            name = node.name
+            codes = [
+                field.value
+                for field in node.body
+                if isinstance(field, ast.Assign | ast.AnnAssign)
+                if field.value and ast.unparse(field).startswith("code")
+            ]
+        for code in codes:
+            for value in named.get(ast.unparse(code), {getattr(code, "value", None)}):
+                if isinstance(value, str):
+                    found.setdefault(value, set()).add(name)
+    return found
+
+
+def test_every_error_code_is_explained(kgroup_cli: CommandLine) -> None:
+    codes = error_codes()
+
+    assert {"usage", "commits-missing", "interrupted", "not-empty"} <= set(codes)
+    assert sorted(set(codes) - {*REFUSALS, *ERRORS}) == []
+    assert sorted(set(ERRORS) - set(codes)) == []
+    assert set(ERRORS) & set(REFUSALS) == set()
+    assert sorted(set(ERRORS) - anchors(page("reference/refusals.md"))) == []
+    for code, error in ERRORS.items():
+        if code not in {*BY_NAME, *TOPICS}:  # output is a topic, sandbox a command
+            assert f"(exit code {error.exit_code:d})" in kgroup_cli("help", code).stdout
+        made = [getattr(errors, name).exit_code for name in codes[code] if hasattr(errors, name)]
+        assert set(made) <= {error.exit_code}, code
+
+
+def test_every_verb_has_its_rights() -> None:
     named = {verb.strip() for verbs, _, _ in RIGHTS for verb in verbs.split(",")}
-    assert {verb.name for verb in VERBS if verb.section not in (None, SET_UP) and verb.name != "catchup"} <= named
+    assert {verb.name for verb in VERBS if verb.section != SET_UP and verb.name != "catchup"} <= named
+    rows = [verbs for verbs, _, _ in RIGHTS if verbs.startswith("catchup ")]
+    below = {verb for row in rows for verb in row.removeprefix("catchup ").split(", ")}
+    assert below == {words[1] for words in COMMANDS if words[0] == "catchup"}
 
 
 def test_every_flag_and_file_it_names_exists(kgroup_cli: CommandLine) -> None:
-    pages = "".join(kgroup_cli(*words, "-h").stdout for words in COMMANDS) + TOPICS["connection"]
-    prose = re.sub(r"^```.*?^```$", "", README, flags=re.M | re.S)
+    pages = "".join(kgroup_cli(*words, help_flag(words)).stdout for words in COMMANDS) + TOPICS["connection"]
+    about = prose(MANUAL + read(FRONT))
     in_blocks = [
         word
-        for line in re.findall(r"^ *(?:\$ )?(kgroup [a-z](?:.*\\\n)*.*)$", README, re.M)
+        for line in re.findall(r"^ *(?:\$ )?(kgroup [a-z](?:.*\\\n)*.*)$", MANUAL, re.M)
         for word in re.findall(r"(?<=\s)(--[a-z-]+)", line)
     ]
-    named = {flag for code in re.findall(r"`([^`\n]+)`", prose) for flag in re.findall(r"(--[a-z-]+)", code)}
+    named = {flag for code in re.findall(r"`([^`\n]+)`", about) for flag in re.findall(r"(--[a-z-]+)", code)}
     known = set(re.findall(r"--[a-z-]+", pages))
     assert {"--execute", "--save-skipped", "--instance"} <= named | set(in_blocks)
     assert sorted((named | set(in_blocks)) - known) == []
     top = ROOT / "kgroup"
-    map_of_code = README.partition("## Map of the code")[2]
+    map_of_code = section("Map of the code", page("architecture.md"))
     listed = dict(re.findall(r"^ {2}(\w+(?:\.py|/)) +(.*(?:\n {10}.*)*)", map_of_code, re.M))
     assert {"commands/", "support/", "spark.py"} <= set(listed)
     for name, what in listed.items():
@@ -301,7 +372,7 @@ def test_every_flag_and_file_it_names_exists(kgroup_cli: CommandLine) -> None:
 
 
 def test_contexts(kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"```yaml\n(contexts:.*?)```", README, re.S)
+    (block,) = re.findall(r"```yaml\n(contexts:.*?)```", MANUAL, re.S)
     (tmp_path / "config.yaml").write_text(block)
     (tmp_path / "ca.pem").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path))

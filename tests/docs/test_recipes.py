@@ -1,4 +1,4 @@
-"""README's runbook recipes, each run as it stands there, with real consumers where it is about them.
+"""The manual's runbook recipes, each run as it stands there, with real consumers where it is about them.
 
 ``kubectl`` is tests/support/deployments.py. Shortened are ``--hold 15s``, the 30 days of idle groups, and the fleet,
 which is that of a test alone. Spark runs for one recipe; where others would start it they end at their plan, or at
@@ -26,19 +26,20 @@ import yaml
 from confluent_kafka import Producer
 
 from kgroup.changes.journal import Journal
-from kgroup.cli.help_topics import TOPICS
-from kgroup.model.groups import Commit
+from kgroup.cli.help_topics import RUNBOOKS
+from kgroup.model.commit import Commit
 from tests.support.catchup.catchups import copied, own_ledger
+from tests.support.command_line import CommandLine
 from tests.support.conversion import to_consumer
 from tests.support.deployments import Deployments
 from tests.support.kafka_world import KafkaWorld
+from tests.support.manual import page, read
 from tests.support.places import ROOT
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECIPES = dict(re.findall(r"<!-- recipe (\S+) -->\n```sh\n(.*?)```", README, re.S))
+RECIPES = {path.stem: read(path) for path in (ROOT / "kgroup" / "data" / "runbooks").glob("*.sh")}
 PROD = {"KGROUP_CONTEXT": "prod"}
 _RECORDS = 20
 _POISON_AT = 17
@@ -147,15 +148,24 @@ def everything(topic: str, offsets: range) -> set[tuple[str, int]]:
 def test_each_recipe_is_run() -> None:
     tested = set(re.findall(r"(?:run|fleet|RECIPES)[(\[]\"([a-z-]+)\"", Path(__file__).read_text(encoding="utf-8")))
     assert set(RECIPES) == tested
-    assert "autoscaler" in TOPICS["runbooks"]
-    assert "consumer protocol" in TOPICS["runbooks"]
+
+
+def test_help_prints_each_recipe_and_the_manual_shows_it(kgroup_cli: CommandLine) -> None:
+    shown = re.findall(r"<!-- generated runbook (\S+) -->", page("runbooks.md"))
+
+    assert sorted(shown) == sorted(RUNBOOKS) == sorted(RECIPES)
+    for name, script in RECIPES.items():
+        assert script.startswith(f"# {RUNBOOKS[name]}\n")
+    assert kgroup_cli("help", "runbooks", "poison-pill").stdout == RECIPES["poison-pill"]
+    assert "Near: poison-pill" in kgroup_cli("help", "runbooks", "poison", exit_code=5).stderr
+    assert "rights" in kgroup_cli("help", "rights", "poison-pill", exit_code=2).stderr
 
 
 @pytest.mark.parametrize("recipe", [name for name, script in RECIPES.items() if "kubectl" in script])
 def test_recipes_read_as_recipes(recipe: str) -> None:
     """Exit codes gate, nothing is parsed, nothing sleeps, and each line fits."""
     script = RECIPES[recipe]
-    assert script.startswith("set -eu\n")
+    assert script.splitlines()[1] == "set -eu"
     assert not re.search(r"\b(sleep|grep|awk|sed|jq|cut)\b|\|[^|]*[^| ]", script.replace("|| [", ""))
     assert max(map(len, script.splitlines())) <= 110
 
@@ -183,6 +193,7 @@ def test_poison_pill(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic:
     assert {offset for offset, _ in world.committed(group).values()} == {_RECORDS}
 
 
+@pytest.mark.soak
 def test_replay(runbook: Runbook, bootstrap: str, topic: str) -> None:
     group = app = topic
     for age_s in (3 * 3600, 3600):
@@ -197,6 +208,7 @@ def test_replay(runbook: Runbook, bootstrap: str, topic: str) -> None:
     assert set(runbook.deployments.processed(app)[8 * _RECORDS :]) == everything(topic, range(_RECORDS, 2 * _RECORDS))
 
 
+@pytest.mark.soak
 def test_catch_up(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The application handles what is new, the copies are the gap, and each record is in one of both."""
     group = app = topic
@@ -213,29 +225,31 @@ def test_catch_up(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: st
     assert set(processed(app)) == everything(topic, range(_RECORDS, 2 * _RECORDS))
     gap = [f"{topic}:{partition}:{offset}" for partition in range(4) for offset in range(5, _RECORDS)]
     assert copied(world, copy) == sorted(gap)
-    assert done.stdout.index("MAY START NOW") < done.stdout.index("PROVED")
+    assert done.stdout.index("MAY START NOW") < done.stdout.index("VERIFIED")
     (report,) = json.loads((runbook.directory / "proof.json").read_text())["data"]
-    assert (report["reason"], report["totals"]["delivered"]) == ("INC-4711", len(gap))
+    assert (report["comment"], report["totals"]["delivered_count"]) == ("INC-4711", len(gap))
     assert [line.split()[-1] for line in runbook.deployments.requests] == ["--replicas=0", "--replicas=2"]
 
 
-def test_slower_and_owed(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
-    names = {"GROUP": topic, "OWED": "owed.csv"}
+@pytest.mark.soak
+def test_slower_and_open_catchups(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
+    names = {"GROUP": topic, "PLANS": "plans.csv"}
     copy = world.topic(f"{topic}-backfill", partitions=4)
     behind(bootstrap, world, topic, 5)
-    assert runbook.run("owed", names).stdout == ""
+    assert runbook.run("open-catchups", names).stdout == ""
     runbook.script(f"kgroup catchup start {topic} --release-only --execute", PROD)
 
-    owed = runbook.run("owed", names, exit_code=8)
+    found = runbook.run("open-catchups", names, exit_code=8)
     where_to = f' --to-topic "{copy}"'  # the replay that is stopped has said it
     planned = runbook.script(RECIPES["slower"].replace("--rate 500/s --execute", f"--rate 500/s{where_to}"), names)
 
-    assert re.fullmatch(rf"cu-\w+,{topic},released,60,60,.*\n", owed.stdout)
+    assert re.fullmatch(rf"cu-\w+,{topic},released,pending,60,60,.*\n", found.stdout)
     assert f"to topic {copy}" in planned.stdout
     runbook.script(f"kgroup catchup cancel {topic} --execute", PROD)
-    assert runbook.run("owed", names).stdout == ""
+    assert runbook.run("open-catchups", names).stdout == ""
 
 
+@pytest.mark.soak
 def test_lag_check_and_tonight(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     produce(bootstrap, topic)
     world.commit(topic, {(topic, partition): _RECORDS for partition in range(4)})
@@ -251,6 +265,7 @@ def test_lag_check_and_tonight(runbook: Runbook, bootstrap: str, world: KafkaWor
     assert "nothing was checked" in runbook.run("lag-check", names | {"TOPIC": f"{topic}-typo"}, exit_code=5).stderr
 
 
+@pytest.mark.soak
 def test_before_scaling(runbook: Runbook, bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic)
     runbook.deployments.add(topic, topic, topic, replicas=1)
@@ -275,6 +290,7 @@ def test_rescue(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str)
     assert world.exact(f"{topic}-2") == world.exact(topic)
 
 
+@pytest.mark.soak
 def test_skipped(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     copy = world.topic(f"{topic}-backfill", partitions=4)
     behind(bootstrap, world, topic, 5)
@@ -287,13 +303,14 @@ def test_skipped(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str
 
     assert f"topic {copy}, exactly once" in " ".join(done.stdout.split())
     listed = json.loads(runbook.script("kgroup catchup list -o json", PROD).stdout)["data"]
-    (ranges,) = [each["ranges"] for each in listed if change in (each["reason"] or "")]
+    (ranges,) = [each["ranges"] for each in listed if change in (each["comment"] or "")]
     assert [(each["topic"], each["partition"], each["start"], each["end"]) for each in ranges] == [
         (topic, partition, 5, _RECORDS) for partition in (0, 1)
     ]
     assert world.exact(topic) == before
 
 
+@pytest.mark.soak
 def test_blue_green(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     group = app = topic
     produce(bootstrap, topic)
@@ -310,6 +327,7 @@ def test_blue_green(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: 
     assert set(runbook.deployments.processed(f"{app}-green")) == everything(topic, range(_RECORDS, 2 * _RECORDS))
 
 
+@pytest.mark.soak
 def test_snapshot_and_restore(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str, bystander: str) -> None:
     group = app = topic
     names = {"APP": app, "GROUP": group, "BACKUPS": str(runbook.directory)}
@@ -331,6 +349,7 @@ def test_snapshot_and_restore(runbook: Runbook, bootstrap: str, world: KafkaWorl
     wait_for(lambda: len(runbook.deployments.processed(app)) == 2 * before, "the same records once more")
 
 
+@pytest.mark.soak
 def test_autoscaler(runbook: Runbook, bootstrap: str, topic: str) -> None:
     group = app = topic
     names = {"APP": app, "GROUP": group, "TOPIC": topic}
@@ -350,6 +369,7 @@ def test_autoscaler(runbook: Runbook, bootstrap: str, topic: str) -> None:
     assert runbook.deployments.replicas(app) == 2, "the pause ends whatever fails"
 
 
+@pytest.mark.soak
 def test_idle(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     produce(bootstrap, topic)
     team = f"team-{topic}"
@@ -372,6 +392,7 @@ def test_idle(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -
     assert world.committed(f"{team}-idle") == {(topic, 0): (7, "")}
 
 
+@pytest.mark.soak
 def test_consumer_protocol(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """Every record once, before and after, by consumers of the one protocol and then the other."""
     group = app = topic
@@ -408,6 +429,7 @@ def test_consumer_protocol(runbook: Runbook, bootstrap: str, world: KafkaWorld, 
     assert runbook.deployments.replicas(app) == 2
 
 
+@pytest.mark.soak
 def test_fleet(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     team = f"team-{topic}"
     nightly, lives, done = (f"{team}-{name}" for name in ("nightly", "lives", "done"))
@@ -421,15 +443,15 @@ def test_fleet(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) 
 
     def verdicts() -> dict[str, tuple[str, str]]:
         with (runbook.directory / "fleet.csv").open(encoding="utf-8") as file:
-            return {row["group"]: (row["verdict"], row["how"]) for row in csv.DictReader(file)}
+            return {row["group"]: (row["readiness"], row["how"]) for row in csv.DictReader(file)}
 
     monday = runbook.fleet("fleet-report", names, f"{team}-.*")
-    assert verdicts() == {lives: ("BLOCKED", ""), nightly: ("READY", "now"), done: ("DONE", "")}
+    assert verdicts() == {lives: ("blocked", ""), nightly: ("ready", "now"), done: ("done", "")}
     assert "sarama" in monday.stdout
     runbook.run("fleet-ready", names)
     runbook.fleet("fleet-report", names, f"{team}-.*")
 
-    assert verdicts() == {lives: ("BLOCKED", ""), nightly: ("DONE", ""), done: ("DONE", "")}
+    assert verdicts() == {lives: ("blocked", ""), nightly: ("done", ""), done: ("done", "")}
     assert world.groups()[nightly] == ("consumer", "empty")
     assert world.committed(nightly) == {(topic, 0): (7, "noted")}
     backup = json.loads((runbook.directory / f"{team}.json").read_text())
@@ -449,8 +471,8 @@ def test_looking(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str
 
 def test_job(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The Job's container: no root, no $HOME, a state directory that is a volume; and the way back from its log."""
-    (text,) = re.findall(r"<!-- job -->\n```yaml\n(.*?)```", README, re.S)
-    (back,) = re.findall(r"<!-- from-log -->\n```sh\n(.*?)```", README, re.S)
+    (text,) = re.findall(r"<!-- job -->\n```yaml\n(.*?)```", page("kubernetes.md"), re.S)
+    (back,) = re.findall(r"<!-- from-log -->\n```sh\n(.*?)```", page("kubernetes.md"), re.S)
     pod = yaml.safe_load(text)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     produce(bootstrap, topic)
@@ -462,8 +484,7 @@ def test_job(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) ->
     (mounts["/etc/kgroup"] / "offsets.csv").write_text("".join(f"{topic},{p},{p}\n" for p in range(4)))
 
     def here(word: str) -> str:
-        for path, place in mounts.items():
-            word = re.sub(rf"^{path}(?=/|$)", str(place), word)
+        word = re.sub(rf"^({'|'.join(mounts)})(?=/|$)", lambda mount: str(mounts[mount[1]]), word)
         return word.replace("pay-svc", topic)
 
     done = subprocess.run(

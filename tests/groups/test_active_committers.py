@@ -109,20 +109,20 @@ def test_our_own_commits_make_no_rhythm() -> None:
     ("finding", "lines"),
     [
         (ActiveCommitter(commit(4 * SECOND, 5983400, epoch=1), 31, 31, NOW - 30 * MINUTE),
-         ("orders-svc is Empty, but somebody goes on committing",
-          "Last commit 4s ago: orders:0 at 5983400; 31 in all since it became Empty, 01:06Z.",
-          "A consumer with assign() would overwrite this change. Find and stop it; not",
-          "visible to Kafka as a member.")),
+         ("orders-svc has no members, but another client keeps committing offsets",
+          "Last commit 4s ago: orders:0 at 5983400; 31 in all since it became Empty, 01:06:40Z.",
+          "A consumer with assign() would overwrite this change. Find it and stop it: Kafka does not show it as a "
+          "member.")),
         (ActiveCommitter(commit(-4 * SECOND, 8), 2, 2, NOW - 20 * HOUR),
-         ("orders-svc is Empty, but somebody goes on committing",
+         ("orders-svc has no members, but another client keeps committing offsets",
           "Last commit 0s ago: orders:0 at 8; 2 in all since it became Empty, 2026-11-20 05:36Z.",
-          "A consumer with assign() would overwrite this change. Find and stop it; not",
-          "visible to Kafka as a member.")),
+          "A consumer with assign() would overwrite this change. Find it and stop it: Kafka does not show it as a "
+          "member.")),
         (ActiveCommitter(commit(12 * MINUTE, 8), 1, 1, None),
-         ("orders-svc is Empty, but somebody has committed since",
+         ("orders-svc has no members, but another client has committed offsets",
           "Last commit 12m ago: orders:0 at 8; the only one lately.",
-          "It may have been a reset that was made elsewhere; or a consumer with assign(), which Kafka does not",
-          "show as a member and which would overwrite this change: find out which.")),
+          "It may have been a reset by another tool, or a consumer with assign(). Kafka does not show such a consumer "
+          "as a member, and it would overwrite this change: find out which.")),
     ],
 )  # fmt: skip
 def test_the_refusal_says_what_was_seen(finding: ActiveCommitter, lines: tuple[str, ...]) -> None:
@@ -130,4 +130,4 @@ def test_the_refusal_says_what_was_seen(finding: ActiveCommitter, lines: tuple[s
 
     assert (refusal.code, refusal.exit_code) == ("active-committer", ExitCode.REFUSED)
     assert (refusal.message, *refusal.details) == lines
-    assert refusal.hint == "To go on all the same: --accept active-committer"
+    assert refusal.hint == "To continue anyway: --accept active-committer"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, unusual_shift
-from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import LogRange, RowError
 
 
 def row(old: int | None, new: int | None, log: tuple[int, int] | None = (100, 120)) -> ChangeRow:
@@ -62,18 +63,19 @@ def test_names_and_documents() -> None:
     found = row(5, 110)
     assert (found.name, found.tp) == ("orders:7", ("orders", 7))
     document = found.document()
-    assert {key: document[key] for key in ("group", "topic", "partition", "old", "new", "skipped", "repeated")} == {
+    names = ("group", "topic", "partition", "old_offset", "new_offset", "skipped_count", "repeated_count")
+    assert {key: document[key] for key in names} == {
         "group": "svc",
         "topic": "orders",
         "partition": 7,
-        "old": 5,
-        "new": 110,
-        "skipped": 10,
-        "repeated": 0,
+        "old_offset": 5,
+        "new_offset": 110,
+        "skipped_count": 10,
+        "repeated_count": 0,
     }
-    assert (document["clamped"], document["error"]) == (None, None)
+    assert (document["clamped_reason"], document["error_code"]) == (None, None)
     failed = found.failing(RowError("unknown-partition", "there is no such partition")).document()
-    assert failed["error"] == "unknown-partition"
+    assert failed["error_code"] == "unknown-partition"
 
 
 def test_totals_of_a_plan() -> None:

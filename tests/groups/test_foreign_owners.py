@@ -8,7 +8,8 @@ from base64 import b64encode
 import pytest
 
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
-from kgroup.model.groups import Commit, Group, ListedGroup, Member, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, ListedGroup, Member, Partition
 from kgroup.support.errors import ExitCode
 
 
@@ -145,7 +146,7 @@ def test_others_are_left_alone(given: Group | ListedGroup) -> None:
           "kafka-share-groups.sh --bootstrap-server BROKER --reset-offsets --group 'my q' --all-topics --to-earliest"
           " --dry-run")),
         (group("app", assignor="stream"), "app belongs to Kafka Streams",
-         ('(assignor "stream"). Its state and internal topics go with its offsets; with the application stopped:',
+         ('(assignor "stream"). Its state and internal topics belong to its offsets. With the application stopped:',
           "kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id app --input-topics TOPICS"
           " --dry-run")),
     ],
@@ -157,7 +158,7 @@ def test_the_refusal_names_the_right_tool(given: Group | ListedGroup, message: s
 
     assert (refusal.code, refusal.exit_code) == ("foreign-owner", ExitCode.REFUSED)
     assert (refusal.message, refusal.details) == (message, details)
-    assert refusal.hint == "To go on all the same: --accept foreign-owner"
+    assert refusal.hint == "To continue anyway: --accept foreign-owner"
 
 
 @pytest.mark.parametrize("name", ["connect-x", "spark-kafka-source-x"])

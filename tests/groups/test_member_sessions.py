@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kgroup.groups.member_sessions import (
     Liveness,
@@ -25,7 +25,7 @@ def test_members_of_a_refusal_stand_in_columns() -> None:
     assert lines_of_members(
         found, {"x": SessionBound(Liveness.ALIVE, 45), "y": SessionBound(Liveness.COUNTING, 38)}
     ) == (
-        "orders-svc-0  10.0.7.6   still heartbeats, or did less than 45s ago",
+        "orders-svc-0  10.0.7.6   its last heartbeat was less than 45s ago",
         "pay-4         10.0.3.14  static, session ends within 38s if it is gone",
     )
 

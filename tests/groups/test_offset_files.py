@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, parse_offsets
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.support.errors import UsageError
 from tests.support.places import DATA
 
@@ -99,19 +99,19 @@ def test_the_columns_decide(text: str, expected: FileRow) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("orders,0,17\norders,1,x\n", "f:2:10: offset 'x' is no whole number from 0 on"),
-        ("orders,0,-1\n", "f:1:10: offset '-1' is no whole number from 0 on"),
-        ("orders,0,1.5\n", "f:1:10: offset '1.5' is no whole number from 0 on"),
-        ("orders,0, 1\n", "f:1:10: offset ' 1' is no whole number from 0 on"),
-        ("orders,0,1_000\n", "f:1:10: offset '1_000' is no whole number from 0 on"),
-        ("orders,0,٣\n", "f:1:10: offset '٣' is no whole number from 0 on"),
-        ("orders,0,\n", "f:1:10: offset '' is no whole number from 0 on"),
+        ("orders,0,17\norders,1,x\n", "f:2:10: offset 'x' is not a whole number from 0 on"),
+        ("orders,0,-1\n", "f:1:10: offset '-1' is not a whole number from 0 on"),
+        ("orders,0,1.5\n", "f:1:10: offset '1.5' is not a whole number from 0 on"),
+        ("orders,0, 1\n", "f:1:10: offset ' 1' is not a whole number from 0 on"),
+        ("orders,0,1_000\n", "f:1:10: offset '1_000' is not a whole number from 0 on"),
+        ("orders,0,٣\n", "f:1:10: offset '٣' is not a whole number from 0 on"),
+        ("orders,0,\n", "f:1:10: offset '' is not a whole number from 0 on"),
         (f"orders,0,{MOST + 1}\n", f"f:1:10: offset is above {MOST}"),
         (f"orders,0,{'9' * 5000}\n", f"f:1:10: offset is above {MOST}"),
-        ("orders,-1,1\n", "f:1:8: partition '-1' is no whole number from 0 on"),
+        ("orders,-1,1\n", "f:1:8: partition '-1' is not a whole number from 0 on"),
         (f"orders,{2**31},1\n", f"f:1:8: partition is above {2**31 - 1}"),
-        ('"or,ders",x,1\n', "f:1:11: partition 'x' is no whole number from 0 on"),
-        ('"a\nb",t,0,1\ng,t,zero,1\n', "f:3:5: partition 'zero' is no whole number from 0 on"),
+        ('"or,ders",x,1\n', "f:1:11: partition 'x' is not a whole number from 0 on"),
+        ('"a\nb",t,0,1\ng,t,zero,1\n', "f:3:5: partition 'zero' is not a whole number from 0 on"),
         (",0,1\n", "f:1:1: topic is empty"),
         (",t,0,1\n", "f:1:1: group is empty"),
         ('"g",t,0,1\n,t,0,1\n', "f:2:1: group is empty"),
@@ -121,20 +121,20 @@ def test_the_columns_decide(text: str, expected: FileRow) -> None:
         ("t,0,1\ng,t,1,1\n", "f:2:1: 4 columns, not 3 as on line 1"),
         ("g,t,1,1\nt,0,1\n", "f:2:1: 3 columns, not 4 as on line 1"),
         ("TOPIC PARTITION NEW-OFFSET\n", "f:1:1: 1 column, not 3 or 4"),
-        ("topic,partition\nt,0\n", "f:1:1: a header without a column offset"),
-        ("topic,topic,partition,offset\nt,t,0,1\n", "f:1:1: a header with two columns topic"),
+        ("topic,partition\nt,0\n", "f:1:1: the header has no column offset"),
+        ("topic,topic,partition,offset\nt,t,0,1\n", "f:1:1: the header has two columns topic"),
         ('t,0,1\n"t,1,1\nt,2,1\n', "f:2:1: the quote that begins here is never closed"),
         ('"a""b,0,1\n', "f:1:1: the quote that begins here is never closed"),
         ('"t"x,0,1\n', "f:1:4: text after the closing quote"),
         ('t"x,0,1\n', "f:1:2: a quote in a field that does not begin with one"),
         ("t,0,1\rt,1,1\n", "f:1:6: a carriage return that ends no line"),
-        ("t,0,1\nt,\0,1\n", "f:2:3: a NUL byte: this is no text in UTF-8"),
-        ("t,0,1\nu,0,1\n\nt,0,1\n", "f:4:1: t:0 stands on line 1 already"),
-        ("g,t,0,1\nh,t,0,1\ng,t,0,2\n", "f:3:1: t:0 of group 'g' stands on line 1 already"),
-        ("", "f: there are no offsets in it"),
-        ("\n\r\n", "f: there are no offsets in it"),
-        ("\ufeff", "f: there are no offsets in it"),
-        ("topic,partition,offset\n", "f: there are no offsets in it"),
+        ("t,0,1\nt,\0,1\n", "f:2:3: a NUL byte: the file is not UTF-8 text"),
+        ("t,0,1\nu,0,1\n\nt,0,1\n", "f:4:1: t:0 is already on line 1"),
+        ("g,t,0,1\nh,t,0,1\ng,t,0,2\n", "f:3:1: t:0 of group 'g' is already on line 1"),
+        ("", "f: the file has no offsets"),
+        ("\n\r\n", "f: the file has no offsets"),
+        ("\ufeff", "f: the file has no offsets"),
+        ("topic,partition,offset\n", "f: the file has no offsets"),
     ],
 )
 def test_a_bad_line_is_named(text: str, fault: str) -> None:
@@ -167,7 +167,7 @@ def test_csv_of_export_and_of_describe() -> None:
     assert complaints(head + "g,t,1,,,,,,,not-authorized\n") == [
         "f:2:7: the offset could not be read when the file was written: 'not-authorized'"
     ]
-    assert complaints(export.replace("5", "")) == ["f:2:7: offset '' is no whole number from 0 on"]
+    assert complaints(export.replace("5", "")) == ["f:2:7: offset '' is not a whole number from 0 on"]
 
 
 GROUPS = (
@@ -217,32 +217,32 @@ AT = "f:data[0].offsets[0]"
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (of(offset="5"), f"{AT}.offset: offset '5' is no whole number"),
-        (of(offset=5.0), f"{AT}.offset: offset 5.0 is no whole number"),
-        (of(offset=True), f"{AT}.offset: offset True is no whole number"),
+        (of(offset="5"), f"{AT}.offset: offset '5' is not a whole number"),
+        (of(offset=5.0), f"{AT}.offset: offset 5.0 is not a whole number"),
+        (of(offset=True), f"{AT}.offset: offset True is not a whole number"),
         (of(offset=-2), f"{AT}.offset: offset is below 0"),
         (of(offset=MOST + 1), f"{AT}.offset: offset is above {MOST}"),
         (of(offset="absent"), f"{AT}.offset: offset is missing"),
         (of(partition=-1), f"{AT}.partition: partition is below 0"),
-        (of(partition=None), f"{AT}.partition: partition None is no whole number"),
+        (of(partition=None), f"{AT}.partition: partition None is not a whole number"),
         (of(topic=""), f"{AT}.topic: topic is empty"),
-        (of(topic=7), f"{AT}.topic: topic 7 is no text"),
+        (of(topic=7), f"{AT}.topic: topic 7 is not a text"),
         (of(topic="\ud800"), f"{AT}.topic: topic '\\ud800' is not UTF-8"),
         (of(leader_epoch=-1), f"{AT}.leader_epoch: leader_epoch is below 0"),
-        (of(metadata=5), f"{AT}.metadata: metadata 5 is no text"),
+        (of(metadata=5), f"{AT}.metadata: metadata 5 is not a text"),
         (json.dumps(envelope({"offsets": []})), "f:data[0].group: group is missing"),
-        (json.dumps(envelope({"group": "g"})), "f:data[0].offsets: no list of offsets"),
-        (json.dumps(envelope("g")), "f:data[0].group: 'g' is no object"),
-        (json.dumps(envelope({"group": "g", "offsets": [5]})), f"{AT}.topic: 5 is no object"),
-        (json.dumps({"kind": KIND, "data": {}}), "f:data: no list of groups"),
-        (json.dumps(envelope()), "f: there are no offsets in it"),
-        ("[]", "f: there are no offsets in it"),
-        ("[1]", "f:[0].topic: 1 is no object"),
+        (json.dumps(envelope({"group": "g"})), "f:data[0].offsets: not a list of offsets"),
+        (json.dumps(envelope("g")), "f:data[0].group: 'g' is not an object"),
+        (json.dumps(envelope({"group": "g", "offsets": [5]})), f"{AT}.topic: 5 is not an object"),
+        (json.dumps({"kind": KIND, "data": {}}), "f:data: not a list of groups"),
+        (json.dumps(envelope()), "f: the file has no offsets"),
+        ("[]", "f: the file has no offsets"),
+        ("[1]", "f:[0].topic: 1 is not an object"),
         ("{}", f"f:kind: None is not '{KIND}', which kgroup export -o json writes"),
         ("kind: kgroup.export/v2\ndata: []", f"f:kind: 'kgroup.export/v2' is not '{KIND}', which "),
-        ('{"kind": "kgroup.export/v1",\n "data": [}', "f:2:11: no JSON: Expecting value"),
-        ("[" * 100_000, "f: no JSON: "),
-        ("kind: kgroup.export/v1\ndata: [\n", "f:3:1: no YAML: "),
+        ('{"kind": "kgroup.export/v1",\n "data": [}', "f:2:11: not JSON: Expecting value"),
+        ("[" * 100_000, "f: not JSON: "),
+        ("kind: kgroup.export/v1\ndata: [\n", "f:3:1: not YAML: "),
         (f"kind: {KIND}\ndata:\n- {{group: 2024-01-01, offsets: []}}\n", "f:data[0].group: group datetime.date(2024"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_bad_document_is_named(text: str, fault: str) -> None:
 def test_the_same_partition_twice_in_a_document() -> None:
     group = {"group": "g", "offsets": [{"topic": "t", "partition": 0, "offset": 5}]}
     (found,) = complaints(json.dumps(envelope(group, group)))
-    assert found == "f:data[1].offsets[0]: t:0 of group 'g' stands on data[0].offsets[0] already"
+    assert found == "f:data[1].offsets[0]: t:0 of group 'g' is already on data[0].offsets[0]"
 
 
 def test_a_hundred_thousand_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -20,10 +21,13 @@ from kgroup.groups.reset_targets import (
     ToTime,
     parse_ago,
     parse_moment,
+    parse_moment_or_ago,
     parse_offset,
     parse_topics,
+    resolved_text,
 )
-from kgroup.model.groups import Commit, Position, Positions, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Position, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
@@ -111,8 +115,11 @@ def ms(*moment: int) -> int:
         ("2026-11-21T03:05", ms(2026, 11, 21, 3, 5)),
         ("2026-11-21", ms(2026, 11, 21)),
         ("03:05Z", ms(2026, 11, 21, 3, 5)),
-        ("03:35Z", ms(2026, 11, 20, 3, 35)),
+        ("03:30", ms(2026, 11, 21, 3, 30)),
+        ("2026-11-20T03:35Z", ms(2026, 11, 20, 3, 35)),
         ("1970-01-01T00:00:00Z", 0),
+        ("1697726906352", 1697726906352),
+        ("999999999999", 999999999999),
     ],
 )
 def test_moments(text: str, timestamp_ms: int) -> None:
@@ -120,11 +127,60 @@ def test_moments(text: str, timestamp_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-11-21T25:00:00Z", "1700000000000", "1969-12-31T23:59:59Z"]
+    "text", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-11-21T25:00:00Z", "17000000000000", "1969-12-31T23:59:59Z"]
 )
 def test_moments_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="--to-datetime"):
         parse_moment(text, NOW)
+
+
+def test_seconds_since_1970_are_an_error_with_the_milliseconds() -> None:
+    with pytest.raises(UsageError, match="seconds since 1970 are not supported") as raised:
+        parse_moment("1697726906", NOW)
+
+    assert raised.value.hint == "in milliseconds: --to-datetime 1697726906000"
+
+
+@pytest.mark.parametrize("text", ["03:35Z", "03:30:01", "23:59Z"])
+def test_a_time_of_today_in_the_future_is_an_error_that_names_yesterdays(text: str) -> None:
+    with pytest.raises(UsageError, match="in the future; it is 2026-11-21T03:30:00Z") as raised:
+        parse_moment(text, NOW, "--as-of")
+
+    assert str(raised.value.hint).startswith(f"yesterday's: --as-of 2026-11-20T{text.removesuffix('Z')}")
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_s"),
+    [
+        ("5m", 300),
+        (" 90s ", 90),
+        ("1h30m", 5400),
+        ("PT2H", 7200),
+        ("1.5h", 5400),
+        ("250ms", 0.25),
+        ("03:05Z", 1500),
+        ("20261121", 12_600),
+        ("2026-11-21T03", 1800),
+        ("1795231800000", 0),
+    ],
+)
+def test_a_moment_or_a_duration_before_now(text: str, ago_s: float) -> None:
+    assert parse_moment_or_ago(text, NOW, "--as-of") == round((NOW.timestamp() - ago_s) * 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("5", "5: the unit is missing"), ("5m5", "not a duration"), ("yesterday", "not a date and time")],
+)
+def test_what_is_neither_of_them(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as raised:
+        parse_moment_or_ago(text, NOW, "--since")
+
+    assert ("or a duration before now, like 30m" in str(raised.value.hint)) == (text == "yesterday")
+
+
+def test_a_resolved_instant_has_its_date() -> None:
+    assert resolved_text("03:05Z", parse_moment("03:05Z", NOW), "--since") == "--since 03:05Z is 2026-11-21T03:05:00Z"
 
 
 @pytest.mark.parametrize(

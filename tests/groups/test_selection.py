@@ -15,7 +15,8 @@ from kgroup.groups.selection import (
     unknown_groups,
     uses_topic,
 )
-from kgroup.model.groups import Commit, Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
 from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
 
 
@@ -260,4 +261,35 @@ def group(*, members: tuple[Member, ...] = (), committed: str | None = None, ass
     ],
 )
 def test_a_group_concerns_a_topic_by_commit_assignment_or_subscription(about: Group, expected: bool) -> None:
-    assert uses_topic(about, ["clicks", "orders"]) is expected
+    assert uses_topic(about, Selection(topic=["clicks", "orders"]).topics) is expected
+
+
+@pytest.mark.parametrize(
+    ("about", "topic", "expected"),
+    [
+        (group(committed="orders"), "orders:0", True),
+        (group(committed="orders"), "orders:1,0", True),
+        (group(committed="orders"), "orders:1", False),
+        (group(members=(member((), "orders"),)), "orders:0", True),
+        (group(members=(member((), "orders"),)), "orders:1", False),
+        (group(members=(member(("orders",)),)), "orders:0", False),
+    ],
+)
+def test_a_group_uses_a_partition_by_commit_or_assignment(about: Group, topic: str, expected: bool) -> None:
+    assert uses_topic(about, Selection(topic=[topic]).topics) is expected
+
+
+@pytest.mark.parametrize("topic", ["orders:", "orders:x", ":1", "orders:1,"])
+def test_a_partition_that_cannot_be(topic: str) -> None:
+    with pytest.raises(UsageError, match="--topic"):
+        check_selection(Selection(topic=[topic]))
+
+
+def test_the_partitions_of_a_filter() -> None:
+    topics = Selection(topic=["orders:0", "orders:2", "clicks"]).topics
+
+    assert topics.names == ("orders", "clicks")
+    assert [topics.has("orders", number) for number in range(3)] == [True, False, True]
+    assert topics.has("clicks", 7)
+    assert not topics.has("audit", 0)
+    assert Selection().topics.has("audit", 0)

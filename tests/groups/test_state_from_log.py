@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kgroup.groups.state_from_log import LoggedState, log_line, state_at
 from kgroup.groups.undo_plan import as_of_rows
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -32,13 +33,13 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
-from kgroup.model.groups import LEFT_TEMPORARILY, Commit, LogRange, RowError, TopicPartitions
+from kgroup.model.groups import LEFT_TEMPORARILY, LogRange, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 
 WHOLE = ScannedRange(0, 1000, 1, 0, to_log_start=True)
 COMPACTED = ScannedRange(0, 1000, 1, 900, to_log_start=True)
-STOPPED = ScannedRange(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s for it were over")
+STOPPED = ScannedRange(500, 1000, 1, 500, to_log_start=False, stopped="the 1 s limit was reached")
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -289,11 +290,11 @@ def test_a_commit_is_kept_byte_for_byte_with_its_age() -> None:
         ([commit(10, 5)], COMPACTED, 5),
         ([generation(1, 1), commit(10, None), commit(30, 6)], COMPACTED, None),
         # Only a later one is left: there may have been an older one, or not.
-        ([generation(1, 1), commit(30, 6)], COMPACTED, "compaction took it"),
-        ([generation(1, 1), commit(30, None)], COMPACTED, "compaction took it"),
-        ([generation(1, 1), commit(30, 6)], replace(WHOLE, start=4), "compaction took it"),
-        ([generation(1, 1), commit(30, 6)], replace(WHOLE, whole_from=None), "compaction took it"),
-        ([generation(1, 1), commit(30, 6)], STOPPED, "the 1 s for it were over"),
+        ([generation(1, 1), commit(30, 6)], COMPACTED, "compaction has deleted it"),
+        ([generation(1, 1), commit(30, None)], COMPACTED, "compaction has deleted it"),
+        ([generation(1, 1), commit(30, 6)], replace(WHOLE, start=4), "compaction has deleted it"),
+        ([generation(1, 1), commit(30, 6)], replace(WHOLE, whole_from=None), "compaction has deleted it"),
+        ([generation(1, 1), commit(30, 6)], STOPPED, "the 1 s limit was reached"),
         ([commit(10, 5), commit(30, 6)], STOPPED, 5),
         # Aborted commits, and those of open transactions, make nothing older go away.
         ([commit(10, 5), commit(12, 9, ending=TransactionEnd.ABORTED), commit(30, 6)], COMPACTED, 5),
@@ -304,7 +305,7 @@ def test_a_commit_is_kept_byte_for_byte_with_its_age() -> None:
         (
             [generation(1, 1), commit(12, 9, ending=TransactionEnd.COMMITTED, ended_ms=25)],
             COMPACTED,
-            "compaction took it",
+            "compaction has deleted it",
         ),
         # A record that can't be read may be of any partition; what stands behind it is none of its business.
         ([commit(10, 5), Unreadable(12, 12, "a record of type 1 has version 9", 1)], WHOLE, "version 9"),
@@ -353,7 +354,7 @@ def test_offsets_stay_with_a_group_that_was_converted_though_its_new_state_of_th
 
 def test_what_was_not_read_is_said() -> None:
     stopped = at_end(commit(600, 5), reach=STOPPED)
-    assert stopped.incomplete == "the 1 s for it were over"
+    assert stopped.incomplete == "the 1 s limit was reached"
     assert (stopped.type, stopped.state) == (None, None), "it may have members"
     # Its members may be in what was not read.
     assert at_end(EpochWritten(600, 600, 5, None), reach=STOPPED).state is None
@@ -405,7 +406,7 @@ def test_rows_of_an_undo() -> None:
     assert rows(state, now) == {
         0: (5, None, None),
         1: (3, None, None),  # deleted since
-        2: (None, "no commit then: it is deleted", None),
+        2: (None, "no commit at that time: it is deleted", None),
         3: (None, None, "commit-unknown"),
         # 4 stands as it did
         5: (None, None, "commit-unknown"),  # the log that was read has nothing of it
@@ -425,7 +426,7 @@ def test_an_unknown_commit_is_exit_7() -> None:
 @pytest.mark.parametrize(
     ("event", "other", "expected"),
     [
-        (commit(1, 2), {}, (2, "below the log start 4 by now: auto.offset.reset decides", None)),
+        (commit(1, 2), {}, (2, "below the log start 4 now: auto.offset.reset decides", None)),
         (commit(1, 5, topic_id="abc"), {}, (5, None, None)),
         (commit(1, 5, topic_id="other"), {}, (5, None, "topic-recreated")),
         (commit(1, 5, topic_id="other"), {"topics": {"orders": None}}, (5, None, None)),

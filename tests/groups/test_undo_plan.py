@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.undo_plan import UndoRow, groups_to_delete, moved_since, undo_rows
-from kgroup.model.groups import Commit, LogRange, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import LogRange, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound
 

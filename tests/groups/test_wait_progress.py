@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.member_sessions import Liveness, SessionBound
 from kgroup.groups.wait_conditions import parse_conditions
@@ -41,7 +41,7 @@ def line(found: Group | None, texts: Sequence[str], sessions: dict[str, SessionB
             group("Stable", STATIC),
             ["empty"],
             {"x": SessionBound(Liveness.ALIVE, 45)},
-            "svc 1 member: pay-4 10.0.7.6, static, still heartbeats, or did less than 45s ago",
+            "svc 1 member: pay-4 10.0.7.6, static, its last heartbeat was less than 45s ago",
         ),
         (
             group("PreparingRebalance", member("p", key="x")),
@@ -53,7 +53,7 @@ def line(found: Group | None, texts: Sequence[str], sessions: dict[str, SessionB
             group("Reconciling", replace(STATIC, epoch=-2), kind="consumer"),
             ["empty"],
             {"x": SessionBound(Liveness.COUNTING, 5)},
-            "svc 1 member: pay-4 10.0.7.6, static, has left for a moment, session ends within 5s; "
+            "svc 1 member: pay-4 10.0.7.6, static, has left temporarily, session ends within 5s; "
             "kgroup evict svc --instance pay-4 removes it now",
         ),
         (group("Stable", member("p")), ["empty"], {}, "svc 1 member: p 10.0.7.6, session timeout unknown"),
@@ -101,9 +101,9 @@ def test_counts_alone_are_no_event() -> None:
 
 def test_many_groups_are_one_line() -> None:
     assert waiting_summary(["a", "b", "c", "d", "e", "f", "g"], 12).text == (
-        "7 of 12 groups are not there yet: a, b, c and 4 more"
+        "7 of 12 groups are still waited for: a, b, c and 4 more"
     )
-    assert waiting_summary(["a"], 12).text == "1 of 12 groups is not there yet: a"
+    assert waiting_summary(["a"], 12).text == "1 of 12 groups is still waited for: a"
     assert waiting_summary(["a", "b"], 3).key != waiting_summary(["a", "c"], 3).key
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.model.blocks import Records, Screen
+from kgroup.model.commit import Commit
 from kgroup.model.groups import (
-    Commit,
     Coordinator,
     Group,
     ListedGroup,
@@ -32,7 +32,7 @@ GROUP_FIELDS = {
     "assignor",
     "coordinator",
     "generation",
-    "leader",
+    "leader_member_id",
     "group_epoch",
     "assignment_epoch",
     "members",
@@ -47,7 +47,8 @@ MEMBER_FIELDS = {
     "client_id",
     "host",
     "rack",
-    "epoch",
+    "member_epoch",
+    "left_temporarily",
     "protocol",
     "subscription",
     "assignment",
@@ -62,15 +63,16 @@ PARTITION_FIELDS = {
     "log_start",
     "log_end",
     "lag",
-    "lag_ms",
-    "last_commit",
-    "status",
+    "time_lag_ms",
+    "last_commit_at",
+    "range_status",
+    "lag_status",
     "member_id",
     "client_id",
     "host",
-    "error",
+    "error_code",
 }
-TOTALS_FIELDS = {"members", "idle_members", "partitions", "unassigned_partitions", "lag"}
+TOTALS_FIELDS = {"member_count", "idle_member_count", "partition_count", "unassigned_partition_count", "lag"}
 
 
 def member(member_id: str, *partitions: int, assigned: bool = True, **other: Any) -> Member:
@@ -125,10 +127,10 @@ def group(members: tuple[Member, ...] = (), partitions: tuple[Partition, ...] = 
         (0, (0, 0), 0, None),
         (0, (0, 120), 120, None),
         (100, (100, 120), 20, None),
-        (5, (100, 120), 20, "BELOW_START"),
-        (5, (120, 120), 0, "BELOW_START"),
-        (121, (0, 120), 0, "ABOVE_END"),
-        (121, (120, 120), 0, "ABOVE_END"),
+        (5, (100, 120), 20, "below-log-start"),
+        (5, (120, 120), 0, "below-log-start"),
+        (121, (0, 120), 0, "above-log-end"),
+        (121, (120, 120), 0, "above-log-end"),
         (2**62, (0, 2**63 - 1), 2**63 - 1 - 2**62, None),
         (None, (0, 120), None, None),
         (70, None, None, None),
@@ -141,7 +143,7 @@ def test_lag_and_range(committed: int | None, log: tuple[int, int] | None, lag: 
     assert found.lag == lag
     assert found.out_of_range == flag
     assert found.document()["lag"] == lag
-    assert found.document()["status"] == flag
+    assert found.document()["range_status"] == flag
 
 
 def test_totals_count_what_is_known() -> None:
@@ -193,7 +195,7 @@ def test_the_document_of_a_group_has_the_fields_of_the_contract() -> None:
 
     assert set(document) == GROUP_FIELDS
     assert document["coordinator"] == {"id": 2, "host": "b2", "port": 9092, "rack": None}
-    assert (document["group"], document["type"], document["generation"], document["leader"]) == (
+    assert (document["group"], document["type"], document["generation"], document["leader_member_id"]) == (
         "svc",
         "classic",
         112,
@@ -211,13 +213,14 @@ def test_the_document_of_a_group_has_the_fields_of_the_contract() -> None:
         "log_start": 0,
         "log_end": 120,
         "lag": 50,
-        "lag_ms": None,
-        "last_commit": None,
-        "status": None,
+        "time_lag_ms": None,
+        "last_commit_at": None,
+        "range_status": None,
+        "lag_status": None,
         "member_id": "a",
         "client_id": "app",
         "host": owner.host,
-        "error": None,
+        "error_code": None,
     }
     (found,) = document["members"]
     assert set(found) >= MEMBER_FIELDS
@@ -229,8 +232,10 @@ def test_unknown_is_null_and_never_minus_one() -> None:
 
     (row,), (found,) = document["partitions"], document["members"]
     assert {row[key] for key in PARTITION_FIELDS - {"topic", "partition"}} == {None}
-    assert found["assignment"] is found["target_assignment"] is found["epoch"] is None
-    assert document["coordinator"] is document["generation"] is document["leader"] is document["verdict"] is None
+    assert found["assignment"] is found["target_assignment"] is found["member_epoch"] is None
+    assert (
+        document["coordinator"] is document["generation"] is document["leader_member_id"] is document["verdict"] is None
+    )
 
 
 def test_an_empty_metadata_and_an_empty_assignment_are_not_null() -> None:
@@ -270,7 +275,7 @@ def test_a_group_of_consumers_may_have_no_protocol_type(protocol_type: str | Non
 def test_a_listed_group_of_another_kind_has_no_number_of_members() -> None:
     document = ListedGroup("queue", "share", "Stable", "share", None).document()
 
-    assert document["members"] is None
+    assert document["member_count"] is None
     assert document["type"] == "share"
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.lag.checks import LagBounds, check_hidden, check_lag
 from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.wait_conditions import LagAtMost, LagTimeBelow, Observation, total_lag
-from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import Hidden, hidden_notes, hidden_words
 from kgroup.model.topic_partition import TopicPartition
 

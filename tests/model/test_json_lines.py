@@ -6,7 +6,14 @@ import json
 
 import pytest
 
-from kgroup.model.json_lines import NotWritable, ValueFormat, json_line, json_lines
+from kgroup.model.json_lines import (
+    NotWritable,
+    ValueFormat,
+    json_line,
+    json_lines,
+    record_document,
+    writable_format,
+)
 from kgroup.model.records import ConsumerRecord, Headers
 from tests.support.json_bytes import as_bytes
 
@@ -54,7 +61,7 @@ BYTES = [
 ]
 
 
-@pytest.mark.parametrize("form", [ValueFormat.TEXT, ValueFormat.BASE64])
+@pytest.mark.parametrize("form", [ValueFormat.TEXT, ValueFormat.HEX, ValueFormat.BASE64])
 @pytest.mark.parametrize("data", BYTES)
 def test_every_key_and_value_comes_back_as_it_was(data: bytes | None, form: ValueFormat) -> None:
     written = json_line(record(data, data, (("h\n\x00ö", data),)), form)
@@ -124,3 +131,18 @@ def test_json_keeps_every_digit(number: str) -> None:
 def test_a_value_that_is_not_json_is_refused(value: bytes) -> None:
     with pytest.raises(NotWritable, match="not JSON"):
         json_line(record(b"k", value), ValueFormat.JSON)
+
+
+@pytest.mark.parametrize("form", list(ValueFormat))
+def test_a_document_has_the_fields_of_a_line_and_the_size(form: ValueFormat) -> None:
+    given = record(value=b'{"a": [1]}', headers=(("type", b"x"),))
+    assert record_document(given, form) == json.loads(json_line(given, form)) | {"size_bytes": 16}
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(b'{"a": 1}', ValueFormat.JSON), (b"{", ValueFormat.TEXT), (b"\xff", ValueFormat.TEXT), (None, ValueFormat.JSON)],
+)
+def test_a_value_that_is_not_json_can_be_written_as_text(value: bytes | None, written: ValueFormat) -> None:
+    assert writable_format(record(value=value), ValueFormat.JSON) is written
+    assert writable_format(record(value=value), ValueFormat.HEX) is ValueFormat.HEX

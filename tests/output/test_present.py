@@ -83,11 +83,39 @@ class Shown:
     stderr: str
 
 
-def show(outcomes: Iterable[Outcome], form: Format, argv: tuple[str, ...] = ("kgroup", "list")) -> Shown:
+def show(
+    outcomes: Iterable[Outcome],
+    form: Format,
+    argv: tuple[str, ...] = ("kgroup", "list"),
+    *,
+    with_headers: bool = True,
+) -> Shown:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = present("list", outcomes, form, argv, StderrReporter(err))
+        code = present("list", outcomes, form, argv, StderrReporter(err), with_headers=with_headers)
     return Shown(code, out.getvalue(), err.getvalue())
+
+
+def test_names_are_alone_and_one_a_line() -> None:
+    outcomes = [
+        an_outcome(*names, names=lambda names=names: names) for names in (("pay", "or ders"), ("a\nb\x1b[31m",))
+    ]
+    shown = show(outcomes, Format.NAME)
+
+    assert shown.stdout == "pay\nor ders\na\\nb\\x1b[31m\n", "a name cannot be two lines"
+
+
+@pytest.mark.parametrize(("form", "row"), [(Format.TABLE, "pay    -"), (Format.WIDE, "pay    -"), (Format.CSV, "pay,")])
+def test_without_headers(form: Format, row: str) -> None:
+    headed = show([an_outcome("pay")], form).stdout.splitlines()
+    bare = show([an_outcome("pay")], form, with_headers=False).stdout.splitlines()
+
+    assert len(headed) == len(bare) + 1
+    assert any(line.lower().split() == ["group", "lag"] or line == "group,lag" for line in headed)
+    assert not any("LAG" in line and "GROUP" in line for line in bare)
+    assert [line.replace(" ", "") for line in bare if line.startswith("pay") and "Z" not in line] == [
+        row.replace(" ", "")
+    ]
 
 
 def show_error(error: KgroupError, form: Format, verb: str = "list") -> str:

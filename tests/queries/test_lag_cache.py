@@ -109,10 +109,10 @@ def test_a_commit_however_old_stays() -> None:
 
 
 def test_what_was_out_of_time_is_enough_some_day() -> None:
-    before = log([commit(50)], 40, 60, stopped="the 1 s for it were over")
+    before = log([commit(50)], 40, 60, stopped="the 1 s limit was reached")
     now = log([commit(61)], 60, 62)
 
-    assert joined(before, now, since_ms=10).reach.stopped == "the 1 s for it were over"
+    assert joined(before, now, since_ms=10).reach.stopped == "the 1 s limit was reached"
     assert joined(before, now, since_ms=40).reach.stopped is None
 
 

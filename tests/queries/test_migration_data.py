@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+from inspect import get_annotations
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from kgroup.groups.migration.rules import Certainty, ClientSupport, parse_versio
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.migration_data import load_rules
 
-TABLES = [field.name for field in dataclasses.fields(rule_types.MigrationRules)]
+TABLES = rule_types.MigrationRules.__struct_fields__
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -42,10 +42,10 @@ def rows(table: str) -> Iterator[Any]:
 def test_every_field_has_its_type(table: str) -> None:
     """A version without quotes would be a number, and 4.10 would be 4.1."""
     wrong = [
-        (row, field.name)
+        (row, field)
         for row in rows(table)
-        for field in dataclasses.fields(row)
-        if not of_type(getattr(row, field.name), str(field.type))
+        for field, hint in get_annotations(type(row)).items()
+        if not of_type(getattr(row, field), hint)
     ]
 
     assert list(rows(table))

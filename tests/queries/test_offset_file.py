@@ -65,4 +65,4 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     file.write_bytes("t,0,5\n".encode("utf-16"))
     assert complaint(file) == f"{file}:1:1: byte 0xff is not UTF-8"
     file.write_bytes("t,0,5\n".encode("utf-16-le"))
-    assert complaint(file) == f"{file}:1:2: a NUL byte: this is no text in UTF-8"
+    assert complaint(file) == f"{file}:1:2: a NUL byte: the file is not UTF-8 text"

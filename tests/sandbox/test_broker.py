@@ -55,7 +55,7 @@ def test_status_tells_all_that_scripts_need(running: Sandbox) -> None:
     assert document["bootstrap_servers"] == f"127.0.0.1:{broker['port']}"
     assert (broker["id"], broker["role"], broker["host"]) == (1, "broker,controller", "127.0.0.1")
     os.kill(broker["pid"], 0)
-    assert Path(broker["log"]).stat().st_size
+    assert Path(broker["log_file"]).stat().st_size
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,7 @@ def test_what_runs_is_not_changed(running: Sandbox, reporter: Recorder, request_
     assert running.status() == before
 
 
+@pytest.mark.soak
 def test_killed_broker_comes_back_with_its_data(sandbox: Sandbox, reporter: Recorder) -> None:
     first = sandbox.up(reporter=reporter)
     assert first.bootstrap_servers is not None
@@ -118,6 +119,7 @@ def test_port(sandbox: Sandbox, reporter: Recorder) -> None:
     assert sandbox.up(port=port, reporter=reporter).bootstrap_servers == f"127.0.0.1:{port}"
 
 
+@pytest.mark.soak
 def test_a_port_that_is_lost_meanwhile_is_replaced(
     sandbox: Sandbox, reporter: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def ready_made(blocks: Iterator[tuple[int, ...]]) -> Any:
     return chosen
 
 
+@pytest.mark.soak
 def test_two_ups_at_once_make_one_sandbox(sandbox: Sandbox) -> None:
     directory = sandbox.directory.parent
     runs = [_start_kgroup(directory, "sandbox", "up", "-o", "json") for _ in range(2)]

@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.sandbox import ivy
 from kgroup.sandbox.distribution import user_distribution

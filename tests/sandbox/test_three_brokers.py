@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kgroup.cluster.wire import connected
 from kgroup.sandbox import ProcessState, Sandbox
 from kgroup.sandbox.layout import CONTROLLER_ID
 from tests.support.sandbox_reporters import Recorder
+
+pytestmark = pytest.mark.soak
 
 
 def test_all_serve_groups(three_brokers: Sandbox) -> None:

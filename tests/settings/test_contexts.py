@@ -16,6 +16,7 @@ from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ConfigError, NotFound, UsageError
 from tests.support.command_line import CommandLine
+from tests.support.places import ROOT
 from tests.support.settings_cases import Notes
 
 GOOD = """\
@@ -143,9 +144,9 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "nested": ("contexts:\n  prod:\n    sasl:\n      password: geheim\n", 3, '"sasl" must have a single value'),
     "twice": (
         "contexts:\n  prod:\n    sasl.password: geheim\n    x: 1\n    sasl.password: geheim\n", 5,
-        '"sasl.password" stands twice in context "prod", first in line 3',
+        '"sasl.password" is twice in context "prod", first in line 3',
     ),
-    "context-twice": ("contexts:\n  a: {}\n  a: {}\n", 3, '"a" stands twice'),
+    "context-twice": ("contexts:\n  a: {}\n  a: {}\n", 3, '"a" is twice'),
     "read-only": ("contexts:\n  a:\n    read_only: maybe\n", 3, '"read_only" is true or false'),
     "key-list": ("contexts:\n  a:\n    [x]: 1\n", 3, "must be plain text"),
     "unsafe-tag": ("contexts:\n  a: !!python/object:os.system {}\n  b: 1\n", 3, 'context "b"'),
@@ -183,8 +184,64 @@ def test_unknown_settings_of_a_context_warn(write: Callable[[str], Path]) -> Non
     notes = Notes()
     resolve(Connection(context="a"), notes, {})
     assert notes.warnings == [
-        f'unknown setting readonly from context "a" ({path}:4) has no effect; do you mean read_only?'
+        f'unknown setting readonly from context "a" ({path}:4) has no effect; did you mean read_only'
     ]
+
+
+CHANGING = {
+    "reset": ["reset", "g", "--topic", "t", "--to-latest"],
+    "undo": ["undo"],
+    "migrate": ["migrate", "g"],
+    "evict": ["evict", "g", "--member", "m"],
+    "delete": ["delete", "g"],
+    "delete-offsets": ["delete-offsets", "g", "--topic", "t"],
+    "catchup start": ["catchup", "start", "g", "--to-topic", "t"],
+    "catchup resume": ["catchup", "resume", "cu-2222"],
+    "catchup stop": ["catchup", "stop", "cu-2222"],
+    "catchup cancel": ["catchup", "cancel", "cu-2222"],
+    "catchup prune": ["catchup", "prune"],
+}
+"""A command line of every verb that has --execute."""
+
+
+def test_every_verb_with_execute_is_tried_with_an_unknown_setting() -> None:
+    verbs = json.loads((ROOT / "kgroup" / "data" / "completion.json").read_text(encoding="utf-8"))["verbs"]
+    assert CHANGING.keys() == {name for name, verb in verbs.items() if "--execute" in verb["options"]}
+
+
+@pytest.mark.parametrize("execute", [False, True], ids=["plan", "execute"])
+@pytest.mark.parametrize("verb", CHANGING)
+def test_an_unknown_setting_stops_every_verb_that_changes_something(
+    verb: str, execute: bool, write: Callable[[str], Path], kgroup_cli: CommandLine
+) -> None:
+    path = write("contexts:\n  audit:\n    bootstrap.servers: 127.0.0.1:1\n    readonly: true\n    geheim: x\n")
+    words = [*CHANGING[verb], *(["--execute"] if execute else [])]
+    result = kgroup_cli(*words, "--context", "audit", exit_code=2)
+    assert f'unknown setting readonly from context "audit" ({path}:4); did you mean read_only' in result.stderr
+    assert f'unknown setting [hidden] from context "audit" ({path}:5)' in result.stderr
+    assert "Correct or remove" in result.stderr
+    assert "WARNING" not in result.stderr
+
+
+@pytest.mark.parametrize("source", ["--command-config", "KGROUP_COMMAND_CONFIG", "KGROUP_PROPERTIES", "-X"])
+def test_so_does_one_of_any_other_source(
+    source: str, tmp_path: Path, kgroup_cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("read.only=true\n")
+    given = "read.only=true" if source in ("-X", "KGROUP_PROPERTIES") else str(file)
+    if source.startswith("KGROUP"):
+        monkeypatch.setenv(source, given)
+    options = [] if source.startswith("KGROUP") else [source, given]
+    result = kgroup_cli(*CHANGING["reset"], "-b", "127.0.0.1:1", *options, exit_code=2)
+    assert f"unknown setting read.only from {source}" in result.stderr
+
+
+def test_a_reading_verb_only_warns_of_an_unknown_setting(write: Callable[[str], Path], kgroup_cli: CommandLine) -> None:
+    write("contexts:\n  audit:\n    bootstrap.servers: 127.0.0.1:1\n    readonly: true\n")
+    result = kgroup_cli("list", "--context", "audit", "--timeout", "2s", exit_code=3)
+    assert "unknown setting readonly" in result.stderr
+    assert "has no effect; did you mean read_only" in result.stderr
 
 
 def test_use_remembers_and_never_writes_the_user_s_file(write: Callable[[str], Path], tmp_path: Path) -> None:
@@ -239,7 +296,7 @@ def test_a_chosen_context_that_is_gone(write: Callable[[str], Path]) -> None:
     write("contexts:\n  other:\n    bootstrap.servers: a:1\n")
     with pytest.raises(ConfigError) as raised:
         resolve(Connection(), Notes(), {})
-    assert raised.value.message == 'the chosen context "prod" is gone'
+    assert raised.value.message == 'the chosen context "prod" does not exist any more'
     assert "other" in raised.value.details[0]
     assert resolve(Connection(bootstrap_server="a:1"), Notes(), {}).context is None
 

@@ -272,7 +272,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         {"sasl_jaas_config": OAUTH + 'unsecuredLoginStringClaim_sub="a" unsecuredLoginNumberClaim_x="1";'},
         "unsecuredLoginNumberClaim_x",
     ),
-    "names": ({"ssl_endpoint_identification_algorithm": "ldaps"}, "https, or none"),
+    "names": ({"ssl_endpoint_identification_algorithm": "ldaps"}, "https or none"),
 }
 
 

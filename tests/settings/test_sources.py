@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], type[KgroupError], str]
     "url": ({"bootstrap_server": "http://a:1"}, {}, UsageError, "HOST:PORT"),
     "only-commas": ({"bootstrap_server": ","}, {}, UsageError, "names no broker"),
     "X-without-value": ({"property": ["geheim"]}, {}, UsageError, "KEY=VALUE"),
-    "variable-without-value": ({}, {"KGROUP_PROPERTIES": "geheim"}, UsageError, "KGROUP_PROPERTIES takes"),
+    "variable-without-value": ({}, {"KGROUP_PROPERTIES": "geheim"}, UsageError, "KGROUP_PROPERTIES requires"),
     "variable-unquoted": ({}, {"KGROUP_PROPERTIES": "a='geheim"}, UsageError, "quotation mark"),
     "no-such-file": ({"command_config": Path("/no/such")}, {}, ConfigError, "/no/such (--command-config)"),
     "no-such-file-of-variable": ({}, {"KGROUP_COMMAND_CONFIG": "/no/such"}, ConfigError, "(KGROUP_COMMAND_CONFIG)"),
@@ -275,7 +275,7 @@ def test_a_file_that_is_nothing_but_a_password_is_not_repeated(line: str, config
 WARNED: dict[str, tuple[list[str], list[str]]] = {
     "unknown": (["foo.bar=1"], ["unknown setting foo.bar from -X has no effect"]),
     "misspelt": (
-        ["sasl.usrname=u"], ["unknown setting sasl.usrname from -X has no effect; do you mean sasl.username?"],
+        ["sasl.usrname=u"], ["unknown setting sasl.usrname from -X has no effect; did you mean sasl.username"],
     ),
     "known-elsewhere": (
         ["group.id=g", "acks=all", "key.deserializer=x", "linger.ms=5", "schema.registry.url=http://s"], [],
@@ -375,8 +375,8 @@ def test_tls_is_one_context(tmp_path: Path) -> None:
 
 TLS_FAULTS: dict[str, tuple[list[str], str]] = {
     "no-ca": (["ssl.ca.location=/no/ca.pem"], "cannot read CA certificates /no/ca.pem: No such file"),
-    "no-pem": (["ssl.ca.pem=rubbish"], "ssl.ca.pem cannot be used: it holds no PEM certificate"),
-    "ca-no-pem": (["ssl.ca.location={rubbish}"], "it holds no PEM certificate"),
+    "no-pem": (["ssl.ca.pem=rubbish"], "ssl.ca.pem cannot be used: it has no PEM certificate"),
+    "ca-no-pem": (["ssl.ca.location={rubbish}"], "it has no PEM certificate"),
     "no-certificate": (
         ["ssl.certificate.location=/no/c", "ssl.key.location=/no/k"], "cannot read the client certificate",
     ),

@@ -15,6 +15,7 @@ from typing import Any
 
 from kgroup.cli import app
 from kgroup.model.reporter import Progress, ProgressPart
+from tests.support.json_documents import faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,17 @@ def _checked(result: Result, arguments: tuple[str, ...], exit_code: int | None) 
         f"kgroup {' '.join(arguments)} exited {result.exit_code}, not {exit_code}\n"
         f"--- stdout\n{result.stdout}\n--- stderr\n{result.stderr}"
     )
+    _check_documents(result.stdout)
     return result
+
+
+def _check_documents(stdout: str) -> None:
+    """Each document on stdout has the fields of its kind, and no others."""
+    if not stdout.startswith(('{"kind": "kgroup.', '{\n  "kind": "kgroup.')):
+        return
+    for text in stdout.splitlines() if stdout.startswith('{"kind"') else [stdout]:
+        found = faults(json.loads(text))
+        assert found == [], "\n".join(found)
 
 
 class QuietReporter:

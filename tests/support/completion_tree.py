@@ -12,13 +12,26 @@ from typing import Any
 
 from kgroup.cli.app import Root, kgroup_options
 from kgroup.cli.completion.candidates import DATA
+from kgroup.cli.help_pages import option_help
+from kgroup.cli.help_topics import TOPICS
+from kgroup.cli.refusals import REFUSALS
 from kgroup.cli.typer_adapter import root
 from kgroup.cli.verbs import VERBS
 from kgroup.groups.doctor.rules import ORDER
 from kgroup.groups.selection import STATES, TYPES
 from kgroup.groups.wait_conditions import FORMS
+from kgroup.model.accepted import ACCEPTED
+from kgroup.model.output_format import formats_of
 
-_BY_METAVAR = {"GROUP": "groups", "TOPIC": "topics", "FILE": "files", "PATH": "files", "DIR": "directories"}
+_BY_METAVAR = {
+    "GROUP": "groups",
+    "TOPIC": "topics",
+    "FILE": "files",
+    "PATH": "files",
+    "DIR": "directories",
+    "CHANGE": "changes",
+    "PLAN": "plans",
+}
 _BY_OPTION = {
     "--group": "groups",
     "--from-group": "groups",
@@ -47,7 +60,7 @@ def read_tree() -> dict[str, Any]:
                 names = sorted(param.opts, key=len)
                 option = {
                     "names": names,
-                    "help": " ".join((param.help or "").split()),
+                    "help": " ".join(option_help(param, name).split()),
                     "value": None if param.is_flag else _value(param, name),
                 } | ({"many": True} if param.multiple else {})
                 key = names[-1]
@@ -96,10 +109,15 @@ def _params(command: Any, ctx: Any) -> list[Any]:
 
 def _value(param: Any, verb: str) -> str | list[str]:
     """What a parameter accepts, according to its choices, its help and its metavar."""
+    if verb == "help" and param.param_type_name == "argument":
+        return [*(each.name for each in VERBS), *TOPICS, *REFUSALS]
+    if "--accept" in param.opts:
+        return list(ACCEPTED[verb])
+    if "--output" in param.opts:
+        return [str(each) for each in formats_of(verb)]
     metavar = param.metavar or param.name.upper()
     if optional := re.fullmatch(r"\[(.*)\](?:\.\.\.)?", metavar):
         metavar = optional[1]
-    # The help comes before the type: some output formats exist only for some verbs.
     named = (
         re.match(_CHOICE, metavar + " ") or re.match(_CHOICE, param.help or "") or re.fullmatch(_ONLY_CHOICE, metavar)
     )
@@ -112,6 +130,8 @@ def _value(param: Any, verb: str) -> str | list[str]:
             return _BY_OPTION[name]
     if param.param_type_name == "argument" and verb.startswith("context ") and metavar == "NAME":
         return "contexts"
+    if param.param_type_name == "argument" and verb == "undo":
+        return "changes"
     nouns = (re.match(r"[A-Z]*", each) for each in metavar.split("|"))
     return next((_BY_METAVAR[noun[0]] for noun in nouns if noun and noun[0] in _BY_METAVAR), "text")
 

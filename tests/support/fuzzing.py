@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
+import msgspec.structs
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ def records(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
 
 
 def renamed(value: Any, name: Callable[[str], str]) -> Any:
-    """The same dataclass, tuple or set with every text in it replaced; members of enumerations are no texts."""
+    """The same value, tuple or set with every text in it replaced; members of enumerations are no texts."""
     match value:
         case Enum():
             return value
@@ -125,6 +126,9 @@ def renamed(value: Any, name: Callable[[str], str]) -> Any:
             return value._make(items) if hasattr(value, "_make") else tuple(items)
         case frozenset():
             return frozenset(renamed(item, name) for item in value)
+        case msgspec.Struct():
+            texts = {field: renamed(getattr(value, field), name) for field in value.__struct_fields__}
+            return msgspec.structs.replace(value, **texts)
         case _ if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{f.name: renamed(getattr(value, f.name), name) for f in fields(value)})
         case _:

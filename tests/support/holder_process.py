@@ -15,7 +15,7 @@ from typing import Any
 from kgroup.cluster.membership import exclusive
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve

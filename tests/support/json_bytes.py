@@ -10,4 +10,6 @@ def as_bytes(form: Any) -> bytes | None:
     """The bytes that a key or a value in a line stands for."""
     if form is None:
         return None
-    return form.encode() if isinstance(form, str) else b64decode(form["base64"], validate=True)
+    if isinstance(form, str):
+        return form.encode()
+    return bytes.fromhex(form["hex"]) if "hex" in form else b64decode(form["base64"], validate=True)

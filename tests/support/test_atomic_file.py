@@ -159,7 +159,7 @@ def test_a_full_disk_is_said() -> None:
 
 
 def test_no_name_is_no_file() -> None:
-    with pytest.raises(UsageError, match="--to wants the name of a file"):
+    with pytest.raises(UsageError, match="--to requires the name of a file"):
         write("")
 
 

@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from kgroup.cli.app import UnknownVerb
+from kgroup.cli.tree import UnknownVerb
 from kgroup.cluster.transactions import Fenced
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import Refused

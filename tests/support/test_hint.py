@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import pickle
 
-from kgroup.support.hint import Hint
+from kgroup.support.hint import Hint, hints_with_options
 from kgroup.support.quoting import join
 
-HINT = Hint("{}; a new one: {}", ("catchup", "list"), ("catchup", "start", "my {group}"))
+TEXT = "{}; a new one: {}"
+COMMANDS = ("catchup", "list"), ("catchup", "start", "my {group}")
+
+
+def with_broker(*words: str) -> str:
+    return join(("kgroup", *words, "-b", "{x}"))
 
 
 def test_a_hint_is_its_text() -> None:
-    assert HINT == "kgroup catchup list; a new one: kgroup catchup start 'my {group}'"
+    assert Hint(TEXT, *COMMANDS) == "kgroup catchup list; a new one: kgroup catchup start 'my {group}'"
 
 
-def test_commands_are_shown_with_options() -> None:
-    shown = HINT.shown(lambda *words: join(("kgroup", *words, "-b", "{x}")))
+def test_commands_are_shown_with_options_within_the_block() -> None:
+    with hints_with_options(with_broker):
+        shown = Hint(TEXT, *COMMANDS)
 
     assert shown == "kgroup catchup list -b '{x}'; a new one: kgroup catchup start 'my {group}' -b '{x}'"
+    assert Hint("{}", ("list",)) == "kgroup list"
 
 
-def test_a_hint_comes_from_a_worker_as_it_is() -> None:
-    found = pickle.loads(pickle.dumps(HINT))
+def test_a_hint_from_a_worker_gets_the_options_of_the_receiver() -> None:
+    sent = pickle.dumps(Hint(TEXT, *COMMANDS))
 
-    assert (found, found.text, found.commands) == (HINT, HINT.text, HINT.commands)
+    with hints_with_options(with_broker):
+        found = pickle.loads(sent)
+
+    assert found == "kgroup catchup list -b '{x}'; a new one: kgroup catchup start 'my {group}' -b '{x}'"
+    assert (found.text, found.commands) == (TEXT, COMMANDS)

@@ -41,7 +41,7 @@ def test_path_where_java_home_is_too_old(tmp_path: Path, version: str) -> None:
     [
         (None, None, ("JAVA_HOME is not set", "no java in PATH=")),
         ("1.8.0_402", "11.0.22", ("is Java 8, too old", "is Java 11, too old")),
-        ("", None, ("does not tell its version", "no java in PATH=")),
+        ("", None, ("does not print its version", "no java in PATH=")),
     ],
 )
 def test_says_what_was_looked_at(tmp_path: Path, home: str | None, path: str | None, told: tuple[str, str]) -> None:

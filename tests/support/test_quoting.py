@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
 
-from kgroup.support.quoting import join, quote
+from kgroup.support.quoting import join, json_safe, quote
 
 NAMES = [
     "plain",
@@ -38,3 +39,16 @@ def test_what_is_printable_is_quoted_as_always() -> None:
 
 def test_half_a_character_is_no_crash() -> None:
     assert quote("\ud800") == r"$'\xed\xa0\x80'"
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "größe €", "\x1b[31m", "\x7f\x9b31m", "\u202eevil\u2066", "\U0001f600\U000e0001"]
+)
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_json_for_a_terminal(text: str, ascii_only: bool) -> None:
+    shown = json_safe(json.dumps(text, ensure_ascii=False), ascii_only=ascii_only)
+
+    assert json.loads(shown) == text
+    assert shown.isprintable()
+    assert not ascii_only or shown.isascii()
+    assert ascii_only or "ß" not in text or "ß" in shown

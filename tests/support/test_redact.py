@@ -11,7 +11,16 @@ from urllib.parse import quote
 import pytest
 
 from kgroup.settings.model import Setting, Settings
-from kgroup.support.redact import HIDDEN, LOGGERS, close_debug_log, contains_secret, is_secret, open_debug_log, redact
+from kgroup.support.redact import (
+    HIDDEN,
+    LOGGERS,
+    close_debug_log,
+    contains_secret,
+    is_secret,
+    open_debug_log,
+    redact,
+    without_content,
+)
 
 SECRET = "p@ss wörd'\\"
 
@@ -153,3 +162,18 @@ def test_the_debug_log_follows_no_link(tmp_path: Path) -> None:
 )
 def test_a_command_that_tells_a_secret(command: str, tells: bool) -> None:
     assert contains_secret(command, {"my-own-key", "abc"}) is tells
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (r"""Data(error=0, records=b'ord-1 {"it\'s": 1}\x00', x=1)""", "Data(error=0, records=[hidden], x=1)"),
+        ('records=b"it\'s", records=None', "records=[hidden], records=None"),
+        (r"node=1 Recv: b'\x00\x01 value'", "node=1 Recv: [hidden]"),
+        (r"node=1 Send: bytearray(b'\x00')", "node=1 Send: bytearray([hidden])"),
+        ("Unable to decode 7-byte buffer: b'abc'", "Unable to decode 7-byte buffer: [hidden]"),
+        ("topic='records=5'", "topic='records=5'"),
+    ],
+)  # fmt: skip
+def test_the_content_of_records_is_hidden(line: str, shown: str) -> None:
+    assert without_content(line) == shown

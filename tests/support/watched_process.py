@@ -37,7 +37,7 @@ class Looks:
         self._at += 1
         match what:
             case "down":
-                raise Unreachable("broker 1 did not answer in time", hint="a longer --timeout may help")
+                raise Unreachable("broker 1 did not answer within the timeout", hint="a longer --timeout may help")
             case "auth":
                 raise AuthenticationFailed("who are you")
             case "bug":

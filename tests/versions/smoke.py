@@ -131,7 +131,7 @@ def list_groups(stage: Stage) -> None:
     assert ours == stage.kafka.listed()
     by_name = {row["group"]: row for row in groups}
     for group in stage.groups:
-        assert by_name[group]["members"] == (2 if group in stage.live else 0)
+        assert by_name[group]["member_count"] == (2 if group in stage.live else 0)
         assert by_name[group]["type"] == ("consumer" if group.startswith("c-") else "classic")
     logged = kgroup("list", "--coordinator", "1", "--from-log", "-o", "json").data
     assert {row["group"] for row in logged} >= set(stage.groups)
@@ -197,7 +197,7 @@ def history(stage: Stage) -> None:
     assert documents.keys() == set(stage.groups)
     for group in stage.live:
         assert {cause["cause"] for cause in documents[group]["totals"]["causes"]} >= {"join"}
-        assert documents[group]["log"]["whole"] is True
+        assert documents[group]["scan"]["complete"] is True
     (one,) = kgroup("history", "g-a", "--commits", "-o", "json").data
     assert one["commits"] is not None
 
@@ -221,6 +221,20 @@ def simulate(stage: Stage) -> None:
     for group in stage.live:
         (document,) = kgroup("simulate", group, "--add", "1", "-o", "json").data
         assert document["group"] == group
+
+
+@verb("peek")
+def peek(stage: Stage) -> None:
+    for group in stage.idle:
+        peeked = kgroup("peek", group, "--topic", f"{stage.topic}:0,1,2", "-n", "2", "-o", "json").data
+        found = {row["partition"]: [(r["offset"], r["timestamp_ms"]) for r in row["records"]] for row in peeked}
+        assert found == {
+            partition: [
+                (offset, stage.newest_ms - MINUTE_MS * (RECORDS - 1 - offset))
+                for offset in (10 * partition + 10, 10 * partition + 11)
+            ]
+            for partition in range(3)
+        }
 
 
 @verb("export")
@@ -270,7 +284,9 @@ def reset(stage: Stage) -> None:
 
 
 def targets(rows: list[dict[str, object]]) -> dict[Cell, int]:
-    return {(str(row["group"]), str(row["topic"]), int(str(row["partition"]))): int(str(row["new"])) for row in rows}
+    return {
+        (str(row["group"]), str(row["topic"]), int(str(row["partition"]))): int(str(row["new_offset"])) for row in rows
+    }
 
 
 @verb("undo")
@@ -363,7 +379,7 @@ def migrate(stage: Stage) -> None:
     assert stage.world.groups()[group] == ("classic", "empty")
     assert stage.at(group) == [10, 20, 30]
     rows = kgroup("migrate", "--regex", "moving|c-[abcd]", "-o", "json").data
-    assert {row["group"]: row["verdict"] for row in rows} == {group: "READY", **dict.fromkeys(NEW, "DONE")}
+    assert {row["group"]: row["readiness"] for row in rows} == {group: "ready", **dict.fromkeys(NEW, "done")}
 
 
 @contextmanager
@@ -385,7 +401,7 @@ def catchup_start(stage: Stage) -> None:
     assert stage.at("g-a") == [10, 20, 30]
     with _released(stage, "start") as (crashed, _):
         (document,) = kgroup("describe", crashed.group, "-o", "json").data
-        assert [owed["offsets"] for owed in document["owed"]] == [80]
+        assert [pending["pending_offset_count"] for pending in document["pending_catchups"]] == [80]
 
 
 @verb("catchup list")
@@ -412,7 +428,7 @@ def catchup_resume(stage: Stage) -> None:
         copy = stage.world.topic("copy-resume", 2)
         arguments = ("--to-topic", copy, "--master", "local[2]", "--execute")
         result = kgroup("catchup", "resume", plan, *arguments)
-        assert "PROVED" in result.stdout
+        assert "VERIFIED" in result.stdout
         assert copied(stage.world, copy) == gap_of(crashed)
 
 
@@ -447,7 +463,7 @@ def sandbox_status(stage: Stage) -> None:
     with _sandbox_of(stage):
         (status,) = kgroup("sandbox", "status", "-o", "json").data
     assert (status["state"], status["version"]) == ("running", stage.kafka.version)
-    log = Path(status["brokers"][0]["log"]).read_text(encoding="utf-8")
+    log = Path(status["brokers"][0]["log_file"]).read_text(encoding="utf-8")
     assert "INFO" in log, "a broker that cannot start says why"
 
 

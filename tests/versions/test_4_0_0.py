@@ -31,7 +31,7 @@ def test_groups_that_the_broker_denies_are_errors(stage: Stage, monkeypatch: pyt
         assert not lost & {row["group"] for row in document["data"]}
         assert set(stage.groups) - lost <= {row["group"] for row in document["data"]}
     document = kgroup("list", "-o", "json", exit_code=7).json
-    uncounted = {row["group"] for row in document["data"] if row["members"] is None}
+    uncounted = {row["group"] for row in document["data"] if row["member_count"] is None}
     assert {error["group"] for error in document["errors"]} == uncounted >= lost & {*NEW}
     planned = kgroup("reset", "--regex", "c-[abcd]", "--all-topics", "--to-latest", "-o", "json", exit_code=3).json
     (kept,) = {row["group"] for row in planned["data"]}

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from kgroup.sandbox.manifest import sandbox_manifest
 from tests.cli.test_app import COMMANDS
-from tests.support.places import ROOT
+from tests.support.manual import page
 from tests.versions.kafka import MANIFESTS, manifest_of
 from tests.versions.smoke import SMOKE, WITHOUT_A_CLUSTER
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 VERSIONS = sorted(path.stem for path in MANIFESTS.glob("*.txt"))
 
 
@@ -20,8 +19,8 @@ def test_every_verb_is_in_it() -> None:
     assert not SMOKE.keys() & WITHOUT_A_CLUSTER
 
 
-def test_readme_names_the_versions() -> None:
-    (header,) = re.findall(r"^\| verb \| (\d.*) \|$", README, re.M)
+def test_the_manual_names_the_versions() -> None:
+    (header,) = re.findall(r"^\| verb \| (\d.*) \|$", page("compatibility.md"), re.M)
     assert header.split(" | ") == [*VERSIONS, sandbox_manifest().kafka_version]
 
 

@@ -42,7 +42,7 @@ class JsonFields:
 
     def _sized(self, name: str, number: int) -> int:
         if not -_LARGEST <= number <= _LARGEST:
-            self.wrong(name, "is larger than any number of Kafka's")
+            self.wrong(name, "is larger than 64 bits")
         return number
 
     def maybe(self, name: str, read: Callable[[str], T]) -> T | None:
@@ -106,5 +106,5 @@ class JsonFields:
         """The fields ``start`` and ``end``, in this order."""
         start, end = self.count("start"), self.count("end")
         if start > end:
-            self.wrong("end", "lies below the start")
+            self.wrong("end", "is below the start")
         return start, end

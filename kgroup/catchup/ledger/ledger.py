@@ -106,8 +106,8 @@ class Ledger:
         """
         if transactional_id not in self._ready:
             if not self._ready:
-                self._looked = _in_background(self._look)
-            self._ready[transactional_id] = _in_background(lambda: self._connected(transactional_id))
+                self._looked = in_background(self._look)
+            self._ready[transactional_id] = in_background(lambda: self._connected(transactional_id))
 
     def _look(self) -> LedgerTopic | None:
         try:
@@ -186,14 +186,14 @@ class Ledger:
         if isinstance(lost, CommitUnknown):
             self._refuse_overtaken(plan)
             raise Unreachable(
-                f"no answer came to writing the plan {whose} down, and the ledger does not have it",
+                f"the ledger did not confirm the write of the plan {whose}, and does not have it",
                 details=lost.details,
-                hint="nothing was changed: start again",
+                hint="nothing was changed; run the same command again",
                 code="not-written",
             ) from lost
         raise Refused(
-            f"another plan {whose} was made at the same moment, so this one was not",
-            hint=Hint("{} shows it; nothing was changed", ("catchup", "list")),
+            f"another kgroup run wrote a plan {whose} at the same moment, so this plan was not written",
+            hint=Hint("nothing was changed; {} shows the other plan", ("catchup", "list")),
             code="fenced",
         ) from lost
 
@@ -351,7 +351,7 @@ class Ledger:
         )
 
 
-def _in_background(work: Callable[[], T]) -> Future[T]:
+def in_background(work: Callable[[], T]) -> Future[T]:
     """Run it on a daemon thread: unlike a pool's thread, it does not delay the end of the process."""
     future: Future[T] = Future()
 
@@ -373,8 +373,8 @@ def _close_unused(future: Future[Transactions | None]) -> None:
 def _finished(found: PlanSnapshot) -> PlanSnapshot:
     if found.state.state.is_open:
         raise Refused(
-            f"{found.plan.id} is not finished: it is {found.state.state}",
-            hint=Hint("go on with it:  {}", ("catchup", "resume", found.plan.id)),
+            f"{found.plan.id} is {found.state.state}, not finished",
+            hint=Hint("continue the plan:  {}", ("catchup", "resume", found.plan.id)),
             code="plan-open",
         )
     return found

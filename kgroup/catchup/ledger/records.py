@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from kgroup.catchup.ledger.json_fields import FieldError, JsonFields
 from kgroup.groups.catchup.model import (
+    LOG_END,
     Abandoned,
     CatchupPlan,
     Chunk,
@@ -32,10 +33,13 @@ from kgroup.groups.catchup.model import (
     Task,
 )
 from kgroup.groups.commit_tags import is_plan_id
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.support.errors import KgroupError, Refused
 
 VERSION = 1
+
+_HEAD = "head"
+"""LOG_END as it is stored: the name of the first version."""
 
 Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | ChunkProgress
 
@@ -93,14 +97,14 @@ def decode_key(raw: bytes | None) -> RecordKey:
     text = (raw or b"").decode("utf-8", "backslashreplace")
     plan_id, *rest = text.split("/")
     if raw is None or not is_plan_id(plan_id) or not rest:
-        raise _damaged(text or "a record without a key", "its key is not one of kgroup's")
+        raise _damaged(text or "a record without a key", "kgroup does not write keys of this form")
     kinds = {kind.value: kind for kind in RecordKind}
     kind = kinds.get(rest[0])
     if kind is None:
-        raise _newer(text, f"a record {rest[0]!r} is not known")
+        raise _newer(text, f"the record type {rest[0]!r} is unknown")
     if kind is RecordKind.CHUNK:
         if len(rest) != 2 or not re.fullmatch(r"(?a)0|[1-9]\d{0,9}", rest[1]):
-            raise _damaged(text, "its key names no chunk")
+            raise _damaged(text, "its key has no chunk number")
         return RecordKey(plan_id, kind, int(rest[1]))
     if len(rest) != 1:
         raise _damaged(text, "its key is too long")
@@ -132,22 +136,22 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise _damaged(str(key), "it is no JSON") from error
+        raise _damaged(str(key), "it is not JSON") from error
     if not isinstance(document, dict):
-        raise _damaged(str(key), "it is no JSON object")
+        raise _damaged(str(key), "it is not a JSON object")
     version = document.get("v")
     if type(version) is not int:
         raise _damaged(str(key), "it has no version")
     if version != VERSION:
-        raise _newer(str(key), f"it is of version {version}, and {VERSION} is known")
+        raise _newer(str(key), f"it has version {version}; this kgroup reads version {VERSION}")
     try:
         value = _READERS[key.kind](JsonFields(document))
     except FieldError as wrong:
         raise _damaged(str(key), str(wrong)) from wrong
     if isinstance(value, CatchupPlan) and value.id != key.plan_id:
-        raise _damaged(str(key), f"it is the plan {value.id}")
+        raise _damaged(str(key), f"it contains the plan {value.id}")
     if isinstance(value, ChunkProgress) and value.chunk != key.chunk:
-        raise _damaged(str(key), f"it is about chunk {value.chunk}")
+        raise _damaged(str(key), f"it contains chunk {value.chunk}")
     return value
 
 
@@ -158,7 +162,7 @@ def _no_constant(name: str) -> NoReturn:
 def _newer(record: str, why: str) -> Refused:
     return Refused(
         f"ledger record {record}: {why}",
-        hint="a newer kgroup wrote it: use that one",
+        hint="a newer kgroup wrote it: use that version",
         code="ledger-newer",
     )
 
@@ -166,7 +170,7 @@ def _newer(record: str, why: str) -> Refused:
 def _damaged(record: str, why: str) -> KgroupError:
     return KgroupError(
         f"ledger record {record}: {why}",
-        hint="something else than kgroup writes to the ledger's topic: find out what, before anything is resumed",
+        hint="another program writes to the ledger topic: find it before you resume a plan",
         code="ledger-damaged",
     )
 
@@ -181,12 +185,12 @@ def _plan(plan: CatchupPlan) -> dict[str, Any]:
         "who": plan.who,
         "reason": plan.reason,
         "command": list(plan.command),
-        "released_at": plan.released_at,
+        "released_at": _HEAD if plan.release_point == LOG_END else plan.release_point,
         "ranges": [_range(item) for item in plan.ranges],
         "chunks": list(_runs(plan.chunks)),
         "given_up": [
             {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-            for row in plan.given_up
+            for row in plan.abandoned
         ],
     }
 
@@ -231,6 +235,7 @@ def _runs(chunks: tuple[Chunk, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _read_plan(fields: JsonFields) -> CatchupPlan:
+    released_at = fields.text("released_at")
     return CatchupPlan(
         id=fields.text("id"),
         group=fields.maybe("group", fields.text),
@@ -242,11 +247,11 @@ def _read_plan(fields: JsonFields) -> CatchupPlan:
         command=fields.texts("command"),
         ranges=tuple(_read_range(item) for item in fields.objects("ranges")),
         chunks=tuple(chunk for run in fields.objects("chunks") for chunk in _read_run(run)),
-        given_up=tuple(
+        abandoned=tuple(
             Abandoned(item.text("topic"), item.count("partition"), *item.span(), item.text("why"))
             for item in fields.objects("given_up")
         ),
-        released_at=fields.text("released_at"),
+        release_point=LOG_END if released_at == _HEAD else released_at,
     )
 
 
@@ -273,7 +278,7 @@ def _read_commit(fields: JsonFields) -> Commit:
 def _read_run(run: JsonFields) -> Iterator[Chunk]:
     topic, partition, first, edges = run.text("topic"), run.count("partition"), run.count("first"), run.counts("edges")
     if len(edges) < 2 or list(edges) != sorted(edges):
-        run.wrong("edges", "are no offsets one after the other")
+        run.wrong("edges", "is not a list of ascending offsets")
     for number, (start, end) in enumerate(pairwise(edges), first):
         yield Chunk(number, topic, partition, start, end)
 
@@ -332,7 +337,7 @@ def _delivery(delivery: Delivery) -> dict[str, Any]:
 
 def _read_delivery(fields: JsonFields) -> Delivery:
     if fields.has("buckets") and fields.count("buckets"):
-        fields.wrong("buckets", "are of an older kgroup: resume or cancel the plan with that one")
+        fields.wrong("buckets", "are of an older kgroup: resume or cancel the plan with that version")
     return Delivery(
         sink=fields.text("sink"),
         order=fields.one_of("order", Order),
@@ -393,7 +398,7 @@ def _read_progress(fields: JsonFields) -> ChunkProgress:
 def _read_kept(fields: JsonFields) -> tuple[tuple[int, int], ...]:
     offsets = fields.counts("kept")
     if len(offsets) % 2 or list(offsets) != sorted(offsets):
-        fields.wrong("kept", "are no offset ranges one after the other")
+        fields.wrong("kept", "is not a list of ascending offset ranges")
     return tuple(zip(offsets[::2], offsets[1::2], strict=True))
 
 

@@ -39,11 +39,11 @@ class Runner:
     """
 
     def __init__(
-        self, books: LedgerAccess, plan_id: str, offset: int | None, epoch: RunnerEpoch, taken: Transactions
+        self, ledger: LedgerAccess, plan_id: str, offset: int | None, epoch: RunnerEpoch, taken: Transactions
     ) -> None:
         self.plan_id = plan_id
         self.epoch = epoch
-        self._books = books
+        self._ledger = ledger
         self._offset = offset
         self._found: PlanSnapshot | None = None
         self._transactions: Transactions | None = taken
@@ -74,7 +74,7 @@ class Runner:
         """The plan as it is in the ledger now. Raises Refused with code ``superseded``."""
         with self._lock:
             self._check()
-            found = self._books.view(self.plan_id, self._offset).ledgered(self.plan_id)
+            found = self._ledger.view(self.plan_id, self._offset).ledgered(self.plan_id)
             if found.epoch is None or self._is_anothers(found.epoch):
                 raise self._superseded(found.epoch)
             self._found, self._offset = found, found.offset
@@ -107,7 +107,7 @@ class Runner:
         The group's commits may keep the plan's tag for long; the state shows that the plan was finished.
         """
         with self._lock:
-            view = self._books.view(self.plan_id, self._offset)
+            view = self._ledger.view(self.plan_id, self._offset)
             kept = RecordKey(self.plan_id, RecordKind.STATE).encode()
             last = view.value(RecordKey(self.plan_id, RecordKind.STATE))
             records: list[tuple[bytes, bytes | None]] = [(key, None) for key in view.keys(self.plan_id) if key != kept]
@@ -122,7 +122,7 @@ class Runner:
         try:
             transactions.begin()
             for key, value in records:
-                transactions.produce(self._books.topic, key, value, 0)
+                transactions.produce(self._ledger.topic, key, value, 0)
             transactions.commit()
         except Fenced as error:
             raise self._superseded(None) from error
@@ -144,7 +144,7 @@ class Runner:
         """The producer. If the last one was closed, take a new one, unless another runner has taken over meanwhile."""
         if self._transactions is None:
             self.read()  # also before the id is taken: taking it would fence a successor
-            taken = self._books.transactions(transactional_ids.of_plan(self.plan_id))
+            taken = self._ledger.transactions(transactional_ids.of_plan(self.plan_id))
             try:
                 taken.fence()
                 self.read()
@@ -168,15 +168,15 @@ class Runner:
             written = self._is_written(values, unknown)
         if not written:
             raise Unreachable(
-                f"no answer came to writing to the ledger of {self.plan_id}, and it was not written",
+                f"the ledger did not confirm a write of {self.plan_id}, and does not have it",
                 details=unknown.details,
-                hint=Hint("try again; or go on later:  {}", ("catchup", "resume", self.plan_id)),
+                hint=Hint("run the same command again, or continue later:  {}", ("catchup", "resume", self.plan_id)),
                 code="not-written",
             ) from unknown
 
     def _is_written(self, values: tuple[Value, ...], unknown: CommitUnknown) -> bool:
         try:
-            view = self._books.view(self.plan_id, self._offset)
+            view = self._ledger.view(self.plan_id, self._offset)
         except KgroupError:
             raise unknown from None
         epoch = view.epoch(self.plan_id)
@@ -212,12 +212,13 @@ class Runner:
             self._transactions.close()
             self._transactions = None
         self._over = Refused(
-            f"another runner has taken over {self.plan_id}",
+            f"another kgroup run has taken over {self.plan_id}",
             details=()
             if by is None
-            else (f"It is {by.who}, runner epoch {by.number}; this one was {self.epoch.number}.",),
+            else (f"It is {by.who}, runner epoch {by.number}; this run had epoch {self.epoch.number}.",),
             hint=Hint(
-                "{} says who, and how it stands: this one may have moved offsets", ("catchup", "show", self.plan_id)
+                "{} shows the other run and the state; this run may have moved offsets",
+                ("catchup", "show", self.plan_id),
             ),
             code="superseded",
         )

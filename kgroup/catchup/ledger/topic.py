@@ -9,7 +9,7 @@ from typing import Any
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicDescription
 from kgroup.cluster.transactions import Transactions
-from kgroup.groups.catchup.model import LEDGER_TOPIC as LEDGER_TOPIC
+from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 from kgroup.support.quoting import quote
@@ -72,7 +72,7 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
         # Another client may have created it meanwhile, with other settings.
         facts = admin.describe(topic)
         if facts is None:
-            raise KgroupError(f"{topic} was made, and is gone", code="no-ledger")
+            raise KgroupError(f"ledger topic {topic} disappeared right after it was created", code="no-ledger")
     fit = _fit(topic, facts)
     if not make:
         _may_take(config, topic, timeout_s)
@@ -107,18 +107,18 @@ def _wanted(admin: TopicAdmin, topic: str) -> NewTopicSpec:
 def _may_not_make(topic: NewTopicSpec, bootstrap: str) -> Refused:
     configs = " ".join(f"--config {name}={value}" for name, value in sorted(topic.config.items()))
     return Refused(
-        f"the ledger {topic.name} does not exist, and this user may not make it",
-        hint=f"let somebody who may run:  kafka-topics.sh --bootstrap-server {bootstrap} --create --topic "
+        f"the ledger topic {topic.name} does not exist, and this user may not create it",
+        hint=f"ask an administrator to run:  kafka-topics.sh --bootstrap-server {bootstrap} --create --topic "
         f"{quote(topic.name)} --partitions {topic.partitions} --replication-factor {topic.replicas} {configs}",
         code="no-ledger",
     )
 
 
 def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
-    another = "name another topic with --ledger-topic, which is made as it must be"
+    another = "name a new topic with --ledger-topic: kgroup creates it with the right settings"
     if facts.partitions != 1:
         raise Refused(
-            f"{topic} can't be the ledger: it has {facts.partitions} partitions, and the order of all records counts",
+            f"{topic} cannot be the ledger: it has {facts.partitions} partitions, exactly 1 is required",
             hint=another,
             code="ledger-unfit",
         )
@@ -126,19 +126,19 @@ def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
     policy = facts.config.get("cleanup.policy", "delete")
     if policy != "compact":
         raise Refused(
-            f"{topic} can't be the ledger: its cleanup.policy is {policy}, so what it says would be deleted in time",
-            hint=f"if nothing else is in it, set cleanup.policy=compact; or {another}",
+            f"{topic} cannot be the ledger: its cleanup.policy is {policy}, but compact is required",
+            hint=f"if the topic has no other records, set cleanup.policy=compact; or {another}",
             code="ledger-unfit",
         )
     in_sync = int(facts.config.get("min.insync.replicas") or 1)
     if in_sync > facts.replicas:
         raise Refused(
-            f"{topic} can't be written: min.insync.replicas is {in_sync}, and it has {facts.replicas} replicas",
-            hint=f"set min.insync.replicas={min(2, max(1, facts.replicas - 1))} for it",
+            f"{topic} cannot be written: min.insync.replicas is {in_sync}, but it has {facts.replicas} replicas",
+            hint=f"set min.insync.replicas={min(2, max(1, facts.replicas - 1))} for the topic",
             code="ledger-unfit",
         )
     if facts.replicas > 2 and in_sync == 1:
-        return (f"{topic} has {facts.replicas} replicas but min.insync.replicas=1: a failing broker may forget a plan",)
+        return (f"{topic} has {facts.replicas} replicas but min.insync.replicas=1: a broker failure may lose a plan",)
     return ()
 
 

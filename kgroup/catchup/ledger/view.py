@@ -88,7 +88,7 @@ class LedgerView:
         """The state of a plan. Raises KgroupError if there is none, and as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.STATE))
         if not isinstance(found, StateRecord):
-            raise KgroupError(f"the ledger has the plan {plan_id}, but not its state", code="ledger-damaged")
+            raise KgroupError(f"the ledger has plan {plan_id}, but not its state", code="ledger-damaged")
         return found
 
     def epoch(self, plan_id: str) -> RunnerEpoch | None:
@@ -126,9 +126,9 @@ class LedgerView:
 def no_plan(plan_id: str) -> NotFound:
     """The error for a plan that is not in the ledger; the caller raises it."""
     return NotFound(
-        f"the ledger has no plan {plan_id}",
+        f"plan {plan_id} is not in the ledger",
         hint=Hint(
-            "{} shows all; it may have been pruned, or be in another ledger (--ledger-topic)", ("catchup", "list")
+            "{} shows all plans; it may have been pruned, or be in another ledger (--ledger-topic)", ("catchup", "list")
         ),
         code="no-plan",
     )
@@ -140,7 +140,7 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     The code is ``plan-exists`` if the plan id is in use. Raises as ``decode``: an unreadable plan may overlap.
     """
     if plan.id in view.plan_ids():
-        raise Refused(f"the ledger has a plan {plan.id} already", code="plan-exists")
+        raise Refused(f"the ledger already has a plan {plan.id}", code="plan-exists")
     for plan_id in view.plan_ids():
         other = view.plan(plan_id)
         if other.group != plan.group or not view.state(plan_id).state.is_open:
@@ -156,9 +156,9 @@ def overlap_refusal(ranges: Sequence[GapRange], other: CatchupPlan) -> Refused |
         return None
     whose = "" if other.group is None else f" of {other.group}"
     return Refused(
-        f"open plan {other.id}{whose} has {len(shared)} of these ranges, or parts of them",
+        f"the open plan {other.id}{whose} contains {len(shared)} of these ranges, or parts of them",
         details=tuple(map(str, shared[:3])) + ((f"and {len(shared) - 3} more",) if len(shared) > 3 else ()),
-        hint=Hint("go on with it:  {}", ("catchup", "resume", other.id)),
+        hint=Hint("continue that plan:  {}", ("catchup", "resume", other.id)),
         code="plan-overlaps",
     )
 

@@ -6,9 +6,12 @@ no other run writes, and what is read remains true.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
@@ -42,18 +45,21 @@ from kgroup.groups.catchup.steps import (
     Situation,
     WriteReleased,
 )
+from kgroup.groups.catchup.takeover import SIGNED_OFF, Takeover, takeover_of
 from kgroup.groups.catchup.verification import ChunkResult, Verification, contradiction_note, verify
-from kgroup.model.groups import Commit, Group
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group
+from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
-from kgroup.support.quoting import quote
+from kgroup.support.stdout_reader import pause
 
 HISTORY_BUDGET_S = 10.0
 """How long the history of a group's commits is searched for evidence."""
 
-SIGNED_OFF = 0
-"""The heartbeat of a runner that has ended: no run works on the plan any more."""
+_SIGN_OFF_WITHIN_S = 2.0
+_PAUSE_S = 0.2
 
 _WITHOUT_MEMBERSHIP = ("not-empty", "foreign-owner")
 """Why we cannot join the group: what to do can be decided, but no offset is moved."""
@@ -61,10 +67,6 @@ _WITHOUT_MEMBERSHIP = ("not-empty", "foreign-owner")
 _MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 
 Decide = Callable[[Situation], Decision]
-
-
-def _ignore(text: str) -> None:
-    """Ignores notes."""
 
 
 _CLASSES = {ExitCode.NOT_AUTHORIZED: NotAuthorized, ExitCode.UNREACHABLE: Unreachable}
@@ -85,24 +87,21 @@ def is_live(group: Group) -> bool:
     return bool(seen.members) or seen.state not in ("Empty", "Dead")
 
 
-@dataclass(frozen=True, slots=True)
-class CommitsSinceRelease:
+class CommitsSinceRelease(msgspec.Struct, frozen=True):
     """Changes of the group's offsets since its release; ``unread`` is why the history may be incomplete."""
 
     set_back: tuple[OffsetRewind, ...] = ()
     unread: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CatchupEngine:
-    """The cluster, the ledger, who runs kgroup (``user@host``), and the clock (ms)."""
+class CatchupEngine(msgspec.Struct, frozen=True):
+    """The cluster, the ledger, who runs kgroup (``user@host``), the clock (ms), and where it reports."""
 
     cluster: ChangingCluster
     ledger: Ledger
     who: str
     now_ms: Callable[[], int]
-    note: Callable[[str], None] = _ignore
-    """Receives messages for the user that do not stop the command."""
+    reporter: Reporter = msgspec.field(default_factory=NullReporter)
 
     def create(self, plan: CatchupPlan, delivery: Delivery | None = None) -> PlanSnapshot:
         """Write a plan to the ledger; nothing is moved. Raises as ``Ledger.prepare`` and ``Ledger.create``."""
@@ -131,8 +130,8 @@ class CatchupEngine:
                     raise refused from None
                 raise Refused(
                     refused.message,
-                    details=(*refused.details, f"{runner.plan_id} was closed again: nothing was moved."),
-                    hint="start again" if refused.code == "moved-since" else refused.hint,
+                    details=(*refused.details, f"{runner.plan_id} was closed again; no offset was moved."),
+                    hint="run the same command again" if refused.code == "moved-since" else refused.hint,
                     code=refused.code,
                 ) from refused
             raise
@@ -157,18 +156,18 @@ class CatchupEngine:
         runner: Runner,
         accepted: Collection[str] = (),
         *,
-        give_up: bool = False,
+        abandon: bool = False,
         assumed: Mapping[TopicPartition, bool] | None = None,
     ) -> Decision:
         """Cancel a plan and move its group back if possible; returns what was done. Raises as ``release``."""
 
         def decide(now: Situation) -> Decision:
-            return decisions.cancel(now, accepted, give_up=give_up)
+            return decisions.cancel(now, accepted, abandon=abandon)
 
         found = runner.snapshot
         if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
             return self._carry_out(runner, None, decide(Situation(found, runner.epoch.number)))
-        # --give-up moves nothing either. But a run that was about to move offsets must be out of the group before the
+        # --abandon moves nothing either. But a run that was about to move offsets must be out of the group before the
         # abandoned offsets are reported.
         return self._decide_alone(runner, decide, assumed or {})
 
@@ -182,6 +181,22 @@ class CatchupEngine:
         """Write that no run works on the plan any more; if that fails, it shows half a minute later."""
         with suppress(KgroupError):
             runner.heartbeat(SIGNED_OFF)
+
+    def takeover(self, runner: Runner) -> Takeover | None:
+        """Which run took the plan over from ``runner``; None if the ledger does not show it, or cannot be read.
+
+        ``stop`` takes the plan over and signs off right after that: a run that is still there is looked up again.
+        """
+        until_s = time.monotonic() + _SIGN_OFF_WITHIN_S
+        while True:
+            try:
+                now = self.ledger.read(runner.plan_id, runner.snapshot.offset)
+            except KgroupError:
+                return None
+            found = takeover_of(runner.epoch, now)
+            if found is None or found.stopped or not now.state.state.is_open or time.monotonic() > until_s:
+                return found
+            pause(_PAUSE_S)
 
     def preview(
         self, found: PlanSnapshot, decide: Decide, assumed: Mapping[TopicPartition, bool] | None = None
@@ -199,23 +214,23 @@ class CatchupEngine:
         try:
             if isinstance(decision, Release | MoveBack):
                 self.require_same_topics(plan)
-            elif isinstance(decision, Refuse) and decision.error.code == "twice":
+            elif isinstance(decision, Refuse) and decision.error.code == "possible-duplicates":
                 self.require_sources(plan)  # else the refusal would recommend a resume
         except (Refused, NotFound) as error:
             return Refuse(error)
         return decision
 
-    def finish(self, runner: Runner, proof: Verification) -> None:
+    def finish(self, runner: Runner, verification: Verification) -> None:
         """Close a plan that has nothing left to deliver; lost offsets are named in its state.
 
         If the results contradict each other, the plan stays open with the reason: no later run may verify it.
         """
-        note = contradiction_note(proof)
+        note = contradiction_note(verification)
         if note is not None and note != runner.snapshot.state.note:
             self._states(runner).write(runner.snapshot.state.state, note=note)
-        if proof.undelivered or note is not None:
+        if verification.undelivered or note is not None:
             return
-        lost = ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in proof.lost)
+        lost = ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in verification.lost)
         self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
     def verification(
@@ -229,7 +244,7 @@ class CatchupEngine:
         starts: Mapping[TopicPartition, int] = {}
         with suppress(KgroupError):
             starts = log_starts(self.cluster, [item.tp for item in plan.ranges])
-        return verify(found, results, log_starts=starts, twice=(since or self.offsets_since_release(found)).set_back)
+        return verify(found, results, log_starts=starts, rewinds=(since or self.offsets_since_release(found)).set_back)
 
     def offsets_since_release(self, found: PlanSnapshot) -> CommitsSinceRelease:
         """What happened to a group's offsets since its release."""
@@ -240,7 +255,7 @@ class CatchupEngine:
             history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
         except KgroupError as error:
             return CommitsSinceRelease(unread=error.message)
-        compacted = "some of it is compacted away" if history.compacted else None
+        compacted = "a part of the history is compacted" if history.compacted else None
         return CommitsSinceRelease(find_rewinds(plan, history), history.unread or compacted)
 
     def _decide_alone(
@@ -272,10 +287,10 @@ class CatchupEngine:
     def _note_own_member(self, membership: ExclusiveMembership) -> None:
         error = membership.leave_error
         if error is not None:
-            self.note(
-                f"kgroup's own member may still be in {membership.group} ({error.message}): until it is out, in a "
-                "minute at most, nobody else gets partitions; to take it out now: "
-                f"kgroup evict {quote(membership.group)} --instance {INSTANCE_ID} --execute"
+            self.reporter.note(
+                f"kgroup's own member may still be in {membership.group} ({error.message}). For at most a minute, "
+                "other members get no partitions. To remove it now:  "
+                + Hint("{}", ("evict", membership.group, "--instance", INSTANCE_ID, "--execute"))
             )
 
     def _require_own_cluster(self, plan: CatchupPlan) -> None:
@@ -283,9 +298,8 @@ class CatchupEngine:
         here = self.cluster.ref.cluster_id
         if plan.cluster_id is not None and here is not None and plan.cluster_id != here:
             raise Refused(
-                f"{plan.id} is a plan of another cluster, {plan.cluster_id}: this one is {here}, and has a copy of its "
-                "ledger",
-                hint="go on with it there; for plans of this cluster name a ledger of its own: --ledger-topic",
+                f"{plan.id} is a plan of cluster {plan.cluster_id}; this cluster, {here}, has a copy of that ledger",
+                hint="continue the plan on its own cluster; for plans of this cluster, name another --ledger-topic",
                 code="other-cluster",
             )
 
@@ -296,8 +310,8 @@ class CatchupEngine:
             known = now.get(item.topic)
             if known is not None and item.topic_id is not None and known != item.topic_id:
                 raise Refused(
-                    f"{item.topic} was deleted and made anew since {plan.id} was made: its offsets mean nothing now",
-                    hint=Hint("what is not delivered is gone: {} ends it", _give_up(plan)),
+                    f"{item.topic} was deleted and recreated after {plan.id} was made; the old offsets do not apply",
+                    hint=Hint("undelivered records are gone; {} closes the plan", _abandon(plan)),
                     code="topic-recreated",
                 )
 
@@ -309,8 +323,8 @@ class CatchupEngine:
         for topic, layout in self.cluster.layouts({item.topic for item in plan.ranges}).items():
             if isinstance(layout, NotFound):
                 raise NotFound(
-                    f"{topic} was deleted: what {plan.id} has not delivered of it is gone",
-                    hint=Hint("{} ends it", _give_up(plan)),
+                    f"{topic} was deleted, with the records that {plan.id} has not delivered",
+                    hint=Hint("{} closes the plan", _abandon(plan)),
                     code="unknown-topic",
                 )
         self.require_same_topics(plan)
@@ -396,5 +410,5 @@ class CatchupEngine:
         return decision
 
 
-def _give_up(plan: CatchupPlan) -> tuple[str, ...]:
-    return "catchup", "cancel", plan.id, "--give-up", "--execute"
+def _abandon(plan: CatchupPlan) -> tuple[str, ...]:
+    return "catchup", "cancel", plan.id, "--abandon", "--execute"

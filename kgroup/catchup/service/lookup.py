@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import TypeVar
 
 from kgroup.catchup.ledger.ledger import Ledger, PlanListing
 from kgroup.catchup.service.engine import CatchupEngine
@@ -17,88 +16,65 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.gap_request import check_topic_name
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.groups.commit_tags import is_plan_id
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Invocation
+from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import KgroupError, NotFound, UsageError
+from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
-
-E = TypeVar("E", bound=KgroupError)
 
 _NEAR = 3
 _SOON_S = 2.0
 
 
 @contextmanager
-def open_engine(run: Invocation, topic: str | None) -> Iterator[CatchupEngine]:
+def open_engine(settings: Settings, reporter: Reporter, topic: str | None) -> Iterator[CatchupEngine]:
     """The cluster and its ledger, open within the block. Raises what connecting raises."""
 
     def on_wait(seconds: float) -> None:
-        run.reporter.event(
-            "WAIT", f"an open transaction hides a part of the ledger: {format_duration(seconds)} at most"
-        )
+        reporter.event("WAIT", f"for the end of an open transaction on the ledger: at most {format_duration(seconds)}")
 
     name = ledger_topic(topic)
     check_topic_name("--ledger-topic" if topic else "KGROUP_LEDGER_TOPIC", name)
-    settings = run.settings
     config = librdkafka_config(settings)
     with (
         ChangingCluster(settings) as cluster,
         Ledger(config, name, timeout_s=settings.timeout_s, on_wait=on_wait) as ledger,
     ):
-        try:
-            yield CatchupEngine(cluster, ledger, whoami(), utc_ms, run.reporter.note)
-        except KgroupError as error:
-            raise with_connection_flags(run, error) from error
+        yield CatchupEngine(cluster, ledger, whoami(), utc_ms, reporter)
 
 
-def with_connection_flags(run: Invocation, error: E) -> E:
-    """The same error, with a hint that can be pasted: it has the connection and ledger options of this run."""
-    if not isinstance(error.hint, Hint):
-        return error
-
-    def command(*words: str) -> str:
-        return run.command(*words, *(ledger_options(run) if words[0] == "catchup" else ()))
-
-    return error.with_context(hint=error.hint.shown(command))
-
-
-def ledger_options(run: Invocation) -> tuple[str, ...]:
-    """``--ledger-topic`` and its value, if the user typed it."""
-    return run.line.options.get("--ledger-topic", ())
-
-
-def list_plans(run: Invocation, engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
+def list_plans(engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
     """All plans, for display; unreadable ones are reported. It waits ``patience_s`` for an open transaction."""
     listing = engine.ledger.list(patience_s=patience_s)
     if listing.hidden is not None:
-        run.reporter.note(f"{listing.hidden.message}: what is newer than that can't be seen yet")
+        engine.reporter.note(f"{listing.hidden.message}: newer records cannot be read yet")
     for plan_id, error in listing.unread:
-        run.reporter.note(f"{plan_id}: {error.message}")
+        engine.reporter.note(f"{plan_id}: {error.message}")
     return listing
 
 
-def running_plan(run: Invocation, engine: CatchupEngine, text: str) -> PlanSnapshot:
+def running_plan(engine: CatchupEngine, text: str) -> PlanSnapshot:
     """The plan to be stopped, as ``find_plan``, but without waiting for transactions of the plan's own workers.
 
     They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
-        found = _choose(engine, text, list_plans(run, engine, _SOON_S), finished=True)
+        found = _choose(engine, text, list_plans(engine, _SOON_S), finished=True)
         if found.state.state.is_open:
             return found
-    return find_plan(run, engine, text, finished=True)
+    return find_plan(engine, text, finished=True)
 
 
-def find_plan(run: Invocation, engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
+def find_plan(engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
     """The plan with this id, or the plan of this group if there is only one.
 
     Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
     and UsageError if several plans match.
     """
-    return _choose(engine, text, list_plans(run, engine), finished=finished)
+    return _choose(engine, text, list_plans(engine), finished=finished)
 
 
 def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:
@@ -113,7 +89,7 @@ def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished:
     chosen = still_open or (of_group if finished else [])
     if len(chosen) > 1:
         ids = [found.plan.id for found in chosen]
-        raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one of them by its id")
+        raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one plan by its id")
     if chosen:
         return chosen[0]
     raise _unknown(engine, text, listing.plans, of_group)
@@ -127,16 +103,19 @@ def _unknown(
         return NotFound(
             f"{text} has no open plan", details=(f"{ids}.",), hint=Hint("{}", ("catchup", "list")), code="no-plan"
         )
-    hint = Hint("{}; a new one: {}", ("catchup", "list"), ("catchup", "start", text))
+    hint = Hint("{} shows all plans; {} makes a new one", ("catchup", "list"), ("catchup", "start", text))
     if is_plan_id(text):
         hint = Hint(
-            "{}; if the ledger was lost, kgroup describe shows what the plan released of its group", ("catchup", "list")
+            "{} shows all plans; if the ledger was lost, {} shows what the plan released",
+            ("catchup", "list"),
+            ("describe", "GROUP"),
         )
     names = [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
     near = get_close_matches(text, names, n=_NEAR)
     return NotFound(
-        f'no plan "{text}", and none of a group of that name, in {engine.ledger.topic} on {engine.cluster.ref.label}',
-        details=(f"Near: {', '.join(dict.fromkeys(near))}",) if near else (),
+        f'{engine.ledger.topic} on {engine.cluster.ref.label} has neither a plan "{text}" nor a plan of a group '
+        "of that name",
+        details=(f"Similar: {', '.join(dict.fromkeys(near))}",) if near else (),
         hint=hint,
         code="no-plan",
     )
@@ -149,13 +128,15 @@ def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartit
     for word in given:
         parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())
         if parts is None:
-            raise UsageError(f"--assume {word}: not released or unreleased", hint="--assume orders:7=released")
+            raise UsageError(
+                f"--assume {word}: choose released or unreleased", hint="for one partition: --assume orders:7=released"
+            )
         released = parts[3] == "released"
         if parts[1] is None:
             assumed |= dict.fromkeys(partitions - assumed.keys(), released)
             continue
         tp = (parts[1], int(parts[2]))
         if tp not in partitions:
-            raise UsageError(f"--assume {word}: {found.plan.id} has no such partition")
+            raise UsageError(f"--assume {word}: {found.plan.id} does not contain this partition")
         assumed[tp] = released
     return assumed

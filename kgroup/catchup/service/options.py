@@ -15,13 +15,14 @@ from kgroup.groups.reset_targets import parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import UsageError
+from kgroup.support.hint import Hint
 
 _WORDS = {
     "timestamps": ("keep", "now"),
     "partitions": ("keep", "key"),
     "format": ("parquet", "json"),
     "ack": ("exit", "line"),
-    "value-format": ("text", "json", "base64"),
+    "value-format": ("text", "json", "hex", "base64"),
 }
 
 
@@ -40,8 +41,8 @@ class GapOptions:
         """The same, parsed. Raises UsageError for invalid values and combinations."""
         if group is None and not self.range and self.skipped_by is None:
             raise UsageError(
-                "no group is named",
-                hint="kgroup catchup start GROUP; --range orders:0=70-120 or --skipped-by CHANGE move no group",
+                "a GROUP is required",
+                hint="kgroup catchup start GROUP; only --range and --skipped-by need no group",
             )
         if self.range or self.skipped_by is not None:
             self._check_alone(group)
@@ -61,10 +62,10 @@ class GapOptions:
         said: dict[str, object] = {"--missing": self.missing, "--skip-before": self.skip_before, "--until": self.until}
         if self.range:
             said = {"GROUP": group, "--topic": self.topic, "--skipped-by": self.skipped_by, **said}
-        one, why = ("--range", "a range that is named") if self.range else ("--skipped-by", "what was skipped")
+        one, why = ("--range", "its ranges are exact") if self.range else ("--skipped-by", "the journal has the ranges")
         for option, given in said.items():
             if given is not None:
-                raise UsageError(f"{one} and {option}: {why} moves no group, and is whole")
+                raise UsageError(f"{one} and {option} are mutually exclusive: {why}, and no group is moved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class SinkOptions:
         }
         said = [name for name, value in given.items() if value is not None]
         if len(said) > 1:
-            raise UsageError(f"--to-{said[0]} and --to-{said[1]}: one of them")
+            raise UsageError(f"--to-{said[0]} and --to-{said[1]} are mutually exclusive")
         return said[0] if said else None
 
     def options(self) -> dict[str, str]:
@@ -160,12 +161,12 @@ class SinkOptions:
         for name, settings in own.items():
             for option, value in settings.items():
                 if name != sink and value is not None:
-                    raise UsageError(f"--{option} is for --to-{name}")
+                    raise UsageError(f"--{option} requires --to-{name}")
                 words = _WORDS.get(option)
                 if value is not None and words is not None and value not in words:
-                    raise UsageError(f"--{option} {value}: {', '.join(words[:-1])} or {words[-1]}")
+                    raise UsageError(f"--{option} {value}: choose one of {', '.join(words[:-1])} or {words[-1]}")
         if self.option and sink != "spark":
-            raise UsageError("--option is for --to-spark", hint="Spark's own settings are said with --conf")
+            raise UsageError("--option requires --to-spark", hint="use --conf for Spark's own settings")
         found = {} if self.where is None else {WHERE: self.where}
         if self.latest_per_key:
             found[LATEST] = "true"
@@ -197,13 +198,18 @@ class SpeedOptions:
         """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
         sink, options = to.sink, to.options()
         if to.latest_per_key and self.order is not None:
-            raise UsageError(f"--latest-per-key with --order {self.order}: each key comes once, in no order")
+            raise UsageError(f"--latest-per-key and --order {self.order} are mutually exclusive: it keeps no order")
         if sink == "spark":
             if to.latest_per_key:
-                raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
+                raise UsageError(
+                    "--latest-per-key and --to-spark are mutually exclusive",
+                    hint="use --to-files DIR, and read the files with Spark",
+                )
             for option, given in (("dead-letter-topic", self.dead_letter_topic), ("retries", self.retries)):
                 if given is not None:
-                    raise UsageError(f"--{option} is not for --to-spark: Spark writes all of it or nothing")
+                    raise UsageError(
+                        f"--{option} and --to-spark are mutually exclusive: Spark writes all records or none"
+                    )
         if self.dead_letter_topic is not None:
             check_topic_name("--dead-letter-topic", self.dead_letter_topic)
             options[DEAD_LETTERS] = self.dead_letter_topic
@@ -232,5 +238,5 @@ class SpeedOptions:
             for field in fields(said):
                 if getattr(said, field.name) not in (None, False):
                     option = field.name.replace("_", "-")
-                    hint = "where to, and how, is said later: kgroup catchup resume"
-                    raise UsageError(f"--release-only and --{option}: one of them", hint=hint)
+                    hint = Hint("set the destination later:  {}", ("catchup", "resume", "PLAN"))
+                    raise UsageError(f"--release-only and --{option} are mutually exclusive", hint=hint)

@@ -5,27 +5,32 @@ The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.catchup.model import LEDGER_TOPIC
+from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.model.output_format import Format
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.environment import variable
-from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.ledger import PlanListing
+    from kgroup.cluster.topics import TopicLayout
     from kgroup.groups.catchup.plan_state import VerifiedPlan
     from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
     from kgroup.groups.change_plan import ChangePlan
     from kgroup.model.groups import Group
+    from kgroup.model.reporter import Reporter
+    from kgroup.settings.model import Settings
 
 _MARKED = "kgroup cu-"
 _PATIENCE_S = 0.3
@@ -38,11 +43,11 @@ def ledger_topic(named: str | None) -> str:
     return named or variable("KGROUP_LEDGER_TOPIC") or LEDGER_TOPIC
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerReading:
+class LedgerReading(msgspec.Struct, frozen=True):
     """The content of the ledger: open plans by group, and the whole listing, None if it was not read.
 
-    ``missing`` is why a plan may not be in it. ``unknown`` is why there may be more open plans; None: there are none.
+    An empty ledger is not listed: ``listing`` is None. ``missing`` is why a plan may not be in it. ``unknown`` is why
+    there may be more open plans; None: there are none.
     """
 
     open: Mapping[str, list[VerifiedPlan]]
@@ -60,43 +65,80 @@ class LedgerReading:
         return find_unrecorded_releases(group, self.listing.knows, self.listing.plans)
 
 
-def read_ledger(run: Invocation, cluster: Cluster) -> LedgerReading:
+def read_ledger(reporter: Reporter, settings: Settings, cluster: Cluster) -> LedgerReading:
     """The ledger's content for all groups; what cannot be read is reported as a note.
 
-    Without a ledger it costs one request. Without DESCRIBE on the topic the broker does not show whether a ledger
-    exists, so the result is unknown.
+    Without a ledger it costs one request, and one more round trip if the ledger has no records. Without DESCRIBE on the
+    topic the broker does not show whether a ledger exists, so the result is unknown.
+    """
+    return begin_reading_ledger(settings, cluster)(reporter)
+
+
+def begin_reading_ledger(settings: Settings, cluster: Cluster) -> Callable[[Reporter], LedgerReading]:
+    """Begin ``read_ledger``, and return what waits for its result.
+
+    A consumer starts and reads in the background, while the cluster is asked for other things. Everything that was
+    committed to the ledger before this call is in the result.
     """
     topic = ledger_topic(None)
+    missing = f"the ledger {topic} does not have that plan"
     try:
         layout = cluster.layouts([topic]).get(topic)
         if layout is None or isinstance(layout, NotFound):  # most clusters have no ledger
-            return LedgerReading({}, None, f"there is no ledger {topic}")
+            return lambda reporter: LedgerReading({}, None, f"there is no ledger {topic}")
         if isinstance(layout, KgroupError):
             raise layout
-        # Imported here: very few groups have such a release.
-        from kgroup.catchup.ledger.ledger import Ledger
-        from kgroup.groups.catchup.plan_state import VerifiedPlan
-        from kgroup.groups.catchup.verification import verify
-
-        settings = run.settings
-        with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
-            listing = ledger.list(patience_s=_PATIENCE_S)
+        if _is_empty(cluster, topic, layout):
+            return lambda reporter: LedgerReading({}, None, missing)
     except KgroupError as error:
-        run.reporter.note(f"whether a catch-up is owed can't be told: {topic} {error.message}")
-        return LedgerReading({}, None, f"{topic} could not be read", f"{topic} could not be read")
+        fault = error
+        return lambda reporter: _unread(reporter, topic, fault)
+    # Imported here: most ledgers are empty, and a consumer takes long to start.
+    from kgroup.catchup.ledger.ledger import Ledger, in_background
+
+    def list_plans() -> PlanListing:
+        with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
+            return ledger.list(patience_s=_PATIENCE_S)
+
+    listing = in_background(list_plans)
+
+    def result(reporter: Reporter) -> LedgerReading:
+        try:
+            return _content(reporter, topic, missing, listing.result())
+        except KgroupError as error:
+            return _unread(reporter, topic, error)
+
+    return result
+
+
+def _unread(reporter: Reporter, topic: str, error: KgroupError) -> LedgerReading:
+    reporter.note(f"it is unknown whether a catch-up is pending: {topic} {error.message}")
+    return LedgerReading({}, None, f"{topic} could not be read", f"{topic} could not be read")
+
+
+def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing) -> LedgerReading:
+    from kgroup.groups.catchup.plan_state import VerifiedPlan
+    from kgroup.groups.catchup.verification import verify
+
     why = None
     for plan_id, fault in listing.unread:
         why = f"{plan_id} in {topic} could not be read"
-        run.reporter.note(f"whether a catch-up is owed can't be told: {plan_id}: {fault.message}")
+        reporter.note(f"it is unknown whether a catch-up is pending: {plan_id}: {fault.message}")
     found: dict[str, list[VerifiedPlan]] = {}
     now_ms = utc_ms()
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
             found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, verify(plan), now_ms))
-    missing = f"the ledger {topic} does not have that plan"
     if listing.hidden is not None:
         missing = f"an open transaction hides a part of the ledger {topic}"
     return LedgerReading(found, listing, missing, why)
+
+
+def _is_empty(cluster: Cluster, topic: str, layout: TopicLayout) -> bool:
+    """Whether the log has no offset at all, not even one of an open transaction. False if that cannot be read."""
+    tp = TopicPartition(topic, 0)
+    log = cluster.positions({topic: layout}, [tp])[tp]
+    return not isinstance(log, KgroupError) and log.start.offset == log.end.offset
 
 
 def has_catchup_tag(group: Group) -> bool:
@@ -104,39 +146,38 @@ def has_catchup_tag(group: Group) -> bool:
     return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
 
 
-def warn_of_plans(run: Invocation, cluster: Cluster, plan: ChangePlan) -> None:
+def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan: ChangePlan) -> None:
     """Warn about what is pending, or may be, for each group that is about to be changed."""
     names = frozenset(plan.affected_groups)
     if not names:
         return
-    ledger = read_ledger(run, cluster)
+    ledger = read_ledger(reporter, settings, cluster)
     for name in sorted(names & ledger.open.keys()):
         for state in ledger.open[name]:
-            plan_id, owed = state.snapshot.plan.id, plural(state.owed, "offset")
-            run.reporter.warn(
-                f"{name} has an open catch-up, {plan_id} ({state.word}), that owes {owed}: they come beside whatever "
-                f"this changes; see  {run.command('catchup', 'show', plan_id)}"
+            plan_id, offsets = state.snapshot.plan.id, plural(state.pending, "offset")
+            reporter.warn(
+                f"{name} has the open catch-up {plan_id} ({state.word}) with {offsets} pending, which are delivered in "
+                f"addition to this change; see  {Hint('{}', ('catchup', 'show', plan_id))}"
             )
     for group in plan.groups:
         if group.name in names and has_catchup_tag(group):
             for row in ledger.unledgered(group):
-                run.reporter.warn(
-                    f"{group.name} may have a pending catch-up ({row.text}): {ledger.missing}, and only the group's "
-                    f"commits still show it; see  {run.command('catchup', 'start', group.name)}"
+                reporter.warn(
+                    f"{group.name} may have a pending catch-up ({row.text}): {ledger.missing}. Only the commits of the "
+                    f"group show it; see  {Hint('{}', ('catchup', 'start', group.name))}"
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCatchups:
+class PendingCatchups(msgspec.Struct, frozen=True):
     """What is pending, by group: ``lines`` for pages, ``documents`` for json and yaml.
 
     ``notes`` are the same lines for formats without a place for them. ``unknown`` is why a group that is in none of
     them may have a pending catch-up; None: it has none. ``on_page`` is whether the page has a place for that.
     """
 
-    lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    documents: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lines: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    documents: Mapping[str, Sequence[Mapping[str, Any]]] = msgspec.field(default_factory=dict)
+    notes: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     unknown: str | None = None
     on_page: bool = False
 
@@ -150,7 +191,7 @@ class PendingCatchups:
         return {group: self.documents.get(group, None if self.unknown else ()) for group in groups}
 
     @classmethod
-    def read(cls, run: Invocation, ledger: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
+    def read(cls, form: Format, ledger: LedgerReading, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
         """Compute it for all groups at once. ``on_page``: the page has a place for it."""
         lost = {group.name: rows for group in groups if has_catchup_tag(group) and (rows := ledger.unledgered(group))}
         plans, unknown = ledger.open, ledger.unknown
@@ -160,7 +201,7 @@ class PendingCatchups:
         from kgroup.groups.catchup.plan_state import pending_documents, pending_lines
 
         names = {*plans, *lost}
-        if run.format in (Format.JSON, Format.YAML):
+        if form in (Format.JSON, Format.YAML):
             return cls(
                 documents={
                     name: [*pending_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
@@ -172,26 +213,34 @@ class PendingCatchups:
             name: [
                 *pending_lines(plans.get(name, ())),
                 *(
-                    f"maybe {row.text}: {ledger.missing}; see  {run.command('catchup', 'start', name)}"
+                    f"maybe {row.text}: {ledger.missing}; see  {Hint('{}', ('catchup', 'start', name))}"
                     for row in lost.get(name, ())
                 ),
             ]
             for name in names
         }
-        if on_page and run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+        if on_page and form in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
             return cls(lines, unknown=unknown, on_page=True)
         return cls(notes=lines, unknown=unknown)
 
-    def note(self, run: Invocation, groups: Iterable[str]) -> None:
+    def note(self, reporter: Reporter, groups: Iterable[str]) -> None:
         """Report for these groups what the output has no place for."""
         for group in groups:
             if lines := self.notes.get(group):
-                run.reporter.note(f"{group}: owed: {'; '.join(lines)}")
+                reporter.note(f"{group}: pending: {'; '.join(lines)}")
 
 
-def read_pending(run: Invocation, cluster: Cluster, groups: Iterable[Group], *, on_page: bool) -> PendingCatchups:
-    """The pending catch-ups of these groups. A ledger that was read less than ``_EVERY_S`` ago is not read again."""
-    cached, topic = cluster.cache.ledger, ledger_topic(None)
-    if cached is None or not cached.is_fresh(_EVERY_S):
-        cached = cluster.cache.ledger = CachedValue(read_ledger(run, cluster), topic)
-    return PendingCatchups.read(run, cached.value, groups, on_page=on_page)
+def begin_reading_cached_ledger(settings: Settings, cluster: Cluster) -> Callable[[Reporter], LedgerReading]:
+    """As ``begin_reading_ledger``; a ledger that was read less than ``_EVERY_S`` ago is not read again."""
+    cached: CachedValue[LedgerReading, str] | None = cluster.cache.ledger
+    if cached is not None and cached.is_fresh(_EVERY_S):
+        known = cached.value
+        return lambda reporter: known
+    begun = begin_reading_ledger(settings, cluster)
+
+    def result(reporter: Reporter) -> LedgerReading:
+        reading = begun(reporter)
+        cluster.cache.ledger = CachedValue(reading, ledger_topic(None))
+        return reading
+
+    return result

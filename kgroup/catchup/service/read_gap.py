@@ -6,7 +6,9 @@ A few requests serve any number of partitions; only the first record of each mus
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
@@ -83,7 +85,7 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], request: Ga
         if isinstance(layout, KgroupError):
             raise type(layout)(f"--range {item.topic}: {layout.message}", hint=layout.hint, code=layout.code)
         if layout is not None and item.partition not in layout.leaders:
-            raise NotFound(f"--range {item.tp}: there is no such partition")
+            raise NotFound(f"--range {item.tp}: the partition does not exist")
 
 
 def _partitions(layouts: Mapping[str, TopicLayout | KgroupError], request: GapRequest) -> list[TopicPartition]:
@@ -107,12 +109,11 @@ def _with_errors(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> 
     return replace(group, partitions=partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
+class _Past(msgspec.Struct, frozen=True):
     """What ``__consumer_offsets`` shows about a group that has stopped."""
 
     stopped_ms: int | None = None
-    commits: Mapping[TopicPartition, LastCommit] = field(default_factory=dict)
+    commits: Mapping[TopicPartition, LastCommit] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -122,10 +123,10 @@ class _Past:
         pasts, note = cluster.pasts([group], _PAST_BUDGET_S)
         past = pasts.get(group.name)
         if past is None:
-            return cls(notes=(note,) if note else ())
+            return cls(notes=(f"{note}",) if note else ())
         rates = _rates(_last_commits(cluster, group.name))
         commits = {tp: LastCommit(at_ms, rates.get(tp)) for tp, at_ms in past.commits_ms.items()}
-        return cls(past.emptied_at_ms, commits, (note,) if note else ())
+        return cls(past.emptied_at_ms, commits, (f"{note}",) if note else ())
 
 
 def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
@@ -187,7 +188,7 @@ class _Reading:
         }
         then: dict[TopicPartition, int] = {}
         for tp, view in self._views.items() if past.stopped_ms is not None else ():
-            # Times of producers prove nothing: a clock that is ahead makes the log end then look too low.
+            # Times of producers are no evidence: a clock that is ahead makes the log end then look too low.
             by_broker = (keeping.settings.get(tp.topic) or {}).get(_TIMES) == "LogAppendTime"
             there = self._at(tp, past.stopped_ms) if by_broker else None
             then[tp] = view.end if there is None else there
@@ -207,7 +208,7 @@ def _without_log(
         if isinstance(layout, KgroupError):
             found[item.tp] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
         elif layout is not None and item.partition not in layout.leaders:
-            found[item.tp] = NotFound("there is no such partition (any more)")
+            found[item.tp] = NotFound("the partition does not exist")
     return found
 
 
@@ -227,7 +228,7 @@ def _facts(
     if settings is None:
         unknown = f"no DESCRIBE_CONFIGS on {tp.topic}"
     elif retention_bytes is not None and size is None:
-        unknown = f"{tp.topic} has retention.bytes, and the size of its logs could not be read"
+        unknown = f"{tp.topic} has retention.bytes, but the size of its logs could not be read"
     return PartitionLog(
         start=view.start,
         last_stable=view.last_stable.offset,
@@ -258,5 +259,5 @@ def _with_oldest(
     times = {tp: at_ms for tp, at_ms in found.items() if isinstance(at_ms, int)}
     faults = [error for error in found.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
     known = {tp: replace(log, oldest_ms=times.get(tp)) for tp, log in logs.items()}
-    notes = (f"how old the gap is can't be told everywhere: {faults[0].message}",) if faults else ()
+    notes = (f"the age of the gap is unknown for some partitions: {faults[0].message}",) if faults else ()
     return known, notes

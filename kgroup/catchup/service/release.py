@@ -17,7 +17,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
 from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseHistory
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release, next_state
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.hint import Hint
@@ -130,9 +130,9 @@ def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     ]
     more = (f"and {len(rows) - _NAMED} more",) if len(rows) > _NAMED else ()
     raise Refused(
-        f"{membership.group}'s offsets were moved since they were read: {plural(len(rows), 'partition')}",
+        f"another client moved offsets of {membership.group} after kgroup read them: {plural(len(rows), 'partition')}",
         details=(*rows[:_NAMED], *more),
-        hint=Hint("nothing was changed; see who moved them: {}", ("history", membership.group)),
+        hint=Hint("nothing was changed; {} shows who moved them", ("history", membership.group)),
         code="moved-since",
     )
 
@@ -219,8 +219,8 @@ def _shown(commit: Commit | None) -> str:
 
 def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:
     return Refused(
-        f"{move.tp} of {group} was committed at {move.offset}, and is {_shown(now)}: "
-        "somebody commits in transactions beside the group",
-        hint=Hint("find out who: {}; then go on with the plan", ("history", group)),
+        f"kgroup committed {move.offset} for {move.tp} of {group}, but {_shown(now)} is committed now: "
+        "another client commits in transactions",
+        hint=Hint("find that client with {}, stop it, then resume the plan", ("history", group)),
         code="moved-since",
     )

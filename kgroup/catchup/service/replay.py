@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec.structs
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.spark.settings import SparkSettings, slots
@@ -25,7 +27,7 @@ from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
-    from kgroup.catchup.spark.job import TaskEnvelope, Through
+    from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
 
@@ -42,10 +44,11 @@ HANDLERS = ("command", "python")
 """Sinks that pass records to the user's code, several at a time with ``--lanes``."""
 
 _SIGN_EVERY_S = 5.0
+_MAIN_OPTIONS = {"topic": "topic", "files": "dir", "command": "command", "python": "function", "spark": "format"}
+"""By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
+class ReplayOptions(msgspec.Struct, frozen=True):
     """What the user specified about a replay.
 
     ``sink`` and ``order`` None: as in the ledger, else order ``partition``.
@@ -54,10 +57,10 @@ class ReplayOptions:
     sink: str | None = None
     sink_options: Mapping[str, str] | None = None
     order: Order | None = None
-    handling: Handling = field(default_factory=Handling)
+    handling: Handling = msgspec.field(default_factory=Handling)
     rate: RateLimit | None = None
-    spark: SparkSettings = field(default_factory=SparkSettings)
-    tuning: Mapping[str, str] = field(default_factory=dict)
+    spark: SparkSettings = msgspec.field(default_factory=SparkSettings)
+    tuning: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The texts of ``handling`` and ``rate`` as the user typed them, kept with the plan (``Delivery.tuning``)."""
     spark_log: bool = False
     report: Path | None = None
@@ -70,32 +73,46 @@ class ReplayOptions:
 
     def with_kept(self, delivery: Delivery) -> ReplayOptions:
         """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
-        kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
+        kept = msgspec.structs.replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
         tuning = {**delivery.tuning, **self.tuning}
-        return replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else kept
+        return (
+            msgspec.structs.replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning)
+            if tuning
+            else kept
+        )
+
+    @property
+    def tuning_words(self) -> tuple[str, ...]:
+        """The speed and the retries as the user typed them: ``--rate 500/s``."""
+        return tuple(word for name, text in self.tuning.items() for word in (f"--{name}", text))
 
     def check_lanes(self) -> None:
         """Raise UsageError for ``--lanes`` if handlers cannot work in parallel: it would be ignored."""
         if self.sink is None or self.handling.lanes == 1:
             return
         if self.sink not in HANDLERS:
-            raise UsageError(f"--lanes is for --to-command and --to-python, not for --to-{self.sink}")
+            raise UsageError(f"--lanes requires --to-command or --to-python, not --to-{self.sink}")
         if (self.order or Order.PARTITION) is Order.PARTITION and not self.latest:
             raise UsageError(
-                "--lanes with --order partition: one record comes after the other there",
-                hint="--order key keeps those of a key in order, --order none nothing",
+                "--lanes requires --order key or --order none: --order partition processes one record at a time",
+                hint="--order key keeps the records of a key in order, --order none keeps no order",
             )
 
     @property
     def destination(self) -> str | None:
-        """``topic orders-backfill, exactly once``; None if no sink is given."""
+        """``topic orders-backfill``; None if no sink is given."""
+        return None if self.sink is None else sink_name(self.sink, dict(self.sink_options or {}))
+
+    @property
+    def guarantee(self) -> str:
+        """What is delivered, and how often: ``exactly once``; empty if no sink is given."""
         if self.sink is None:
-            return None
+            return ""
+        newest = "the newest record of each key, " if self.latest else ""
         guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
         if self.sink == "spark":
-            guarantee += ": broken off, all of it comes again"
-        newest = ", the newest record of each key" if self.latest else ""
-        return f"{sink_name(self.sink, dict(self.sink_options or {}))}{newest}, {guarantee}"
+            guarantee += " (an interrupted replay delivers everything again)"
+        return f"{newest}{guarantee}"
 
     @property
     def where(self) -> str | None:
@@ -126,8 +143,7 @@ class ReplayOptions:
         return slots(self.spark, os.cpu_count() or 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
+class ReplayResult(msgspec.Struct, frozen=True):
     """The results of the tasks of one run: their counts, the records that were refused, and failures."""
 
     counted: tuple[ChunkResult, ...]
@@ -152,7 +168,7 @@ def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None =
     if known is None:
         if options.sink is None:
             raise Refused(
-                f"nobody has said where the records of {plan.id} go",
+                f"{plan.id} has no destination for its records",
                 hint=typed or Hint("{}", ("catchup", "resume", plan.id, "--to-topic", "TOPIC")),
                 code="no-sink",
             )
@@ -166,13 +182,13 @@ def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None =
             sink_options = {**kept, **(options.sink_options or {})}
             fitting = _fitting(known.tuning, known.sink, sink, order, latest=LATEST in sink_options)
             tuning = {**fitting, **options.tuning}
-            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
+            changed = msgspec.structs.replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
             return new_delivery(plan, changed)
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
-            f"{plan.id} goes to {known.sink} ({shown}) in order {known.order}: it is set, as it decides what is "
-            "delivered already",
-            hint=Hint("go on with it as it is: {}", ("catchup", "resume", plan.id)),
+            f"{plan.id} is delivered to {known.sink} ({shown}) in order {known.order}. This cannot change after the "
+            "first delivery.",
+            hint=Hint("continue the plan as it is:  {}", ("catchup", "resume", plan.id, *options.tuning_words)),
             code="sink-set",
         )
     dead = (options.sink_options or {}).get(DEAD_LETTERS)
@@ -192,19 +208,36 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     """The delivery of a plan that has none yet; ``options`` names a sink."""
     assert options.sink is not None
     if options.latest and options.sink == "spark":
-        raise UsageError("--latest-per-key is not for --to-spark", hint="--to-files DIR, and Spark reads those")
+        raise UsageError(
+            "--latest-per-key and --to-spark are mutually exclusive",
+            hint="use --to-files DIR, and read the files with Spark",
+        )
     order = Order.NONE if options.latest else options.order or Order.PARTITION
     tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     return Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
+
+
+def delivery_words(delivery: Delivery) -> Iterator[str]:
+    """The delivery's settings, as options for another plan: ``--to-topic orders-backfill --rate 500/s``."""
+    main = _MAIN_OPTIONS[delivery.sink]
+    yield from (f"--to-{delivery.sink}", delivery.options[main])
+    if LATEST in delivery.options:
+        yield "--latest-per-key"
+    elif delivery.order is not Order.PARTITION:
+        yield from ("--order", delivery.order)
+    settings = {name: text for name, text in delivery.options.items() if name not in (main, LATEST)}
+    for name, text in {**settings, **delivery.tuning}.items():
+        of_writer = delivery.sink == "spark" and name in settings and name != WHERE
+        yield from ("--option", f"{name}={text}") if of_writer else (f"--{name}", text)
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:
     usual = Handling()
     lanes, retries = _number(tuning, "lanes", usual.lanes), _number(tuning, "retries", usual.retries)
     if lanes < 1:
-        raise UsageError(f"--lanes {lanes}: at least 1 handler has to work")
+        raise UsageError(f"--lanes must be at least 1, not {lanes}")
     if retries < 0:
-        raise UsageError(f"--retries {retries}: 0 or more")
+        raise UsageError(f"--retries must be 0 or greater, not {retries}")
     made = Handling(
         lanes=lanes,
         retries=retries,
@@ -212,7 +245,7 @@ def _handling(tuning: Mapping[str, str]) -> Handling:
         timeout_s=_duration(tuning, "handler-timeout", usual.timeout_s),
     )
     if made.timeout_s <= 0:
-        raise UsageError(f"--handler-timeout {tuning['handler-timeout']}: no handler answers in no time")
+        raise UsageError(f"--handler-timeout must be greater than 0, not {tuning['handler-timeout']}")
     return made
 
 
@@ -287,12 +320,12 @@ class ReplayRun:
         tell: Callable[[ProgressTotals], None],
         note: Callable[[str], None],
         read: Callable[[], PlanSnapshot],
-        through: Through | None = None,
+        run_tasks: TaskRunner | None = None,
         in_vain: Callable[[], bool] | None = None,
     ) -> ReplayResult:
         """Run the tasks to the end, or until ``in_vain`` returns True because delivered records get lost.
 
-        ``through`` is for ``job.run``. Raises Refused [superseded] if another runner took over, and as ``job.run``.
+        ``run_tasks`` is for ``job.run``. Raises Refused [superseded] if another runner took over, and as ``job.run``.
         """
         from kgroup.catchup.spark.failures import task_error
         from kgroup.catchup.spark.job import JobListeners, run
@@ -306,7 +339,7 @@ class ReplayRun:
             ledger=lambda: read().progress,
             begun=self._runner.snapshot.progress,
         )
-        answers = run(session, tasks, watching, through=through)
+        answers = run(session, tasks, watching, run_tasks=run_tasks)
         if self._superseded is not None:
             raise self._superseded
         results = [answer.result for answer in answers if isinstance(answer.result, TaskResult)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec.structs
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
@@ -34,14 +36,13 @@ from kgroup.catchup.service.target_topic import (
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
-from kgroup.catchup.spark.job import Through
+from kgroup.catchup.spark.job import TaskRunner
 from kgroup.catchup.spark.newest_per_key import newest_per_key
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
-from kgroup.groups.catchup.documents import plan_document
 from kgroup.groups.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
@@ -50,22 +51,22 @@ from kgroup.groups.catchup.verification import contradiction_note
 from kgroup.groups.change_result import Refusal
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
-from kgroup.model.reporter import ProgressPart
+from kgroup.model.reporter import ProgressPart, Reporter
 from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Invocation
+from kgroup.settings.model import Settings
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused
+from kgroup.support.hint import hints_without
 from kgroup.support.signals import Terminated
 from kgroup.support.units import human_count, plural
 
 _STARTING = "Spark is starting"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayChecks:
+class ReplayChecks(msgspec.Struct, frozen=True):
     """Whether the replay can run: the setup of Spark, and findings about the sink."""
 
     ready: DriverSetup
@@ -74,13 +75,13 @@ class ReplayChecks:
     @property
     def checks(self) -> tuple[str, ...]:
         """Checks that passed."""
-        return tuple(item.message for item in self.findings if item.level is RiskLevel.READ)
+        return tuple(item.message for item in self.findings if item.level is RiskLevel.NOTE)
 
     def added_to(self, plan: StartPlan) -> StartPlan:
         """The plan, with what prevents its replay and what was checked."""
         known = {refusal.error.hint for refusal in plan.refusals if isinstance(refusal.error, NotAuthorized)}
         refusals = tuple(Refusal(None, error) for error in self.blocked if error.hint not in known or not error.hint)
-        return replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
+        return msgspec.structs.replace(plan, refusals=(*plan.refusals, *refusals), checks=(*plan.checks, *self.checks))
 
     @property
     def blocked(self) -> tuple[KgroupError, ...]:
@@ -93,15 +94,15 @@ class ReplayChecks:
             if item.level is RiskLevel.BLOCKED
         )
 
-    def warn(self, run: Invocation) -> None:
+    def warn(self, reporter: Reporter) -> None:
         """Print the warnings."""
         for item in self.findings:
             if item.level is RiskLevel.WARNING:
-                run.reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
+                reporter.warn(item.message if item.hint is None else f"{item.message}; {item.hint}")
 
 
 def check_replay(
-    run: Invocation,
+    settings: Settings,
     options: ReplayOptions,
     ranges: tuple[GapRange, ...],
     replay_s: float | None = None,
@@ -112,12 +113,12 @@ def check_replay(
 
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
-    ready = check(options.spark, timeout_s=run.settings.timeout_s)
+    ready = check(options.spark, timeout_s=settings.timeout_s)
     sink_options = dict(options.sink_options or {})
-    admin = TopicAdmin(librdkafka_config(run.settings), timeout_s=run.settings.timeout_s)
+    admin = TopicAdmin(librdkafka_config(settings), timeout_s=settings.timeout_s)
     known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
-    findings = [SinkFinding(RiskLevel.READ, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
+    findings = [SinkFinding(RiskLevel.NOTE, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
     match options.sink:
         case "topic":
             target = sink_options["topic"]
@@ -125,23 +126,23 @@ def check_replay(
             findings += check_target(target, facts, ranges, sources, sink_options, utc_ms(), replay_s, ledger)
         case "files":
             files.check(sink_options)
-            findings.append(SinkFinding(RiskLevel.READ, f"sink: {sink_options['dir']}, a file for each chunk"))
+            findings.append(SinkFinding(RiskLevel.NOTE, f"sink: {sink_options['dir']}, a file for each chunk"))
             # The workers of a cluster have their own disks, which cannot be checked from here.
             if options.spark.is_local and (why := files.unwritable(sink_options)):
                 findings.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {sink_options['dir']}: {why}"))
         case "command":
             command.check(sink_options)
-            command.require_no_secret(sink_options["command"], run.settings.secrets)
+            command.require_no_secret(sink_options["command"], settings.secrets)
         case "python":
             findings += _check_function(sink_options["function"])
         case "spark":
             spark_sink.resolved(sink_options)
             findings.append(
-                SinkFinding(RiskLevel.READ, "sink: an empty append is tried at --execute, before anything moves")
+                SinkFinding(RiskLevel.NOTE, "sink: --execute tries an empty append before it moves any offset")
             )
     if options.where is not None:
         findings.append(
-            SinkFinding(RiskLevel.READ, "--where is looked at by Spark at --execute, before anything moves")
+            SinkFinding(RiskLevel.NOTE, "--where: with --execute, Spark checks it before any offset is moved")
         )
     if dead := sink_options.get(DEAD_LETTERS):
         findings += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
@@ -168,19 +169,21 @@ def _check_function(function: str) -> tuple[SinkFinding, ...]:
 
 @contextmanager
 def spark_session(
-    run: Invocation, options: ReplayOptions, ready: DriverSetup, *, needed: bool
+    reporter: Reporter, options: ReplayOptions, ready: DriverSetup, *, needed: bool
 ) -> Iterator[DriverSession | None]:
     """Spark, started in the background, so that the release does not wait for it. None: nothing to replay."""
     if not needed:
         yield None
         return
-    say = run.reporter.note if options.spark_log else None
+    say = reporter.note if options.spark_log else None
     hidden = spark_sink.secrets_of(options.sink_options or {}) if options.sink == "spark" else ()
-    with DriverSession(replace(options.spark, heavy=options.needs_sql), ready, say=say, hidden=hidden) as session:
+    with DriverSession(
+        msgspec.structs.replace(options.spark, heavy=options.needs_sql), ready, say=say, hidden=hidden
+    ) as session:
         yield session
 
 
-def rehearse(run: Invocation, session: DriverSession | None, options: ReplayOptions) -> None:
+def rehearse(reporter: Reporter, session: DriverSession | None, options: ReplayOptions) -> None:
     """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
 
     Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
@@ -188,7 +191,7 @@ def rehearse(run: Invocation, session: DriverSession | None, options: ReplayOpti
     """
     if session is None or (options.where is None and options.sink != "spark"):
         return
-    run.reporter.note("Spark is asked first whether it can be done: that takes some seconds, and nothing moves before")
+    reporter.note("Spark checks this first, for some seconds; no offset is moved before")
     if options.where is not None:
         where.check(session.sql(), options.where)
     if options.sink == "spark":
@@ -196,8 +199,8 @@ def rehearse(run: Invocation, session: DriverSession | None, options: ReplayOpti
 
 
 def replay(
-    run: Invocation,
     engine: CatchupEngine,
+    settings: Settings,
     runner: Runner,
     session: DriverSession | None,
     options: ReplayOptions,
@@ -211,44 +214,57 @@ def replay(
     try:
         _require_still_same_topics(engine, found)  # else lost records cannot be delivered again
         freeze_dead_letters(engine, runner)
-        loss = check_target_topic(run, engine, runner)
+        loss = check_target_topic(engine, librdkafka_config(settings), runner)
         found = runner.snapshot
         if loss is not None:
-            report_loss(run, found, loss)
+            report_loss(engine.reporter, found, loss)
         if loss is not None and (loss.blocked or not loss.exists or session is None):
-            return _verify(run, engine, runner, ReplayResult((), (), (), 0.0), options.report, loss)
-        result = _run_tasks(run, engine, runner, session, options)
-        return _verify(run, engine, runner, result, options.report)
+            return _verify(engine, settings, runner, ReplayResult((), (), (), 0.0), options.report, loss)
+        result = _run_tasks(engine, settings, runner, session, options)
+        return _verify(engine, settings, runner, result, options.report)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
-        run.reporter.event("STOPPED", stopped_text(run, engine, found))
+        engine.reporter.event("STOPPED", stopped_text(engine, found))
         raise
     except KgroupError as error:
         if error.code == "superseded":
-            run.reporter.event(
-                "STOPPED", stopped_text(run, engine, found, "another run goes on with it, or has ended it")
-            )
-            raise
+            _raise_taken_over(engine, runner, error)
         engine.sign_off(runner)
         if error.code != "topic-recreated":
-            run.reporter.event("STOPPED", stopped_text(run, engine, found))
+            engine.reporter.event("FAILED", stopped_text(engine, found))
         raise
 
 
+def _raise_taken_over(engine: CatchupEngine, runner: Runner, error: KgroupError) -> NoReturn:
+    """Report which run took the plan over, and raise ``error``; after ``catchup stop`` with the resume command."""
+    found = runner.snapshot
+    taken = engine.takeover(runner)
+    if taken is None or not taken.stopped:
+        why = "another run continues it, or has closed it" if taken is None else taken.text
+        engine.reporter.event("TAKEN OVER", stopped_text(engine, found, why))
+        raise error
+    engine.reporter.event("STOPPED", f"{found.plan.id}: {taken.text}; {resume_text(engine, found)}")
+    raise Refused(f"{found.plan.id} was {taken.text}", code=error.code) from error
+
+
 def _run_tasks(
-    run: Invocation, engine: CatchupEngine, runner: Runner, session: DriverSession | None, options: ReplayOptions
+    engine: CatchupEngine,
+    settings: Settings,
+    runner: Runner,
+    session: DriverSession | None,
+    options: ReplayOptions,
 ) -> ReplayResult:
     """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
-    found, epoch, timeout_s = runner.snapshot, runner.epoch.number, run.settings.timeout_s
-    delivery, config = found.delivery, librdkafka_config(run.settings)
+    found, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
+    delivery, config = found.delivery, librdkafka_config(settings)
     assert delivery is not None
     tasks = task_specs(found, delivery, options, engine.ledger.topic, epoch, config, timeout_s)
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(found.plan)
-    through = _on_spark(found, delivery, tasks)
+    run_tasks = _on_spark(found, delivery, tasks)
     total = sum(chunk.end - chunk.start for task in tasks for chunk in task.chunks)
-    with run.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
+    with engine.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
 
         def on_progress(totals: ProgressTotals) -> None:
@@ -264,7 +280,7 @@ def _run_tasks(
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
         differs = target_differs(engine, delivery)
         replay_run = ReplayRun(runner, utc_ms)
-        result = replay_run.run(session, tasks, on_progress, run.reporter.note, read, through, differs)
+        result = replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks, differs)
         if whole_plan and result.progress:
             runner.write(*result.progress)
     return result
@@ -278,11 +294,11 @@ def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> No
     try:
         engine.require_same_topics(found.plan)
     except Refused as error:
-        doubt = "What was delivered may be records of the new one: nothing is proved."
+        doubt = "The delivered records may be of the new topic: nothing is verified."
         raise error.with_context(details=(doubt,)) from error
 
 
-def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> Through | None:
+def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> TaskRunner | None:
     """How Spark runs the tasks if Spark SQL is used; None: it is not."""
     condition = delivery.options.get(WHERE)
     if delivery.sink == "spark":
@@ -307,9 +323,10 @@ def _progress_text(totals: ProgressTotals) -> str:
     return "  ".join(parts)
 
 
+@hints_without("--report")  # it is written here, and a resume needs another file
 def _verify(
-    run: Invocation,
     engine: CatchupEngine,
+    settings: Settings,
     runner: Runner,
     result: ReplayResult,
     report: Path | None,
@@ -319,41 +336,42 @@ def _verify(
     found = runner.read()
     _require_still_same_topics(engine, found)
     if loss is None:
-        loss = check_target_topic(run, engine, runner)
+        loss = check_target_topic(engine, librdkafka_config(settings), runner)
         found = runner.snapshot
         if loss is not None:
             # The counts of this run no longer match the ledger.
-            result = replace(result, counted=())
-            report_loss(run, found, loss)
+            result = msgspec.structs.replace(result, counted=())
+            report_loss(engine.reporter, found, loss)
     since = engine.offsets_since_release(found)
-    proof = engine.verification(found, result.counted, since)
-    sentences = [missing_dead_letters(run, engine, found)]
+    verification = engine.verification(found, result.counted, since)
+    sentences = [missing_dead_letters(engine, librdkafka_config(settings), found)]
     if loss is not None and loss.blocked is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
-    known = "; ".join(proof.contradictions)  # an earlier run may have written the same reason
-    proof = replace(
-        proof, contradictions=(*proof.contradictions, *(one for one in sentences if one and one not in known))
+    known = "; ".join(verification.contradictions)  # an earlier run may have written the same reason
+    verification = replace(
+        verification,
+        contradictions=(*verification.contradictions, *(one for one in sentences if one and one not in known)),
     )
     if since.unread is not None:
-        run.reporter.note(f"whether {found.plan.group} was set back after its release can't be told: {since.unread}")
-    if found.delivery is not None and found.delivery.sink == "files" and not proof.undelivered:
+        engine.reporter.note(f"it is unknown whether {found.plan.group} was rewound after its release: {since.unread}")
+    if found.delivery is not None and found.delivery.sink == "files" and not verification.undelivered:
         # This also checks that the files exist, so it comes before the plan is closed.
         files.write_manifest(found.delivery.options, found.plan, found.progress)
-    engine.finish(runner, proof)
+    engine.finish(runner, verification)
     if runner.snapshot.state.state.is_open:
         engine.sign_off(runner)
-    state = VerifiedPlan(runner.snapshot, proof, utc_ms())
-    _report_end(run, engine, state, loss)
-    errors = () if loss is None else loss_errors(run, found, loss)
+    state = VerifiedPlan(runner.snapshot, verification, utc_ms())
+    _report_end(engine, state, loss)
+    errors = () if loss is None else loss_errors(found, loss)
     errors += tuple(RowError.of(error, group=found.plan.group) for error in result.failures)
     errors += tuple(
         RowError(
             "record-refused",
-            f"offset {row.offset} was refused {plural(row.attempts, 'time')}, and its partition stops there: {row.why}",
+            f"offset {row.offset} was refused {plural(row.attempts, 'time')}. Its partition stops there: {row.why}",
             found.plan.group,
             row.topic,
             row.partition,
-            hint=f"to deliver the others:  {commands(run, found, '--dead-letter-topic', 'TOPIC').resume}",
+            hint=f"to deliver the other records:  {commands(found, '--dead-letter-topic', 'TOPIC').resume}",
             exit_code=ExitCode.CHECK_FAILED,
         )
         for row in result.stopped
@@ -363,31 +381,33 @@ def _verify(
     return ReplayedPlan(state, result.took_s, since.unread is None, errors)
 
 
-def _report_end(run: Invocation, engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
-    proof, plan_id = state.verification, state.snapshot.plan.id
+def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
+    verification, plan_id = state.verification, state.snapshot.plan.id
     if loss is not None and loss.blocked is not None:
-        run.reporter.event("DISPUTED", f"{plan_id}  it cannot deliver that again: {loss.blocked}")
-    elif proof.complete:
-        run.reporter.event("PROVED", f"{plan_id}  {proof.delivered} of {proof.records} records delivered")
-    elif proof.lost:
-        first, offsets = proof.lost[0], sum(row.offsets for row in proof.lost)
+        engine.reporter.event("NOT VERIFIED", f"{plan_id}  it cannot deliver these records again: {loss.blocked}")
+    elif verification.complete:
+        engine.reporter.event(
+            "VERIFIED", f"{plan_id}  {verification.delivered} of {verification.records} records delivered"
+        )
+    elif verification.lost:
+        first, offsets = verification.lost[0], sum(row.offsets for row in verification.lost)
         where = f"{first.tp} [{first.start}, {first.end})"
-        more = f" and {len(proof.lost) - 1} more ranges" if len(proof.lost) > 1 else ""
-        run.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
-    elif not proof.undelivered and (why := contradiction_note(proof)) is not None:
-        run.reporter.event("DISPUTED", f"{plan_id}  {why}; {commands(run, state.snapshot).give_up} closes it")
+        more = f" and {len(verification.lost) - 1} more ranges" if len(verification.lost) > 1 else ""
+        engine.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
+    elif not verification.undelivered and (why := contradiction_note(verification)) is not None:
+        engine.reporter.event("NOT VERIFIED", f"{plan_id}  {why}; {commands(state.snapshot).abandon} closes the plan")
     else:
-        left = plural(sum(row.offsets for row in proof.undelivered), "offset")
-        following = resume_text(run, engine, state.snapshot).removeprefix("nothing is lost; ")
-        run.reporter.event("STOPPED", f"{plan_id}  {left} not delivered; {following}")
+        left = plural(sum(row.offsets for row in verification.undelivered), "offset")
+        following = resume_text(engine, state.snapshot).removeprefix("nothing is lost; ")
+        engine.reporter.event("INCOMPLETE", f"{plan_id}  {left} not delivered; {following}")
 
 
 def _write_report(
     path: Path, cluster: ClusterRef, state: VerifiedPlan, result: ReplayResult, errors: tuple[RowError, ...]
 ) -> None:
-    document: dict[str, Any] = plan_document(state.snapshot, state.verification)
+    document: dict[str, Any] = state.document()
     document["took_ms"] = round(result.took_s * 1000)
-    document["disputed"] = list(state.verification.contradictions)
+    document["contradictions"] = list(state.verification.contradictions)
     whole = envelope("catchup report", cluster, [document], executed=True, errors=errors)
     with AtomicFile(path, "--report") as file:
         file.write(json.dumps(whole, indent=2).encode() + b"\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kgroup.groups.catchup.model import GapRange
 from kgroup.groups.catchup.risks import RiskLevel
@@ -27,8 +28,7 @@ _HEADERS_BYTES = 200
 """About how many bytes the headers with its origin add to a copied record."""
 
 
-@dataclass(frozen=True, slots=True)
-class SinkFinding:
+class SinkFinding(msgspec.Struct, frozen=True):
     """READ is a fact, WARNING may go wrong, BLOCKED would lose records or fail.
 
     ``missing_right``: it is BLOCKED only because this user lacks a right.
@@ -59,13 +59,16 @@ def check_target(
         return (facts,)
     if facts is None:
         make = f"kafka-topics.sh {tool_flags()} --create --topic {topic} --partitions N ..."
-        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: there is no such topic", make),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: the topic does not exist", make),)
     if topic == ledger or topic in BROKERS_OWN:
-        whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"
+        whose = "the ledger of all catch-ups" if topic == ledger else "an internal topic of Kafka"
         return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: it is {whose}"),)
     if topic in {item.topic for item in ranges}:
-        said = f"--to-topic {topic}: the gap itself lies there, and the group would get it as new records"
-        return (SinkFinding(RiskLevel.WARNING, said), *_found(topic, facts, ranges, sources, options, now_ms, replay_s))
+        message = f"--to-topic {topic}: the gap is in this topic, so the group would read the copies as new records"
+        return (
+            SinkFinding(RiskLevel.WARNING, message),
+            *_found(topic, facts, ranges, sources, options, now_ms, replay_s),
+        )
     return tuple(_found(topic, facts, ranges, sources, options, now_ms, replay_s))
 
 
@@ -88,15 +91,15 @@ def check_dead_letters(
     if isinstance(facts, SinkFinding):
         return (facts,)
     if facts is None:
-        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: there is no such topic"),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: the topic does not exist"),)
     if topic == ledger or topic in BROKERS_OWN:
-        whose = "the ledger of all catch-ups" if topic == ledger else "written by brokers alone"
+        whose = "the ledger of all catch-ups" if topic == ledger else "an internal topic of Kafka"
         return (SinkFinding(RiskLevel.BLOCKED, f"{named}: it is {whose}"),)
     if facts.operations is not None and "WRITE" not in facts.operations:
         return (may_not_write(topic),)
     if topic in gap:
-        said = f"{named}: the gap itself lies there, and the group would get what was refused as new records"
-        return (SinkFinding(RiskLevel.WARNING, said),)
+        message = f"{named}: the gap is in this topic, so the group would read refused records as new ones"
+        return (SinkFinding(RiskLevel.WARNING, message),)
     return ()
 
 
@@ -115,16 +118,21 @@ def _found(
     config = facts.config
     if config is None:
         yield SinkFinding(
-            RiskLevel.WARNING, f"retention and limits of {topic} may not be read, so they are not checked"
+            RiskLevel.WARNING, f"the settings of {topic} cannot be read, so retention and limits are not checked"
         )
         return
     if config.get("message.timestamp.type") == "LogAppendTime" and options.get("timestamps") != "now":
-        yield SinkFinding(RiskLevel.WARNING, f"{topic} gives records its own time (LogAppendTime): theirs are lost")
+        yield SinkFinding(
+            RiskLevel.WARNING,
+            f"{topic} sets message.timestamp.type=LogAppendTime: the timestamps of the records are lost",
+        )
     yield from _retention(topic, config, ranges, options, now_ms, replay_s)
     yield from _room(topic, facts, config, ranges, options)
     if "compact" in config.get("cleanup.policy", ""):
-        said = f"{topic} is compacted: a record without a key is refused, and of each key only the newest stays"
-        yield SinkFinding(RiskLevel.WARNING, said)
+        message = (
+            f"{topic} is compacted: records without a key are refused, and only the newest record of each key is kept"
+        )
+        yield SinkFinding(RiskLevel.WARNING, message)
     yield from _sizes(topic, config, sources)
 
 
@@ -141,13 +149,15 @@ def _partitions(
     most = max((source.partitions for source in sources.values() if source is not None), default=0)
     has = f"{topic} has {plural(facts.partitions, 'partition')}"
     if options.get("partitions") == "key" or facts.partitions >= most:
-        yield SinkFinding(RiskLevel.READ, f"sink: {has}")
+        yield SinkFinding(RiskLevel.NOTE, f"sink: {has}")
     elif options.get("partitions") == "keep":
         yield SinkFinding(
-            RiskLevel.BLOCKED, f"{has}, and {most} are to be kept", "more partitions, or --partitions key"
+            RiskLevel.BLOCKED,
+            f"{has}; {most} are needed to keep the partition of each record",
+            f"add partitions to {topic}, or use --partitions key",
         )
     else:
-        yield SinkFinding(RiskLevel.WARNING, f"{has}, fewer than {most}: records go where their keys say")
+        yield SinkFinding(RiskLevel.WARNING, f"{has}, fewer than {most}: the key of a record decides its partition")
 
 
 def _retention(
@@ -167,28 +177,28 @@ def _retention(
     full = [item for item in ranges if item.start < item.end]
     oldest = min((item.oldest_ms for item in full if item.oldest_ms is not None), default=None)
     if any(item.oldest_ms is None for item in full) and (keeps or takes_s < _FOR_EVER_MS / 1000):
-        said = f"how old the oldest record is can't be told: {topic} may refuse it, or delete it at once"
-        yield SinkFinding(RiskLevel.WARNING, said, "--timestamps now is safe from that")
+        message = f"the age of the oldest record is unknown: {topic} may refuse it, or delete it at once"
+        yield SinkFinding(RiskLevel.WARNING, message, "--timestamps now avoids this")
     if oldest is None:
         return
     age_s = max(0, now_ms - oldest) / 1000
     if age_s + (replay_s or 0) >= takes_s:
-        shown = f"{topic} takes records up to {format_duration(takes_s)} old (message.timestamp.before.max.ms)"
-        hint = "--timestamps now gives them the time of the replay; or raise it"
+        shown = f"{topic} accepts records up to {format_duration(takes_s)} old (message.timestamp.before.max.ms)"
+        hint = "use --timestamps now, the time of the replay; or raise that setting"
         yield SinkFinding(
-            RiskLevel.BLOCKED, f"{shown}, and the oldest is {format_duration(age_s)} old: it is refused", hint
+            RiskLevel.BLOCKED, f"{shown}, but the oldest is {format_duration(age_s)} old: it would be refused", hint
         )
     if not keeps:
         return
     kept_s = int(text) / 1000
     shown = f"retention of {topic} is {format_duration(kept_s)}, the oldest record is {format_duration(age_s)} old"
     if age_s + (replay_s or 0) >= kept_s:
-        hint = "--timestamps now gives them the time of the replay; or raise retention.ms of it"
+        hint = "use --timestamps now, the time of the replay; or raise retention.ms of the topic"
         yield SinkFinding(RiskLevel.BLOCKED, f"{shown}: it would be deleted at once", hint)
     elif age_s * 2 >= kept_s:
-        yield SinkFinding(RiskLevel.WARNING, f"{shown}: read it soon")
+        yield SinkFinding(RiskLevel.WARNING, f"{shown}: read the copies soon")
     else:
-        yield SinkFinding(RiskLevel.READ, f"sink: {shown}")
+        yield SinkFinding(RiskLevel.NOTE, f"sink: {shown}")
 
 
 def _room(
@@ -214,10 +224,12 @@ def _room(
         return
     segment = config.get("segment.bytes", "")
     lost = segment.isdigit() and largest > kept + int(segment)
-    said = f"a partition of {topic} keeps {human_bytes(kept)} (retention.bytes), and gets some {human_bytes(largest)}"
-    end = "the first of them would be deleted at once" if lost else "the first of them are deleted soon"
+    message = (
+        f"a partition of {topic} keeps {human_bytes(kept)} (retention.bytes), but gets about {human_bytes(largest)}"
+    )
+    end = "the first records would be deleted at once" if lost else "the first records are deleted soon"
     yield SinkFinding(
-        RiskLevel.BLOCKED if lost else RiskLevel.WARNING, f"{said}: {end}", f"raise retention.bytes of {topic}"
+        RiskLevel.BLOCKED if lost else RiskLevel.WARNING, f"{message}: {end}", f"raise retention.bytes of {topic}"
     )
 
 
@@ -232,9 +244,13 @@ def _sizes(
         if not largest.isdigit() or int(largest) + _HEADERS_BYTES <= int(limit):
             continue
         if int(largest) <= int(limit):
-            but = f"those of {name} within {_HEADERS_BYTES} bytes of its limit"
-            yield SinkFinding(RiskLevel.READ, f"sink: all records fit with our headers, but {but}")
+            but = f"records of {name} within {_HEADERS_BYTES} bytes of its limit"
+            yield SinkFinding(RiskLevel.NOTE, f"sink: all records fit with kgroup's headers, except {but}")
         else:
             allowed, taken = human_bytes(int(largest)), human_bytes(int(limit))
-            said = f"{name} may hold records of {allowed}, and {topic} takes {taken}: such a one stops its partition"
-            yield SinkFinding(RiskLevel.WARNING, said, f"raise max.message.bytes of {topic}, or --dead-letter-topic")
+            message = (
+                f"{name} may have records of {allowed}, but {topic} accepts {taken}: a larger one stops its partition"
+            )
+            yield SinkFinding(
+                RiskLevel.WARNING, message, f"raise max.message.bytes of {topic}, or add --dead-letter-topic"
+            )

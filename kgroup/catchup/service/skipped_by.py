@@ -8,7 +8,9 @@ because they would be delivered twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec.structs
 
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import list_plans
@@ -20,12 +22,12 @@ from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.model import PlanState
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings.environment import variable
-from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
@@ -33,8 +35,7 @@ from kgroup.support.units import plural, some_of
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """What one change skipped of one group; everything is sorted by topic and partition.
 
     ``ranges`` are the [before, after) that it is known to have moved forward. ``doubtful`` are those for which it is
@@ -48,7 +49,7 @@ class Skipped:
     unbounded: tuple[TopicPartition, ...] = ()
 
 
-def request_skipped(run: Invocation, engine: CatchupEngine, request: StartRequest, change_id: str) -> StartRequest:
+def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str) -> StartRequest:
     """The same request for the skipped ranges, with no group to move; ``request.group`` selects the group.
 
     Raises NotFound for a change that is not in this machine's journal, and for a group that the change did not affect.
@@ -60,13 +61,13 @@ def request_skipped(run: Invocation, engine: CatchupEngine, request: StartReques
     groups = _groups(entry)
     if request.group is not None and request.group not in entry.groups:
         raise NotFound(
-            f"{entry.id} did not touch {request.group}: {entry.what} {entry.subject}",
+            f"{entry.id} did not change {request.group}: {entry.what} {entry.subject}",
             details=(f"Its groups: {', '.join(sorted(entry.groups)[:_NAMED])}",),
         )
     if request.group is None and len(groups) > 1:
         raise UsageError(
             f"{entry.id} skipped records for {plural(len(groups), 'group')}: {', '.join(groups[:_NAMED])}",
-            hint=Hint("say whose: {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
+            hint=Hint("choose one group:  {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
         )
     group = request.group or next(iter(groups), None)
     found = skipped_offsets(entry, group, request.gap.topics, back, maybe_back)
@@ -74,16 +75,18 @@ def request_skipped(run: Invocation, engine: CatchupEngine, request: StartReques
     for topic in layouts:
         if (fault := why_not_restorable(topic, entry, layouts)) is not None:
             raise fault
-    _report_left_out(run, entry, found)
-    _warn_of_replays(run, engine, entry)
+    _report_left_out(engine.reporter, entry, found)
+    _warn_of_replays(engine, entry)
     if group is not None and found.ranges:
-        _warn_of_group(run, engine, group, found.ranges)
+        _warn_of_group(engine, group, found.ranges)
     if group is not None:
-        run.reporter.note(f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}")
+        engine.reporter.note(
+            f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}"
+        )
     why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
     reason = request.change.reason or variable("KGROUP_REASON")
     change = replace(request.change, reason=f"{reason} ({why})" if reason else why)
-    return replace(request, group=None, gap=GapRequest(ranges=found.ranges), change=change)
+    return msgspec.structs.replace(request, group=None, gap=GapRequest(ranges=found.ranges), change=change)
 
 
 def skipped_offsets(
@@ -135,44 +138,46 @@ def _groups(entry: JournalEntry) -> tuple[str, ...]:
     return tuple(sorted(moved))
 
 
-def _report_left_out(run: Invocation, entry: JournalEntry, found: Skipped) -> None:
+def _report_left_out(reporter: Reporter, entry: JournalEntry, found: Skipped) -> None:
     """Report what is left out, and why."""
     if found.doubtful:
         first = found.doubtful[0]
-        start = run.command("catchup", "start", "--range", f"{first.topic}:{first.partition}={first.start}-{first.end}")
-        run.reporter.warn(
-            f"left out, nobody knows whether {entry.id} moved it and that stands: {_listed(found.doubtful)}; if the "
-            f"group passed over it: {start}"
+        words = ("catchup", "start", "--range", f"{first.topic}:{first.partition}={first.start}-{first.end}")
+        reporter.warn(
+            f"left out, because it is unknown whether {entry.id} moved it, or was undone: {_listed(found.doubtful)}. "
+            "If the group skipped it:  " + Hint("{}", words)
         )
     if found.back:
-        run.reporter.note(f"left out, {entry.id} was taken back, so the group reads it itself: {_listed(found.back)}")
+        reporter.note(f"left out, because {entry.id} was undone and the group reads it itself: {_listed(found.back)}")
     if found.unbounded:
         partitions = ", ".join(f"{topic}:{partition}" for topic, partition in found.unbounded[:_NAMED])
-        run.reporter.note(f"left out, without a commit before {entry.id}: {partitions}; --range says from where")
+        reporter.note(f"left out, because there was no commit before {entry.id}: {partitions}; use --range")
     if not found.ranges:
-        run.reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped nothing that is left to be replayed")
+        reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped no offsets that can be replayed")
 
 
-def _warn_of_replays(run: Invocation, engine: CatchupEngine, entry: JournalEntry) -> None:
+def _warn_of_replays(engine: CatchupEngine, entry: JournalEntry) -> None:
     """Warn about finished plans for the same change; overlapping open plans are refused elsewhere."""
-    for other in list_plans(run, engine).plans:
+    for other in list_plans(engine).plans:
         made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
         if made_of_it and other.state.state is PlanState.DONE:
-            run.reporter.warn(f"{other.plan.id} has replayed what {entry.id} skipped already: it would come twice")
+            engine.reporter.warn(
+                f"{other.plan.id} has already replayed what {entry.id} skipped: it would be delivered twice"
+            )
 
 
 def _listed(ranges: Sequence[OffsetRange]) -> str:
     return some_of([str(item) for item in ranges], _NAMED)
 
 
-def _warn_of_group(run: Invocation, engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
+def _warn_of_group(engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
     """Warn about what the group reads itself, if its offset was moved back without ``kgroup undo``."""
     snapshot = engine.cluster.describe([group], COMMITS)
     now: Mapping[TopicPartition, Commit] = next((committed(found) for found in snapshot.groups), {})
     for item in ranges:
         commit = now.get(item.tp)
         if commit is not None and commit.offset < item.end:
-            run.reporter.warn(
-                f"{group} stands at {commit.offset} on {item.tp}, below {item.end}: what lies "
-                "between comes to it as well"
+            engine.reporter.warn(
+                f"the committed offset of {group} on {item.tp} is {commit.offset}, below {item.end}: the group reads "
+                "the offsets between itself too"
             )

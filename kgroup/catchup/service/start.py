@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import find_plan, parse_assumed, with_connection_flags
+from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
 from kgroup.catchup.service.show import commands, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import unfinished
-from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import LOG_END, Delivery, PlanSnapshot, PlanState
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.groups.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.invocation import Invocation
+from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms, utc_now
+from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
@@ -32,112 +36,121 @@ from kgroup.support.units import human_count, plural, some_of
 
 
 def start_catchup(
-    run: Invocation, engine: CatchupEngine, request: StartRequest
+    engine: CatchupEngine, settings: Settings, request: StartRequest
 ) -> StartPlan | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
     options, execute = request.replay, request.change.execute
     if execute:
         engine.ledger.expect(of_group(request.group))
-    plan = plan_start(run, engine, request)
+    plan = plan_start(engine, settings, request)
     checks: ReplayChecks | None = None
     if options.sink is not None and plan.gap.ranges:
-        plan, checks = _check_replay(run, engine, plan, options)
+        plan, checks = _check_replay(engine, settings, plan, options)
     if not (execute and plan.possible):
-        _note_nothing(run, plan)
+        _note_nothing(engine.reporter, plan)
         return plan
     if checks is None:
-        with _create_and_release(run, engine, request, plan) as runner:
+        with _create_and_release(engine, request, plan) as runner:
             found = runner.snapshot
-        return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found), plan)
-    with spark_session(run, options, checks.ready, needed=bool(plan.chunks)) as session:
-        rehearse(run, session, options)
-        with _create_and_release(run, engine, request, plan) as runner:
-            show_may_start(run, runner.snapshot, plan)
-            return replace(replay(run, engine, runner, session, options), left_out=plan.errors)
+        return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found), plan)
+    with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
+        rehearse(engine.reporter, session, options)
+        with _create_and_release(engine, request, plan) as runner:
+            show_may_start(engine.reporter, runner.snapshot, plan)
+            return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
 
 
 def _check_replay(
-    run: Invocation, engine: CatchupEngine, plan: StartPlan, options: ReplayOptions
+    engine: CatchupEngine, settings: Settings, plan: StartPlan, options: ReplayOptions
 ) -> tuple[StartPlan, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
-        checks = check_replay(run, options, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+        checks = check_replay(settings, options, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
     except Refused as error:
         return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
-    checks.warn(run)
+    checks.warn(engine.reporter)
     return checks.added_to(plan), checks
 
 
 @contextmanager
-def _create_and_release(
-    run: Invocation, engine: CatchupEngine, request: StartRequest, plan: StartPlan
-) -> Iterator[Runner]:
+def _create_and_release(engine: CatchupEngine, request: StartRequest, plan: StartPlan) -> Iterator[Runner]:
     """Write the plan to the ledger and release its group; yields the runner.
 
     The delivery is written with the plan, so a resume after a crash needs no sink options. A signal is deferred until
     the group is released, and raised then. Raises as ``CatchupEngine.create`` and ``release_new``.
     """
-    made = plan_of(run, engine, plan, request.change.reason)
+    made = plan_of(engine, request, plan)
     with ExitStack() as stack:
         with defer_signals() as pending:
             found = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
-            run.reporter.note_effect(None)
-            run.reporter.event("PLANNED", f"{made.id}  {_size_text(plan)}")
+            engine.reporter.note_effect(None)
+            engine.reporter.event("PLANNED", f"{made.id}  {_size_text(plan)}")
             runner = stack.enter_context(engine.take_over(found))
-            with _explain_partial_release(run, runner):
+            with _explain_partial_release(runner):
                 engine.release_new(runner)
-            run.reporter.event("RELEASED", _released_text(runner.snapshot))
-        _raise_pending(run, engine, runner, pending)
+            engine.reporter.event("RELEASED", _released_text(runner.snapshot))
+        _raise_pending(engine, runner, pending)
         yield runner
 
 
-def _raise_pending(run: Invocation, engine: CatchupEngine, runner: Runner, pending: DeferredSignal) -> None:
+def _raise_pending(engine: CatchupEngine, runner: Runner, pending: DeferredSignal) -> None:
     """End the run of a released plan if a signal arrived meanwhile."""
     if pending:
         engine.sign_off(runner)
-        resume = commands(run, runner.snapshot).resume
-        run.reporter.event("STOPPED", f"{runner.plan_id}: nothing is lost; to go on: {resume}")
+        resume = commands(runner.snapshot).resume
+        engine.reporter.event("STOPPED", f"{runner.plan_id}: nothing is lost; to continue: {resume}")
         raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
 
 
-def resume_catchup(
-    run: Invocation, engine: CatchupEngine, text: str, options: ReplayOptions, assume: Sequence[str], *, execute: bool
-) -> PlanStatus | ReplayedPlan:
+class ResumeRequest(msgspec.Struct, frozen=True):
+    """The request of ``resume``: the id or the group of a plan, whether to execute, and how it is replayed.
+
+    ``line`` is what was typed, to be shown with other options; ``assume`` are the values of ``--assume``.
+    """
+
+    plan: str
+    execute: bool
+    line: CommandLine
+    assume: Sequence[str] = ()
+    replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
+
+
+def resume_catchup(engine: CatchupEngine, settings: Settings, request: ResumeRequest) -> PlanStatus | ReplayedPlan:
     """Continue a plan from its current state to its verification."""
-    found = find_plan(run, engine, text, finished=True)
-    assumed = parse_assumed(assume, found)
+    options, execute = request.replay, request.execute
+    found = find_plan(engine, request.plan, finished=True)
+    assumed = parse_assumed(request.assume, found)
     decision = engine.preview(found, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
-        run.reporter.note(f"{decision.why}: nothing to do")
-        return plan_status(run, engine, found)
+        engine.reporter.note(f"{decision.why}: nothing to do")
+        return plan_status(engine, found)
     refusal = _refusal_of(decision)
-    if refusal is not None and not (execute and refusal.code == "went-on"):
-        return _refused_status(run, engine, found, refusal)
+    if refusal is not None and not (execute and refusal.code == "group-continued"):
+        return _refused_status(engine, found, refusal)
     needed = bool(unfinished(found.plan, found.progress))
     try:
         if needed:
             engine.require_sources(found.plan)
     except (Refused, NotFound) as error:
-        return _refused_status(run, engine, found, error)
-    delivery = delivery_of(found, options, str(run.command_line.with_option("--to-topic", "TOPIC")))
+        return _refused_status(engine, found, error)
+    delivery = delivery_of(found, options, str(request.line.with_option("--to-topic", "TOPIC")))
     effective = options.with_kept(delivery)
     effective.check_lanes()
-    checks = check_replay(run, effective, found.plan.ranges, ledger=engine.ledger.topic)
-    checks.warn(run)
+    checks = check_replay(settings, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    checks.warn(engine.reporter)
     if checks.blocked:
-        return _refused_status(run, engine, found, checks.blocked[0])
+        return _refused_status(engine, found, checks.blocked[0])
     if not execute:
-        nothing = f"Nothing was changed. To go on, to {effective.destination}:"
-        return plan_status(run, engine, found, nothing, f"  {run.command_line.executing()}")
-    with spark_session(run, effective, checks.ready, needed=needed) as session:
-        rehearse(run, session, effective)
-        with _take_over_released(run, engine, found, options, assumed, delivery) as runner:
-            return replay(run, engine, runner, session, effective)
+        nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
+        return plan_status(engine, found, nothing, f"  {request.line.executing()}")
+    with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
+        rehearse(engine.reporter, session, effective)
+        with _take_over_released(engine, found, options, assumed, delivery) as runner:
+            return replay(engine, settings, runner, session, effective)
 
 
 @contextmanager
 def _take_over_released(
-    run: Invocation,
     engine: CatchupEngine,
     found: PlanSnapshot,
     options: ReplayOptions,
@@ -152,15 +165,15 @@ def _take_over_released(
         with defer_signals() as pending:
             runner = stack.enter_context(engine.take_over(found))
             _require_same(runner, engine, options, delivery)
-            run.reporter.note_effect(None)
+            engine.reporter.note_effect(None)
             if runner.snapshot.delivery != delivery:
                 runner.write(delivery)  # a resume after a crash needs no sink options
             if runner.snapshot.state.state is not PlanState.RELEASED:
-                with _explain_partial_release(run, runner):
+                with _explain_partial_release(runner):
                     engine.release(runner, assumed)
-                run.reporter.event("RELEASED", _released_text(runner.snapshot))
-                show_may_start(run, runner.snapshot)
-        _raise_pending(run, engine, runner, pending)
+                engine.reporter.event("RELEASED", _released_text(runner.snapshot))
+                show_may_start(engine.reporter, runner.snapshot)
+        _raise_pending(engine, runner, pending)
         yield runner
 
 
@@ -169,7 +182,7 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
     try:
         if delivery_of(runner.snapshot, options) != delivery:
             raise Refused(
-                f"somebody said anew where the records of {runner.plan_id} go, while this run began",
+                f"another run changed the destination of {runner.plan_id} while this run started",
                 hint=Hint("{}", ("catchup", "show", runner.plan_id)),
                 code="sink-set",
             )
@@ -178,33 +191,29 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
         raise
 
 
-def finish_release(
-    run: Invocation, engine: CatchupEngine, text: str, assume: Sequence[str], *, execute: bool
-) -> PlanStatus | ReleasedPlan:
+def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan:
     """Resume the release of a plan whose start was interrupted, until its group may start."""
-    found = find_plan(run, engine, text)
-    assumed = parse_assumed(assume, found)
+    found, execute = find_plan(engine, request.plan), request.execute
+    assumed = parse_assumed(request.assume, found)
     if found.state.state is PlanState.RELEASED:
-        run.reporter.note(f"{found.plan.id} is released already")
-        return plan_status(run, engine, found)
+        engine.reporter.note(f"{found.plan.id} is already released")
+        return plan_status(engine, found)
     decision = engine.preview(found, decisions.resume, assumed)
     if (refusal := _refusal_of(decision)) is not None and (isinstance(decision, Refuse) or not execute):
-        return _refused_status(run, engine, found, refusal)
+        return _refused_status(engine, found, refusal)
     if not execute:
-        return plan_status(
-            run, engine, found, "Nothing was changed. To release the rest:", f"  {run.command_line.executing()}"
-        )
+        return plan_status(engine, found, "Nothing was changed. To release the rest:", f"  {request.line.executing()}")
     with defer_signals(), engine.take_over(found) as runner:
-        run.reporter.note_effect(None)
-        with _explain_partial_release(run, runner):
+        engine.reporter.note_effect(None)
+        with _explain_partial_release(runner):
             found = engine.release(runner, assumed)
-    run.reporter.event("RELEASED", _released_text(found))
-    return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(run, found))
+    engine.reporter.event("RELEASED", _released_text(found))
+    return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found))
 
 
-def _refused_status(run: Invocation, engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
+def _refused_status(engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
     """A plan as it is, and why the command cannot be executed."""
-    return plan_status(run, engine, found, "Nothing was changed.", refused=with_connection_flags(run, refused))
+    return plan_status(engine, found, "Nothing was changed.", refused=refused)
 
 
 def _refusal_of(decision: Decision) -> KgroupError | None:
@@ -218,68 +227,66 @@ def _refusal_of(decision: Decision) -> KgroupError | None:
             return None
 
 
-def _note_nothing(run: Invocation, plan: StartPlan) -> None:
-    """Tell that a plan has nothing to do, if that is so."""
+def _note_nothing(reporter: Reporter, plan: StartPlan) -> None:
+    """Note that a plan has nothing to do, if that is so."""
     if not plan.gap.ranges and not plan.errors:
-        run.reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
+        reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
 
 
 def _nothing(plan: StartPlan) -> str:
     held = [row.name for row in plan.gap.not_moved if row.code == "hanging-transaction"]
-    return f"has no gap that can be read yet, for an open transaction on {some_of(held)}" if held else "has no gap"
+    return f"has no gap that can be read yet: an open transaction is on {some_of(held)}" if held else "has no gap"
 
 
 @contextmanager
-def _explain_partial_release(run: Invocation, runner: Runner) -> Iterator[None]:
+def _explain_partial_release(runner: Runner) -> Iterator[None]:
     """Add to an error within the block how to resume or cancel a plan that may be partly released."""
     try:
         yield
     except KgroupError as error:
         if error.code == "superseded":
             raise
-        raise error.with_context(details=_partial_release_lines(run, runner)) from error
+        raise error.with_context(details=_partial_release_lines(runner)) from error
 
 
-def _partial_release_lines(run: Invocation, runner: Runner) -> tuple[str, ...]:
+def _partial_release_lines(runner: Runner) -> tuple[str, ...]:
     found, superseded = runner.snapshot, False
-    typed = commands(run, found)
+    typed = commands(found)
     try:
         runner.read()
     except KgroupError as error:
         superseded = error.code == "superseded"
     if superseded:
-        return (f"Another run has taken {found.plan.id} over by now: {typed.show}",)
+        return (f"Another kgroup run has taken over {found.plan.id}: {typed.show}",)
     if found.state.state is not PlanState.RELEASING:
         return ()
     return (
-        f"{found.plan.id} is releasing: some partitions may be moved, and their gap is owed then.",
-        f"To go on with it: {typed.resume}",
-        f"To take it back:  {typed.cancel}",
+        f"{found.plan.id} is releasing. Some partitions may be moved; their gap is pending.",
+        f"To continue:  {typed.resume}",
+        f"To cancel it: {typed.cancel}",
     )
 
 
-def show_may_start(run: Invocation, found: PlanSnapshot, planned: StartPlan | None = None) -> None:
+def show_may_start(reporter: Reporter, found: PlanSnapshot, planned: StartPlan | None = None) -> None:
     """Show in a terminal that the group may start, while the replay begins."""
     plan = found.plan
     if plan.group is None:
         return
-    begins = f"It begins at the head of {utc_now():%H:%M:%SZ}. [committed, head) is {plan.id}'s."
-    if plan.released_at != "head":
-        begins = f"It begins at --until, NOT at the head. [committed, --until) is {plan.id}'s."
-    run.reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
-    run.reporter.note(
-        f"closing this terminal ends the replay, and loses nothing; to go on: {commands(run, found).resume}"
-    )
+    begins = f"It starts at the log end of {utc_now():%H:%M:%SZ}. [committed, log end) is in {plan.id}."
+    if plan.release_point != LOG_END:
+        begins = f"It starts at --until, NOT at the log end. [committed, --until) is in {plan.id}."
+    reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
+    reporter.note(f"closing this terminal stops the replay and loses nothing; to continue: {commands(found).resume}")
 
 
 def _exceptions(planned: StartPlan) -> Iterator[str]:
     """The partitions that are released below the log end, or not at all."""
-    below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-head"]
+    below = [f"{risk.topic}:{risk.partition}" for risk in planned.risks if risk.code == "below-log-end"]
     if below:
-        yield f"Below the head, for an open transaction: {some_of(below)}."
+        yield f"Below the log end, because of an open transaction: {some_of(below)}."
     left = [_name(error.topic, error.partition) for error in planned.errors if error.topic is not None]
     if left:
-        yield f"Left where they were, not part of it: {some_of(left)}."
+        yield f"Not moved, and not part of the plan: {some_of(left)}."
 
 
 def _name(topic: str | None, partition: int | None) -> str:
@@ -296,6 +303,6 @@ def _released_text(found: PlanSnapshot) -> str:
     """What was released, for the RELEASED event."""
     plan = found.plan
     if plan.group is None:
-        return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} may be replayed"
-    count, where = len(plan.ranges), "the head" if plan.released_at == "head" else "--until"
+        return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} can be replayed"
+    count, where = len(plan.ranges), "the log end" if plan.release_point == LOG_END else "--until"
     return f"{plan.group} at {where}, {count} of {plural(count, 'partition')} read back: it may start now"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import PlanListing
 from kgroup.catchup.ledger.view import overlap_refusal
 from kgroup.catchup.service.engine import CatchupEngine, without_own_member
-from kgroup.catchup.service.lookup import ledger_options, list_plans, with_connection_flags
+from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.show import commands
@@ -22,20 +23,23 @@ from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
 from kgroup.groups.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
-from kgroup.groups.catchup.results import MAY_PASS, StartPlan
+from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, risks
 from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.groups.selection import Selection
-from kgroup.model.groups import Commit, Group, LogRange, RowError
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.hidden_commits import hidden_words
+from kgroup.model.reporter import Reporter
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.environment import variable
-from kgroup.settings.invocation import Invocation
+from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
@@ -43,34 +47,37 @@ ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, gu
 
 _NAMED = 3
 _SOON_S = 2.0
+_NOT_IDLE = frozenset({"not-empty", "active-committer", "foreign-owner"})
+"""The refusals of a group that is in use."""
 
 _PARALLELISM = 4
 """For how many workers a gap is cut if the replay's parallelism is unknown: chunks are frozen before the replay."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartRequest:
+class StartRequest(msgspec.Struct, frozen=True):
     """The request of ``start``: which gap of which group, under which conditions, and how it is replayed.
 
-    ``group`` is None if ranges are named. ``replay`` has no sink if the user does not name one yet.
+    ``group`` is None if ranges are named. ``replay`` has no sink if the user does not name one yet. ``typed`` are the
+    words that the ledger keeps of it, without secrets.
     """
 
     group: str | None
     gap: GapRequest
     change: Change
-    replay: ReplayOptions = field(default_factory=ReplayOptions)
+    replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
+    typed: tuple[str, ...] = ()
 
 
-def plan_start(run: Invocation, engine: CatchupEngine, request: StartRequest) -> StartPlan:
+def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest) -> StartPlan:
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, change, replay = engine.cluster, request.change, request.replay
-    group, unread = _read_group(run, engine, request)
-    if group is not None and wait_empty(run.reporter, cluster, change, [group.name]):
-        group, unread = _read_group(run, engine, request)
+    group, unread = _read_group(engine, request)
+    if group is not None and wait_empty(engine.reporter, cluster, change, [group.name]):
+        group, unread = _read_group(engine, request)
     at_ms = utc_ms()
     gap_input = read_gap(cluster, group, request.gap, at_ms)
     for note in gap_input.notes:
-        run.reporter.note(note)
+        engine.reporter.note(note)
     gap = gap_input.gap
     rate = None if replay.sink is None else replay.rate
     parallelism = replay.at_once if replay.sink and (replay.order is Order.NONE or replay.latest) else _PARALLELISM
@@ -80,7 +87,7 @@ def plan_start(run: Invocation, engine: CatchupEngine, request: StartRequest) ->
     if group is not None and (hidden := hidden_words(group.hidden_commits)):
         message = f"{hidden}; they are neither released nor replayed"
         found_risks = (*found_risks, Risk(RiskLevel.WARNING, "hidden-commits", message))
-    refusals, checks, unknown = _refusals(run, engine, request, group, gap)
+    refusals, checks, unknown = _refusals(engine, settings, request, group, gap)
     if unknown is not None:
         found_risks = (*found_risks, Risk(RiskLevel.WARNING, "committers-unknown", unknown))
     if group is not None and not (gap.ranges or gap.not_moved or unread) and request.gap.missing is not Missing.LEAVE:
@@ -97,17 +104,16 @@ def plan_start(run: Invocation, engine: CatchupEngine, request: StartRequest) ->
         at_ms,
         unread,
         replay.destination,
+        replay.guarantee,
     )
 
 
-def _read_group(
-    run: Invocation, engine: CatchupEngine, request: StartRequest
-) -> tuple[Group | None, tuple[RowError, ...]]:
+def _read_group(engine: CatchupEngine, request: StartRequest) -> tuple[Group | None, tuple[RowError, ...]]:
     if request.group is None:
         return None, ()
-    snapshot = next(snapshots(run.reporter, engine.cluster, Selection(names=[request.group]), COMMITS))
+    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[request.group]), COMMITS))
     for note in snapshot.notes:
-        run.reporter.note(note)
+        engine.reporter.note(note)
     if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
         raise _as_raised(snapshot.errors[0])
     named = {choice.topic for choice in request.gap.topics}
@@ -120,9 +126,8 @@ def _unknown_topics(group: Group) -> Refused:
     return Refused(
         "it has no commit"
         + (" that you may see" if hidden_words(group.hidden_commits) else "")
-        + ", and no member says "
-        "what it reads",
-        hint="name what it reads, and where that begins: --topic TOPIC --missing earliest | latest",
+        + ", and no member shows which topics it reads",
+        hint="name the topic and the start: --topic TOPIC --missing earliest, or latest",
         code="no-commit",
     )
 
@@ -136,44 +141,42 @@ def _as_raised(error: RowError) -> KgroupError:
 
 
 def _refusals(
-    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, gap: Gap
+    engine: CatchupEngine, settings: Settings, request: StartRequest, group: Group | None, gap: Gap
 ) -> tuple[list[Refusal], list[str], str | None]:
     """(what prevents the plan besides the gap itself, checks that passed, why active committers are unknown)"""
     change, checks = request.change, []
-    refusals = list(check_change_permitted(run.settings, change, backup=True))
+    refusals = list(check_change_permitted(settings, change, backup=True))
     guarded = check_guards(
-        run.reporter, engine.cluster, change, _change_plan(group, gap), "its offsets cannot be moved"
+        engine.reporter, engine.cluster, change, _change_plan(group, gap), "its offsets cannot be moved"
     )
     refusals += guarded.refusals
     if gap.group is not None and gap.ranges:
-        refusals += missing_release_rights(run.reporter, engine.cluster, gap.group, {item.topic for item in gap.ranges})
-    if group is not None and not any(refusal.error.code in MAY_PASS for refusal in refusals):
+        refusals += missing_release_rights(
+            engine.reporter, engine.cluster, gap.group, {item.topic for item in gap.ranges}
+        )
+    if group is not None and not any(refusal.error.code in _NOT_IDLE for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
         checked = guarded.unknown is None and "active-committer" not in (change.accept or ())
-        checks.append(f"{group.name} is {group.state}" + (", nobody commits" if checked else ""))
+        checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
     if gap.skips and "skip" not in (change.accept or ()):
-        abandoned = sum(row.end - row.start for row in gap.given_up)
+        abandoned = sum(row.end - row.start for row in gap.abandoned)
         refusals.append(
             Refusal(
                 gap.group,
                 Refused(
-                    f"--skip-before leaves {plural(abandoned, 'offset')} to nobody",
-                    hint="if that is meant: --accept skip",
+                    f"--skip-before abandons {plural(abandoned, 'offset')}",
+                    hint="to abandon them: --accept skip",
                     code="skip",
                 ),
             )
         )
-    refusals += [
-        Refusal(None, with_connection_flags(run, error)) for error in _ledger_refusals(run, engine, request, group, gap)
-    ]
+    refusals += [Refusal(None, error) for error in _ledger_refusals(engine, request, group, gap)]
     if gap.ranges and not change.execute and not any(refusal.group is None for refusal in refusals):
         checks.append("the ledger can be written, and no open plan overlaps")
     return refusals, checks, guarded.unknown
 
 
-def _ledger_refusals(
-    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, gap: Gap
-) -> list[KgroupError]:
+def _ledger_refusals(engine: CatchupEngine, request: StartRequest, group: Group | None, gap: Gap) -> list[KgroupError]:
     """Why the plan cannot, or must not, be written. With ``execute`` the write itself shows whether it can."""
     execute = request.change.execute
     if gap.ranges and not execute:
@@ -182,26 +185,26 @@ def _ledger_refusals(
         except (Refused, NotAuthorized) as error:
             return [error]
         for note in ledger.notes:
-            run.reporter.warn(note)
+            engine.reporter.warn(note)
         if not ledger.exists:
-            return _unledgered(run, engine, request, group, PlanListing(()))
+            return _unledgered(engine, request, group, PlanListing(()))
     # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
-    listing = list_plans(run, engine, patience_s)
-    found = (_open_plan_refusal(run, request, gap, other) for other in listing.plans)
+    listing = list_plans(engine, patience_s)
+    found = (_open_plan_refusal(engine.reporter, request, gap, other) for other in listing.plans)
     refusals = [refusal for refusal in found if refusal is not None]
-    return [*refusals, *_unledgered(run, engine, request, group, listing)]
+    return [*refusals, *_unledgered(engine, request, group, listing)]
 
 
 def _unledgered(
-    run: Invocation, engine: CatchupEngine, request: StartRequest, group: Group | None, listing: PlanListing
+    engine: CatchupEngine, request: StartRequest, group: Group | None, listing: PlanListing
 ) -> list[KgroupError]:
     """Releases that only the group's commits show, not the ledger: a new release would overwrite the tags."""
     if group is None or "not-in-ledger" in (request.change.accept or ()):
         return []
-    why = f"the ledger {engine.ledger.topic} does not have that plan: what of it was delivered is not known"
+    why = f"the ledger {engine.ledger.topic} does not have that plan. It is unknown what was delivered"
     if listing.hidden is not None:
-        why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: whether it is known there is not"
+        why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: the plan may be in it"
     refusals: list[KgroupError] = []
     for row in find_unrecorded_releases(group, listing.knows, listing.plans):
         many = (
@@ -209,16 +212,16 @@ def _unledgered(
             if row.offsets is None
             else f"{row.offsets} offsets or more"
         )
-        other = "a plan in another ledger is found with --ledger-topic; if all was delivered: --accept not-in-ledger"
+        other = "if the plan is in another ledger, add --ledger-topic; if all was delivered, --accept not-in-ledger"
         hint = other
         if row.ranges:
-            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC", *ledger_options(run))
-            hint = f"to deliver it, possibly again:  {run.command(*words, '--execute')};  {other}"
+            words = ("catchup", "start", *range_words(row.ranges), "--to-topic", "TOPIC")
+            hint = f"to deliver the ranges, possibly again:  {Hint('{}', (*words, '--execute'))};  {other}"
         if row.unknown:
-            hint += f";  {run.command('history', group.name)} shows where the gap of {row.unknown[0].topic} began"
+            hint += f";  {Hint('{}', ('history', group.name))} shows where the gap of {row.unknown[0].topic} starts"
         refusals.append(
             Refused(
-                f"{group.name} was released by {row.plan_id} ({many}), and {why}",
+                f"{row.plan_id} released {group.name} ({many}), but {why}",
                 details=(*map(str, row.ranges[:_NAMED]), *(["..."] if len(row.ranges) > _NAMED else [])),
                 hint=hint,
                 code="not-in-ledger",
@@ -227,7 +230,7 @@ def _unledgered(
     return refusals
 
 
-def _open_plan_refusal(run: Invocation, request: StartRequest, gap: Gap, other: PlanSnapshot) -> Refused | None:
+def _open_plan_refusal(reporter: Reporter, request: StartRequest, gap: Gap, other: PlanSnapshot) -> Refused | None:
     """Why another plan prevents this one; None: it does not. A permitted overlap is only reported."""
     plan = other.plan
     same_group = plan.group == gap.group
@@ -237,32 +240,30 @@ def _open_plan_refusal(run: Invocation, request: StartRequest, gap: Gap, other: 
     if overlap is not None and same_group:
         return overlap
     if same_group and plan.group is not None:
-        return _unsettled(run, other)
+        return _unsettled(reporter, other)
     if overlap is None:
         return None
-    if gap.group is None and "twice" not in (request.change.accept or ()):
+    if gap.group is None and "possible-duplicates" not in (request.change.accept or ()):
         return Refused(
-            f"{overlap.message}: both would deliver them",
+            f"{overlap.message}: both plans would deliver them",
             details=overlap.details,
-            hint="if that is meant: --accept twice",
-            code="twice",
+            hint="to deliver them twice: --accept possible-duplicates",
+            code="possible-duplicates",
         )
-    run.reporter.warn(f"{overlap.message}: both deliver them")
+    reporter.warn(f"{overlap.message}: both plans deliver them")
     return None
 
 
-def _unsettled(run: Invocation, other: PlanSnapshot) -> Refused | None:
+def _unsettled(reporter: Reporter, other: PlanSnapshot) -> Refused | None:
     """Why the group's open plan must be settled first: its pending offsets are unknown; None if it is released."""
     plan, state = other.plan, other.state.state
-    typed = commands(run, other)
+    typed = commands(other)
     if state is PlanState.RELEASED:
-        owed = sum(row.offsets for row in undelivered(plan, other.progress))
-        run.reporter.warn(
-            f"{plan.group} has an open catch-up, {plan.id}, that owes {plural(owed, 'offset')}: {typed.show}"
-        )
+        pending = plural(sum(row.offsets for row in undelivered(plan, other.progress)), "offset")
+        reporter.warn(f"{plan.group} has the open catch-up {plan.id} with {pending} pending; see  {typed.show}")
         return None
     return Refused(
-        f"{plan.group} has an open catch-up, {plan.id}, that is {state}: what it owes has to be settled first",
+        f"{plan.group} has the open catch-up {plan.id}, which is {state}: finish its release or cancel it first",
         hint=typed.cancel if state is PlanState.CANCELLING else typed.resume,
         code="plan-open",
     )
@@ -291,7 +292,7 @@ def _pace(rate: RateLimit | None) -> ReplayPace:
     return replace(ASSUMED, records_per_s=records, bytes_per_s=size)
 
 
-def plan_of(run: Invocation, engine: CatchupEngine, plan: StartPlan, reason: str | None) -> CatchupPlan:
+def plan_of(engine: CatchupEngine, request: StartRequest, plan: StartPlan) -> CatchupPlan:
     """The plan in the form of the ledger, with a new id."""
     gap = plan.gap
     return CatchupPlan(
@@ -301,10 +302,10 @@ def plan_of(run: Invocation, engine: CatchupEngine, plan: StartPlan, reason: str
         engine.cluster.ref.cluster_id,
         utc_ms(),
         engine.who,
-        reason or variable("KGROUP_REASON"),
-        tuple(run.typed),
+        request.change.reason or variable("KGROUP_REASON"),
+        request.typed,
         gap.ranges,
         plan.chunks,
-        gap.given_up,
-        gap.released_at,
+        gap.abandoned,
+        gap.release_point,
     )

@@ -1,6 +1,6 @@
 """Whether the target topic of ``--to-topic`` still has the delivered records, and which must be delivered again.
 
-A committed transaction proves that a record was written, not that it is still there. The topic may be deleted or
+A committed transaction shows that a record was written, not that it is still there. The topic may be deleted or
 recreated, or lose its oldest records during the replay. So the topic's id and log end offsets are frozen in the plan's
 delivery before the first record, and compared before anything is verified. Neither ever returns to an old value: a
 deleted topic's id is not reused, and a log start offset never moves back. So this one comparison finds every loss since
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
@@ -31,8 +33,7 @@ _TIMEOUT_OF_SCAN_S = 60.0
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetBounds:
+class TargetBounds(msgspec.Struct, frozen=True):
     """The target topic now: its id, and the log start and end offsets by partition number."""
 
     id: str | None
@@ -76,7 +77,7 @@ def difference(topic: str, before: TargetTopic, now: TargetBounds | None) -> str
         return f"{topic} was deleted"
     shorter = any(end < had for end, had in zip(now.ends, before.ends, strict=False))
     if now.id != before.id or len(now.ends) < len(before.ends) or shorter:
-        return f"{topic} was deleted and created again"
+        return f"{topic} was deleted and recreated"
     ends = (*before.ends, *[0] * (len(now.ends) - len(before.ends)))
     for number, (start, end) in enumerate(zip(now.starts, ends, strict=True)):
         if start > end:
@@ -131,8 +132,7 @@ def find_delivered(config: Mapping[str, Any], topic: str, now: TargetBounds, pla
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TargetLoss:
+class TargetLoss(msgspec.Struct, frozen=True):
     """What the target topic has lost.
 
     ``gone`` are the source offsets, with ``records`` records. ``values`` must be written to the ledger so that they are
@@ -191,9 +191,9 @@ def find_loss(
         values.append(_anew(known, chunk.start, known.redelivered + max(0, missing), tuple(there)))
     blocked = None
     if gone and compacted and found.records:
-        blocked = "the topic is compacted: an older record would come after a newer one of its key"
+        blocked = "the topic is compacted, so an older record would follow a newer one of its key"
     elif largest > MOST_KEPT:
-        blocked = "the records that are left lie scattered between those that are gone"
+        blocked = "the remaining records are scattered between the missing ones"
     return TargetLoss(why, tuple(merged(gone)), records, (target, *values), now is not None, blocked)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import ledger_options
-from kgroup.catchup.service.replay import DEAD_LETTERS
+from kgroup.catchup.service.replay import DEAD_LETTERS, delivery_words
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.target_losses import (
     DeliveredRanges,
@@ -25,19 +25,19 @@ from kgroup.catchup.service.target_losses import (
 from kgroup.catchup.sinks.topic import keeps_partitions
 from kgroup.cluster.topics import TopicLayout
 from kgroup.groups.catchup.delivered import undelivered
-from kgroup.groups.catchup.model import LATEST, Delivery, Order, PlanSnapshot
+from kgroup.groups.catchup.model import LATEST, Delivery, PlanSnapshot
 from kgroup.groups.catchup.unrecorded_releases import range_words
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.clients import librdkafka_config
-from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 3
 _MOST_RANGES = 100
-_UNKNOWN = "the ledger does not say what the topic was like before"
+_UNKNOWN = "the ledger does not have the earlier log end offsets of the topic"
 
 
 def target_of(delivery: Delivery | None) -> str | None:
@@ -59,7 +59,7 @@ def target_differs(engine: CatchupEngine, delivery: Delivery) -> Callable[[], bo
     return differs
 
 
-def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -> TargetLoss | None:
+def check_target_topic(engine: CatchupEngine, config: Mapping[str, Any], runner: Runner) -> TargetLoss | None:
     """Freeze the target topic before the first record; later, return what it has lost since. None: nothing.
 
     Lost records that can be delivered again are undelivered in the ledger when this returns, so that a replay delivers
@@ -79,7 +79,7 @@ def check_target_topic(run: Invocation, engine: CatchupEngine, runner: Runner) -
         engine.ledger.fence_tasks(found.plan.id, (task.number for task in delivery.tasks))
         found = runner.read()
         now = read_target(engine.cluster, topic)
-        loss = _loss(run, engine, found, topic, now, why)
+        loss = _loss(engine, config, found, now, why)
         if loss.blocked is None:
             runner.write(*loss.values)
         if loss.gone:
@@ -99,7 +99,7 @@ def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
         runner.write(replace(delivery, dead_letters={**delivery.dead_letters, name: now.frozen()}))
 
 
-def missing_dead_letters(run: Invocation, engine: CatchupEngine, found: PlanSnapshot) -> str | None:
+def missing_dead_letters(engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot) -> str | None:
     """A sentence about the plan's dead letters that are gone from their topics; None: all are there.
 
     They cannot be delivered again: only the run that rejected them had them.
@@ -110,22 +110,22 @@ def missing_dead_letters(run: Invocation, engine: CatchupEngine, found: PlanSnap
     changes = [why for name, topic in now.items() if (why := difference(name, before[name], topic)) is not None]
     if not changes:
         return None
-    config, plan_id = librdkafka_config(run.settings), found.plan.id
+    plan_id = found.plan.id
     left = sum(find_delivered(config, name, topic, plan_id).records for name, topic in now.items() if topic is not None)
-    return None if left >= dead else f"dead letters that are gone: {dead - left} of {dead} ({', '.join(changes)})"
+    return None if left >= dead else f"missing dead letters: {dead - left} of {dead} ({', '.join(changes)})"
 
 
 def _loss(
-    run: Invocation, engine: CatchupEngine, found: PlanSnapshot, topic: str, now: TargetBounds | None, why: str
+    engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot, now: TargetBounds | None, why: str
 ) -> TargetLoss:
-    there = DeliveredRanges()
+    assert found.delivery is not None
+    topic, there = found.delivery.options["topic"], DeliveredRanges()
     if now is not None:
-        run.reporter.note(f"{why}: {topic} is read to find out what it still has")
-        there = find_delivered(librdkafka_config(run.settings), topic, now, found.plan.id)
+        engine.reporter.note(f"{why}: kgroup reads {topic} to find which copies it still has")
+        there = find_delivered(config, topic, now, found.plan.id)
     layouts = engine.cluster.layouts({topic, *(item.topic for item in found.plan.ranges)})
     sizes = {name: len(item.leaders) for name, item in layouts.items() if isinstance(item, TopicLayout)}
     most = max((size for name, size in sizes.items() if name != topic), default=0)
-    assert found.delivery is not None
     return find_loss(
         found,
         there,
@@ -144,10 +144,10 @@ def _policy(engine: CatchupEngine, topic: str) -> str:
     return "compact" if settings is None else settings.get("cleanup.policy", "")
 
 
-def report_loss(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> None:
+def report_loss(reporter: Reporter, found: PlanSnapshot, loss: TargetLoss) -> None:
     """Report the loss as an event."""
     what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {first_ranges(loss.gone)}"
-    run.reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
+    reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
 
 
 def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
@@ -156,18 +156,18 @@ def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
     return ", ".join(map(str, rows[:_NAMED])) + more
 
 
-def loss_errors(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
+def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
     """A row for each range that is gone, with what to do next."""
     topic = target_of(found.delivery)
-    hint = f"it is delivered again by  {commands(run, found).resume}"
+    hint = f"to deliver it again:  {commands(found).resume}"
     if loss.blocked is not None:
-        hint = recovery_hint(run, found, loss)
+        hint = recovery_hint(found, loss)
     elif not loss.exists:
-        hint = f"create {topic} again; then {hint}"
+        hint = f"create {topic} again, then {hint}"
     return tuple(
         RowError(
             "gone-from-target",
-            f"[{row.start}, {row.end}) was delivered to {topic} and is gone: {loss.why}",
+            f"[{row.start}, {row.end}) was delivered to {topic}, which no longer has it: {loss.why}",
             found.plan.group,
             row.topic,
             row.partition,
@@ -178,7 +178,7 @@ def loss_errors(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> tuple
     )
 
 
-def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str:
+def recovery_hint(found: PlanSnapshot, loss: TargetLoss) -> str:
     """What the user can do if this plan cannot deliver the lost and remaining records; loss.blocked is why."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
@@ -188,19 +188,9 @@ def recovery_hint(run: Invocation, found: PlanSnapshot, loss: TargetLoss) -> str
         by_partition = groupby(rows, key=lambda row: (row.topic, row.partition))
         spans = ((tp, list(some)) for tp, some in by_partition)
         rows = [OffsetRange(*tp, some[0].start, some[-1].end) for tp, some in spans]
-    words = (*range_words(rows), "--to-topic", "OTHER", *_as_typed(found.delivery), *ledger_options(run), "--execute")
+    other = replace(found.delivery, options={**found.delivery.options, "topic": "OTHER"})
+    words = ("catchup", "start", *range_words(rows), *delivery_words(other), "--execute")
     return (
-        f"{loss.blocked}. Close the plan, and deliver what is gone and what is left to another topic:  "
-        f"{commands(run, found).give_up};  {run.command('catchup', 'start', *words)}"
+        f"{loss.blocked}. Close the plan, and deliver the missing and the undelivered records to another topic:  "
+        f"{commands(found).abandon};  {Hint('{}', words)}"
     )
-
-
-def _as_typed(delivery: Delivery) -> Iterator[str]:
-    """The delivery's settings, as options for another plan."""
-    if LATEST in delivery.options:
-        yield "--latest-per-key"
-    elif delivery.order is not Order.PARTITION:
-        yield from ("--order", delivery.order)
-    for name, text in (*delivery.options.items(), *delivery.tuning.items()):
-        if name not in ("topic", LATEST):
-            yield from (f"--{name}", text)

@@ -71,23 +71,23 @@ def parse_answer(text: str) -> HandlerAnswer | None:
 def check(options: Mapping[str, str]) -> None:
     """Raise UsageError for invalid options.
 
-    Options: ``command``; ``ack`` is ``exit`` or ``line``; ``value-format`` is ``text``, ``json`` or ``base64``.
+    Options: ``command``; ``ack`` is ``exit`` or ``line``; ``value-format`` is one of ``ValueFormat``.
     """
     if not options.get("command", "").strip():
-        raise UsageError("the sink command wants a command")
+        raise UsageError("--to-command requires a command")
     require_no_secret(options["command"])
     if options.get("ack", "exit") not in ("exit", "line"):
-        raise UsageError(f"ack {options['ack']!r} is neither exit nor line")
+        raise UsageError(f"--ack {options['ack']}: choose one of exit or line")
     if options.get("value-format", "text") not in set(ValueFormat):
-        raise UsageError(f"value-format {options['value-format']!r} is not one of {', '.join(ValueFormat)}")
+        raise UsageError(f"--value-format {options['value-format']}: choose one of {', '.join(ValueFormat)}")
 
 
 def require_no_secret(command: str, secrets: Collection[str] = ()) -> None:
     """Raise UsageError, which does not repeat it, for a secret in the command: the ledger stores it as typed."""
     if contains_secret(command, secrets):
         raise UsageError(
-            "--to-command: a secret in it would be read by everybody who reads the ledger",
-            hint="put it into an environment variable of Spark's workers, and say $NAME in its place",
+            "--to-command: everyone who reads the ledger would see the secret in the command",
+            hint="put the secret into an environment variable of Spark's workers, and write $NAME instead",
         )
 
 
@@ -148,14 +148,14 @@ class _Command:
 
     def _missing(self, why: str) -> KgroupError:
         return KgroupError(
-            f"the command can't be run: {self._command}",
+            f"the command cannot be run: {self._command}",
             details=(why,) if why else (),
-            hint="it must be there on each of Spark's workers",
+            hint="install it on each of Spark's workers",
             code="handler-missing",
         )
 
     def _too_slow(self) -> HandlerRefusal:
-        return HandlerRefusal(f"handler-timeout: no answer within {self._timeout_s:g} s, so it was killed")
+        return HandlerRefusal(f"handler-timeout: no answer within {self._timeout_s:g} s; the handler was killed")
 
 
 class _Batches(_Command):
@@ -212,10 +212,10 @@ class _Batches(_Command):
         size = sum(map(len, lines))
         first = next(number for number, end in enumerate(accumulate(map(len, lines))) if end > size - unread)
         raise KgroupError(
-            f"the handler ended with exit status 0, but {len(records) - first} of the {len(records)} records that it "
-            f"was given were not read, from {_name(records[first])} on",
+            f"the handler ended with exit status 0, but did not read {len(records) - first} of its {len(records)} "
+            f"records, from {_name(records[first])} on",
             details=("None of the batch counts as delivered.",),
-            hint="with --ack exit a handler must read its input to the end; exit status 0 means that it has all of it",
+            hint="with --ack exit, a handler must read its input to the end: exit status 0 acknowledges all of it",
             code=UNREAD,
         )
 
@@ -281,7 +281,7 @@ class _Lines(_Command):
         while poll.poll(0):
             self._hear(process, given=False)
             if b"\n" in self._answers:
-                raise self._early(f"before it was given {record}")
+                raise self._early(f"before kgroup gave it {record}")
         poll.register(into, select.POLLOUT)
         left = memoryview(data)
         while left or b"\n" not in self._answers:
@@ -308,7 +308,7 @@ class _Lines(_Command):
             raise self._died(process, given=given)
         self._answers += some
         if len(self._answers) > _LONGEST_ANSWER:
-            raise HandlerRefusal("handler-answer: it does not end")
+            raise HandlerRefusal("handler-answer: the answer has no line end")
 
     def _answer_for(self, record: str) -> HandlerAnswer:
         said, self._answers = self._answers, b""
@@ -316,7 +316,7 @@ class _Lines(_Command):
         if said.partition(b"\n")[2]:
             raise _wrong(f"the handler answered more than once to {record}: {_shown(said)}")
         if answer.record not in (None, record):
-            raise _wrong(f"the handler answered for {answer.record} when it was given {record}")
+            raise _wrong(f"the handler answered for {answer.record}, but kgroup gave it {record}")
         return answer
 
     def _early(self, when: str) -> HandlerRefusal | KgroupError:
@@ -367,9 +367,7 @@ class _Lines(_Command):
         answers = [text for text in left.decode("utf-8", "replace").splitlines() if parse_answer(text) is not None]
         if answers:
             many = f"{plural(len(answers), 'answer')} too many"
-            raise _wrong(
-                f"the handler gave {many} by its end: {answers[0][:_TAIL]!r} behind {self._last or 'no record'}"
-            )
+            raise _wrong(f"the handler ended with {many}: {answers[0][:_TAIL]!r} after {self._last or 'no record'}")
 
     def _discard(self) -> None:
         """Kill the process and ignore its output."""
@@ -410,11 +408,11 @@ def _wrong(what: str) -> KgroupError:
     return KgroupError(
         what,
         details=(
-            "An answer too many shifts all that follow. So nothing that this run of the task delivered counts as "
-            "delivered, and all of it comes again.",
+            "An extra answer shifts all later answers. So nothing that this run of the task delivered counts as "
+            "delivered, and all of it is delivered again.",
         ),
-        hint="with --ack line a handler prints 'ok' or 'error: WHY' once for each line that it has read; "
-        "'ok TOPIC:PARTITION:OFFSET' lets kgroup compare",
+        hint="with --ack line, a handler prints 'ok' or 'error: REASON' once for each line that it reads; "
+        "'ok TOPIC:PARTITION:OFFSET' lets kgroup compare the record",
         code=WRONG_ANSWER,
     )
 

@@ -105,8 +105,8 @@ class ChunkFile:
             if (found.sha256, found.file_bytes) == (digest, number):
                 return found
         raise Refused(
-            f"{self.path} is there already, and is not what kgroup wrote",
-            hint="move it away, and go on with the plan",
+            f"{self.path} already exists, and kgroup did not write it",
+            hint="move the file away, then resume the plan",
             code="foreign-file",
         )
 
@@ -145,14 +145,14 @@ def check(options: Mapping[str, str]) -> None:
     ``compression`` is for Parquet: snappy (Spark's default), zstd, lz4, gzip or none.
     """
     if not options.get("dir"):
-        raise UsageError("the sink files wants a directory")
+        raise UsageError("--to-files requires a directory")
     form, codec = options.get("format", "parquet"), options.get("compression", _DEFAULT_CODEC)
     if form not in _FORMATS:
-        raise UsageError(f"files can't be written as {form!r}: parquet or json")
+        raise UsageError(f"--format {form}: choose one of parquet or json")
     if codec not in _CODECS:
-        raise UsageError(f"compression {codec!r} is not one of {', '.join(sorted(_CODECS))}")
+        raise UsageError(f"compression {codec}: choose one of {', '.join(sorted(_CODECS))}")
     if form == "parquet" and not find_spec("pyarrow"):
-        raise UsageError("Parquet needs pyarrow", hint="pip install 'kgroup[catchup]'", code="no-pyarrow")
+        raise UsageError("Parquet needs pyarrow", hint="pip install 'pyarrow>=18'", code="no-pyarrow")
 
 
 def unwritable(options: Mapping[str, str]) -> str | None:
@@ -162,8 +162,8 @@ def unwritable(options: Mapping[str, str]) -> str | None:
     except OSError as error:
         return f"{options['dir']} cannot be reached: {error.strerror}"
     if not there.is_dir():
-        return f"{there} is no directory"
-    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} may not be written"
+        return f"{there} is not a directory"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"this user cannot write to {there}"
 
 
 def deliver(run: TaskRun) -> None:
@@ -205,8 +205,8 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
         if taken != count.visible:
             where = f"{chunk.tp} [{chunk.start}, {chunk.end})"
             raise KgroupError(
-                f"{where}: {count.visible} records were read, and {taken} written or left out: no file is kept",
-                hint="go on with the plan, and please report it: this must not happen",
+                f"internal error: {where}: {count.visible} records read, {taken} written or filtered; no file was kept",
+                hint="please report this; then resume the plan",
                 code="not-counted",
             )
         wanted, written = count.records - count.filtered, hashing.written
@@ -246,9 +246,9 @@ def translated(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _DISK_FULL:
             raise KgroupError(
-                f"there is no room for {path}",
+                f"the disk is full: {path} cannot be written",
                 details=(error.strerror or str(error),),
-                hint="make room, and go on with the plan: what is not whole is written again",
+                hint="free some space, then resume the plan: incomplete files are written again",
                 code="disk-full",
             ) from error
         raise KgroupError(f"{path} could not be written: {error.strerror or error}", code="file") from error
@@ -259,7 +259,7 @@ def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapp
 
     For the driver, if it sees the same directory. The file is written under a temporary name and replaces an earlier
     one. The receipts are copied into it and removed. Raises KgroupError with code ``file`` if a file is missing or does
-    not have what the ledger says, and Refused with code ``foreign-file``.
+    not have what the ledger has, and Refused with code ``foreign-file``.
     """
     root, form = Path(options["dir"]), options.get("format", "parquet")
     path = root / plan.id / MANIFEST
@@ -274,12 +274,12 @@ def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapp
             file = ChunkFile.of(root, plan.id, chunk, form)
             name = str(file.path.relative_to(path.parent))
             if not file.path.exists():
-                raise KgroupError(f"{file.path} is gone, and the ledger says that it was delivered", code="file")
+                raise KgroupError(f"{file.path} does not exist, but the ledger has it as delivered", code="file")
             receipt = known[name] if name in known else file.receipt()
             wanted = told.records - told.filtered
             if (receipt.records, receipt.size) != (wanted, told.size):
                 raise KgroupError(
-                    f"{file.path} has {receipt.records} records, and the ledger says {wanted}", code="file"
+                    f"{file.path} has {receipt.records} records, but the ledger has {wanted}", code="file"
                 )
             rows.append({"file": name, **place, **receipt.document()})
             files.append(file)
@@ -305,7 +305,7 @@ def _listed(manifest: Path) -> dict[str, Receipt]:
     except (ValueError, KeyError, TypeError) as error:
         raise KgroupError(
             f"{manifest} is damaged: {error}",
-            hint="put it back as it was: only it has the checksums of the files that it lists",
+            hint="restore this file from a copy: it has the only checksums of the files that it lists",
             code="file",
         ) from error
 

@@ -18,7 +18,7 @@ def load(target: str) -> Function:
     """Import the function ``module:function``. Raises UsageError, or KgroupError with code ``handler-missing``."""
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
-        raise UsageError(f"{target!r} is not module:function")
+        raise UsageError(f"--to-python {target}: not MODULE:FUNCTION")
     try:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
@@ -26,11 +26,11 @@ def load(target: str) -> Function:
     except Exception as error:  # importing a module can raise anything
         raise KgroupError(
             f"{target} could not be imported: {type(error).__name__}: {error}",
-            hint="it must be importable in Spark's workers too",
+            hint="Spark's workers must be able to import it too",
             code="handler-missing",
         ) from error
     if not callable(found):
-        raise KgroupError(f"{target} is no function", code="handler-missing")
+        raise KgroupError(f"{target} is not a function", code="handler-missing")
     function: Function = found
     return function
 

@@ -47,7 +47,7 @@ def run_task(
     """
     deliver = _WAYS.get(spec.sink)
     if deliver is None:
-        raise UsageError(f"a worker knows no sink {spec.sink!r}")
+        raise UsageError(f"unknown sink {spec.sink!r}")
     reading: AbstractContextManager[TaskReader] = filtered or BatchReader(spec.config, timeout_s=spec.timeout_s)
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
         run = TaskRun(spec, ledger, reader, tell, stop)

@@ -29,11 +29,11 @@ def parse_options(words: Iterable[str]) -> dict[str, str]:
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or not key.strip():
-            raise UsageError("--option wants KEY=VALUE")
+            raise UsageError("--option must be KEY=VALUE")
         if not _is_named(value) and (is_secret(key) or "token" in key.lower() or _tells(value)):
             raise UsageError(
-                f"--option {key}: its value would be read by everybody who reads the ledger",
-                hint=f"--option {key}=@FILE, or --option '{key}=$VARIABLE': looked up where the replay runs",
+                f"--option {key}: everyone who reads the ledger would see its value",
+                hint=f"use --option {key}=@FILE, or --option '{key}=$VARIABLE': read when the replay starts",
             )
         found[f"{_PREFIX}{key}"] = value
     return found
@@ -78,5 +78,5 @@ def _looked_up(key: str, value: str) -> str:
         return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            f"--option {key}: {name} can't be read: {getattr(error, 'strerror', None) or error}", code="sink"
+            f"--option {key}: {name} cannot be read: {getattr(error, 'strerror', None) or error}", code="sink"
         ) from error

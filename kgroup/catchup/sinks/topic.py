@@ -41,7 +41,7 @@ class TopicSink:
     def __init__(self, spec: TaskSpec) -> None:
         options = spec.options
         if "topic" not in options:
-            raise UsageError("the sink topic wants the name of a topic")
+            raise UsageError("--to-topic requires the name of a topic")
         self.topic = options["topic"]
         self._plan: Header = (provenance_headers.PLAN, spec.plan_id)
         self._keep_times = _one_of(options, "timestamps", "keep", "now") != "now"
@@ -267,5 +267,5 @@ def _maybe_processed(headers: list[Header]) -> list[Header]:
 def _one_of(options: Mapping[str, str], name: str, *allowed: str) -> str:
     value = options.get(name, allowed[0])
     if value not in allowed:
-        raise UsageError(f"the sink topic: {name} is {value!r}, not one of {', '.join(filter(None, allowed))}")
+        raise UsageError(f"--{name} {value}: choose one of {', '.join(filter(None, allowed))}")
     return value

@@ -49,31 +49,31 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
         return Refused(
             f"Spark's workers have no Python package {package}",
             code="spark-workers",
-            hint=f"install it for the Python that they run:  pip install {package}",
+            hint=f"install it for the Python of the workers:  pip install {package}",
         )
     if _VERSIONS.search(message):
         return Refused(
-            "Spark's workers run another version of Python than this one",
+            "Spark's workers run another version of Python than kgroup",
             code="spark-workers",
             details=(_last_of_traceback(message),),
-            hint="name one that they have:  PYSPARK_PYTHON=... or --conf spark.pyspark.python=...",
+            hint="choose a version that the workers have:  PYSPARK_PYTHON=... or --conf spark.pyspark.python=...",
         )
     found = _GIVEN_UP.search(message)
     cause = _first_line(found["why"] if found else message)
     if (of_sql := _OF_SQL.search(cause)) and of_sql["name"] not in _NOT_OF_SQL:
         return KgroupError(
-            "Spark can't work out the SQL for a record",
+            "Spark cannot evaluate the SQL for a record",
             code="sql",
             details=(f"[{of_sql['name']}] {of_sql['why']}",),
-            hint="try_cast(...), try_divide(...) and the like are null where that is so, and null is not wanted",
+            hint="use try_cast(...), try_divide(...) and the like: they return null, and null is filtered",
         )
     if not found:
-        return KgroupError("Spark gave the job up", code="spark-job", details=(_first_line(message),))
+        return KgroupError("the Spark job failed", code="spark-job", details=(_first_line(message),))
     number, times = int(found["task"]), int(found["times"])
     task = tasks[number] if number < len(tasks) else number
     how = "its worker ended" if any(word in found["why"] for word in _ENDED) else "it failed"
     return KgroupError(
-        f"Spark gave up task {task}: {how} {times} times",
+        f"task {task} of the Spark job failed: {how} {times} times",
         code="spark-job",
         details=(f"{found['where']}: {_cause(found['why'])}",),
     )

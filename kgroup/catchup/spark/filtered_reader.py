@@ -9,16 +9,17 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.source import MARK, WANTED, reader_error
+from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, reader_error
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch, BatchReader, HeaderList, LostBatchRange
 from kgroup.groups.catchup.model import Chunk, LostOffsets
+from kgroup.model.records import OffsetRange
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
@@ -166,6 +167,9 @@ class FilteredReader:
                 self._partitions[topic] = reader.partitions(topic)
         return self._partitions[topic]
 
+    def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
+        """Do nothing: Spark decides when its source reads what."""
+
     def batches(
         self, topic: str, partition: int, start: int, end: int
     ) -> Iterator[Batch | FilteredOut | LostBatchRange]:
@@ -219,7 +223,7 @@ class FilteredReader:
                 time.sleep(_TICK_S)
             raise KgroupError("Spark's rows ended before their range did", code="spark-job")
         failure = reader_error(batch)
-        numbers, marks = batch.column("_chunk").to_pylist(), batch.column(MARK).to_pylist()
+        numbers, marks = batch.column("_chunk").to_pylist(), batch.column(NOT_A_RECORD).to_pylist()
         for (number, is_mark), first, behind in runs(list(zip(numbers, marks, strict=True))):
             rows = batch.slice(first, behind - first)
             if is_mark:

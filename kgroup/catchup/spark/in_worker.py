@@ -64,25 +64,25 @@ def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:
     """Run the task of this Spark partition. ``attempt`` rises with each of Spark's task attempts."""
     number = parcel.numbers[partition]
-    with ProgressSender(parcel.endpoint, number, attempt) as mouth:
-        if mouth.must_stop():
+    with ProgressSender(parcel.endpoint, number, attempt) as sender:
+        if sender.must_stop():
             return [TaskAnswer(number)]
         try:
             spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
-            return [TaskAnswer(number, parcel.work(spec, mouth.send, mouth.must_stop))]
+            return [TaskAnswer(number, parcel.work(spec, sender.send, sender.must_stop))]
         except Exception as error:
             return [TaskAnswer(number, failure=failure_of(error))]
 
 
 class ProgressSender:
-    """Sends the latest progress each quarter of a second and receives whether to stop; without ``ear`` it does nothing.
+    """Sends the latest progress each quarter of a second and receives whether to stop; without an endpoint, nothing.
 
     ``send`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
     to a second for the first answer: many tasks may wait when the job is stopped, and a busy driver answers slowly.
     """
 
-    def __init__(self, ear: ProgressEndpoint | None, task: int, attempt: int) -> None:
-        self._ear, self._task, self._attempt = ear, task, attempt
+    def __init__(self, endpoint: ProgressEndpoint | None, task: int, attempt: int) -> None:
+        self._endpoint, self._task, self._attempt = endpoint, task, attempt
         self._told: TaskProgress | None = None
         self._stop = False
         self._answered = threading.Event()
@@ -91,7 +91,7 @@ class ProgressSender:
         self._thread = threading.Thread(target=self._speak, name="progress", daemon=True)
 
     def __enter__(self) -> ProgressSender:
-        if self._ear is not None:
+        if self._endpoint is not None:
             self._thread.start()
             self._answered.wait(_FIRST_ANSWER_S)
         return self
@@ -114,9 +114,11 @@ class ProgressSender:
         return self._stop
 
     def _speak(self) -> None:
-        assert self._ear is not None
+        assert self._endpoint is not None
         try:
-            family, _, _, _, address = socket.getaddrinfo(self._ear.host, self._ear.port, type=socket.SOCK_DGRAM)[0]
+            family, _, _, _, address = socket.getaddrinfo(
+                self._endpoint.host, self._endpoint.port, type=socket.SOCK_DGRAM
+            )[0]
             with socket.socket(family, socket.SOCK_DGRAM) as out:
                 out.connect(address)
                 self._out = out
@@ -127,7 +129,7 @@ class ProgressSender:
 
     def _turn(self, out: socket.socket) -> None:
         """Send the progress, then receive answers until the next turn."""
-        assert self._ear is not None
+        assert self._endpoint is not None
         self._send(out)
         until = time.monotonic() + TELL_EVERY_S
         while (left_s := until - time.monotonic()) > 0 and not self._ended.is_set():
@@ -140,10 +142,10 @@ class ProgressSender:
                 self._answered.set()
                 self._ended.wait(left_s)
                 return
-            self._stop = self._stop or is_stop(self._ear, data)
+            self._stop = self._stop or is_stop(self._endpoint, data)
             self._answered.set()
 
     def _send(self, out: socket.socket) -> None:
-        assert self._ear is not None
+        assert self._endpoint is not None
         with suppress(OSError):
-            out.send(encode_progress(self._ear, self._task, self._attempt, self._told))
+            out.send(encode_progress(self._endpoint, self._task, self._attempt, self._told))

@@ -8,8 +8,9 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, Work, replay, work_partition
@@ -34,7 +35,7 @@ _ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
 
 
-Through = Callable[[DriverSession, ProgressEndpoint], Iterable[TaskAnswer]]
+TaskRunner = Callable[[DriverSession, ProgressEndpoint], Iterable[TaskAnswer]]
 """Runs a job whose tasks report to this endpoint; returns their answers in the order of the tasks."""
 
 
@@ -50,8 +51,7 @@ class TaskEnvelope(Protocol):
         """The chunks to read, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobListeners:
+class JobListeners(msgspec.Struct, frozen=True):
     """Callbacks of a running job. All are optional, and called on the caller's thread, except ``ledger``.
 
     ``on_progress`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each
@@ -72,12 +72,12 @@ def run(
     watching: JobListeners | None = None,
     *,
     work: Work = replay,
-    through: Through | None = None,
+    run_tasks: TaskRunner | None = None,
     grace_s: float = GRACE_S,
 ) -> tuple[TaskAnswer, ...]:
     """Run each task in a Spark worker, and return their answers in the same order.
 
-    ``through`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
+    ``run_tasks`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
     task only if its process died. A task's own error is in its answer, and the other tasks continue. If ``stop``
     returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks are asked to end within ``grace_s``.
     Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly, and
@@ -94,11 +94,11 @@ def run(
     bind = LOOPBACK if local else "::" if ":" in host else ""
     with ProgressListener(board, bind=bind, host=host) as listener:
         numbers = tuple(task.number for task in tasks)
-        if through is None:
-            parcels = _parcels(tasks, work, listener.ear)
+        if run_tasks is None:
+            parcels = _parcels(tasks, work, listener.endpoint)
             job = _Job(session, context, numbers, lambda: _collected(context, parcels))
         else:
-            job = _Job(session, context, numbers, lambda: through(session, listener.ear))
+            job = _Job(session, context, numbers, lambda: run_tasks(session, listener.endpoint))
         watch = _Watch(board, watching, context)
         job.start()
         watch.start()
@@ -108,7 +108,7 @@ def run(
             watch.end()
 
 
-def _parcels(tasks: Sequence[TaskEnvelope], work: Work, ear: ProgressEndpoint) -> tuple[TaskParcel, ...]:
+def _parcels(tasks: Sequence[TaskEnvelope], work: Work, endpoint: ProgressEndpoint) -> tuple[TaskParcel, ...]:
     """Pack tasks into parcels: a worker gets its task's whole parcel, so one parcel for all would be too large."""
     from pyspark import cloudpickle
 
@@ -117,7 +117,7 @@ def _parcels(tasks: Sequence[TaskEnvelope], work: Work, ear: ProgressEndpoint) -
     packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
     numbers = tuple(task.number for task in tasks)
     cuts = [slice(at, at + _TASKS_A_PARCEL) for at in range(0, len(tasks), _TASKS_A_PARCEL)]
-    return tuple(TaskParcel(work, packed[cut], numbers[cut], ear) for cut in cuts)
+    return tuple(TaskParcel(work, packed[cut], numbers[cut], endpoint) for cut in cuts)
 
 
 def _followed(
@@ -208,12 +208,12 @@ class _Job:
         asked = hasattr(self._failure, "java_exception") or getattr(self._failure, "_origin", None) is not None
         if not asked and self._session.has_ended(within_s=_ENDED_WITHIN_S):
             raise KgroupError(
-                f"Spark's JVM has ended while tasks ran{self._session.ending()}",
+                f"Spark's JVM ended while tasks ran{self._session.ending()}",
                 code="spark-gone",
                 details=self._session.last_words(),
             ) from None
         if was_cancelled(message):
-            raise KgroupError("somebody cancelled Spark's job", code="spark-job") from None
+            raise KgroupError("another client cancelled the Spark job", code="spark-job") from None
         raise explain(message, tasks=self._numbers) from None
 
 
@@ -281,8 +281,10 @@ class _Watch:
                 info = tracker.getStageInfo(stage)
                 running += info.numActiveTasks if info else 0
         if running:
-            text = "Spark's workers can't reach this machine: progress comes from the ledger, a little later"
+            text = "Spark's workers cannot reach this machine: progress is read from the ledger, some seconds late"
         else:
-            text = f"no worker of Spark has taken a task for {_NO_ROOM_AFTER_S:.0f} s: is there one with room?"
+            text = (
+                f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: check that a worker has free cores"
+            )
         with self._lock:
             self._notes.append(text)

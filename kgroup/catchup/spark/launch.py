@@ -84,7 +84,7 @@ class Jvm:
                 stdout=spoken,
                 stderr=spoken,
                 env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told), "SPARK_CONNECT_MODE": "0"},
-                # In its own session, ctrl-C does not reach it: kgroup first tells the workers to commit.
+                # In its own session, ctrl-C does not reach it: kgroup first asks the workers to commit.
                 start_new_session=True,
             )
         except BaseException:
@@ -115,7 +115,9 @@ class Jvm:
                     f"Spark's JVM ended at its start{self.ending()}", code="spark-start", details=self.log.last(10)
                 )
             if given_up():
-                raise KgroupError("Spark's JVM did not start in time", code="spark-start", details=self.log.last(10))
+                raise KgroupError(
+                    "timed out waiting for Spark's JVM to start", code="spark-start", details=self.log.last(10)
+                )
             time.sleep(_LOOK_EVERY_S)
         found = self._told.read_bytes()
         self._directory.cleanup()  # now: a driver that is killed could not remove it later

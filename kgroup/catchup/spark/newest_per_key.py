@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 from kgroup.catchup.spark.filtered_reader import runs
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import MARK, WANTED, SourcePlan, SourceRange, ddl, error_row, frame, reader_error
+from kgroup.catchup.spark.source import (
+    NOT_A_RECORD,
+    WANTED,
+    SourcePlan,
+    SourceRange,
+    ddl,
+    error_row,
+    frame,
+    reader_error,
+)
 from kgroup.catchup.spark.sql_job import deliver_rows, pack_tasks
 from kgroup.catchup.spark.where import with_wanted, without_contents
 from kgroup.catchup.worker.failure import Failure, failure_of
@@ -32,18 +41,18 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-    from kgroup.catchup.spark.job import Through
+    from kgroup.catchup.spark.job import TaskRunner
     from kgroup.catchup.spark.session import DriverSession
 
 TASK = "_task"
 """The column with the index of the task that delivers a row; null: it is delivered already."""
 
-_STOPPED = failure_of(KgroupError("it was asked to stop before all was read", code="stopped"))
+_STOPPED = failure_of(KgroupError("the replay was stopped before all records were read", code="stopped"))
 
 Batches = Iterable["pyarrow.RecordBatch"]
 
 
-def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], where: str | None) -> Through:
+def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], where: str | None) -> TaskRunner:
     """A job that delivers the newest record of each key, of the records that match ``where`` (None: of all).
 
     ``tasks`` are those that are not finished. If a part of the gap was not read, nothing is delivered.
@@ -51,13 +60,13 @@ def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[Task
     # Spark sorts the rows of a task by chunk.
     tasks = [replace(task, chunks=tuple(sorted(task.chunks, key=attrgetter("number")))) for task in tasks]
     config = tasks[0].config
-    reading = SourcePlan(parts_of(found.plan, delivery, found.progress), config, tasks[0].timeout_s, books=True)
+    reading = SourcePlan(parts_of(found.plan, delivery, found.progress), config, tasks[0].timeout_s, bookkeeping=True)
 
-    def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
-        books = frame(session.sql(), reading, ear=ear)
-        addressed = books.mapInArrow(_addresser(reading, tasks), f"{ddl(books=True)}, {TASK} int")
+    def collect(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
+        rows = frame(session.sql(), reading, endpoint=endpoint)
+        addressed = rows.mapInArrow(_addresser(reading, tasks), f"{ddl(bookkeeping=True)}, {TASK} int")
         rows = select_newest(with_wanted(addressed, where))
-        parcel = pack_tasks(tasks, ear)
+        parcel = pack_tasks(tasks, endpoint)
         answers = _by_task(rows, len(tasks)).mapInArrow(_deliverer(parcel, config), "answers binary").collect()
         return _each_failure_once(answer for row in answers for answer in pickle.loads(row[0]))
 
@@ -80,20 +89,20 @@ def parts_of(
     return tuple(tuple(part for number in task.chunks for part in parts(by_number[number])) for task in delivery.tasks)
 
 
-def select_newest(books: DataFrame) -> DataFrame:
-    """The books with only these still ``WANTED``: of each key the newest wanted record, and those without a key."""
+def select_newest(rows: DataFrame) -> DataFrame:
+    """The rows with only these still ``WANTED``: of each key the newest wanted record, and those without a key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 
     # What is not compared would all be in one group: the offset spreads it.
     apart = sql.when(~sql.col(WANTED) | sql.col("key").isNull(), sql.col("offset"))
-    books = books.withColumn("_apart", apart).repartition("topic", "key", "_apart")
+    rows = rows.withColumn("_apart", apart).repartition("topic", "key", "_apart")
     of_partition = Window.partitionBy("topic", "key", "_apart", "partition").orderBy(sql.desc("offset"))
-    books = books.withColumn("_rank", sql.row_number().over(of_partition))
+    rows = rows.withColumn("_rank", sql.row_number().over(of_partition))
     newest_first = (sql.asc("_rank"), sql.desc("timestamp"), sql.desc("partition"))
     of_topic = Window.partitionBy("topic", "key", "_apart").orderBy(*newest_first)
     is_newest = sql.col("key").isNull() | (sql.row_number().over(of_topic) == 1)
-    return without_contents(books.withColumn(WANTED, sql.col(WANTED) & is_newest).drop("_rank", "_apart"))
+    return without_contents(rows.withColumn(WANTED, sql.col(WANTED) & is_newest).drop("_rank", "_apart"))
 
 
 def _by_task(rows: DataFrame, tasks: int) -> DataFrame:
@@ -106,7 +115,7 @@ def _by_task(rows: DataFrame, tasks: int) -> DataFrame:
     else:
         rows = rows.repartition(tasks, TASK)
     # A mark covers what is below its offset. Of two at the same offset, only one may have lost offsets: the first.
-    marks = (sql.desc(MARK), sql.desc(sql.size("_lost")))
+    marks = (sql.desc(NOT_A_RECORD), sql.desc(sql.size("_lost")))
     return rows.sortWithinPartitions(TASK, sql.col("_error").isNull(), "_chunk", "offset", *marks)
 
 
@@ -142,7 +151,7 @@ def _addresser(reading: SourcePlan, tasks: Sequence[TaskSpec]) -> Callable[[Batc
 
 def _reaches(batch: pyarrow.RecordBatch, last: SourceRange) -> bool:
     """Whether the batch has the mark at the end of the last part."""
-    marks = batch.filter(batch.column(MARK)).select(["topic", "partition", "offset"]).to_pylist()
+    marks = batch.filter(batch.column(NOT_A_RECORD)).select(["topic", "partition", "offset"]).to_pylist()
     return {"topic": last.topic, "partition": last.partition, "offset": last.end} in marks
 
 

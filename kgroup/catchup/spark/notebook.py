@@ -17,7 +17,8 @@ from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
 from kgroup.cluster.topic_admin import bounds, partitions
 from kgroup.groups.catchup import delivered
 from kgroup.groups.catchup.gap_request import parse_ranges
-from kgroup.groups.catchup.model import LEDGER_TOPIC, PlanSnapshot
+from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
+from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 FORMAT = "kgroup"
 _WHAT = ("subscribe", "range", "plan")
 _KNOWN = frozenset(
-    {*_WHAT, "startingoffsets", "endingoffsets", "failondataloss", "minpartitions", "ledgertopic", "owed"}
+    {*_WHAT, "startingoffsets", "endingoffsets", "failondataloss", "minpartitions", "ledgertopic", "pending"}
 )
 _AT = {"earliest": -2, "latest": -1}
 _packages: dict[str, worker_package.WorkerPackage] = {}
@@ -40,14 +41,14 @@ class ReadOptions:
     """The parsed options. Exactly one of ``topics``, ``ranges`` and ``plan`` is set.
 
     ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON. Key None
-    means all partitions not named. ``owed``: read only what is not delivered of the plan.
+    means all partitions not named. ``pending``: read only what is not delivered of the plan.
     """
 
     topics: tuple[str, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     plan: str | None = None
     ledger: str = LEDGER_TOPIC
-    owed: bool = False
+    pending: bool = False
     starting: Mapping[TopicPartition | None, int] | None = None
     ending: Mapping[TopicPartition | None, int] | None = None
     loses: bool = False
@@ -60,20 +61,20 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
     for name in given:
         if name.startswith("kafka."):
             raise UsageError(
-                f"option {name}: how to connect is said once, and on no page of Spark's: register(spark, ...)"
+                f"option {name}: set the connection once with register(spark, ...); Spark shows no part of it"
             )
     if unknown := sorted(given.keys() - _KNOWN - {"path"}):
-        raise UsageError(f"option {unknown[0]} is not known", hint=f"known are {', '.join(sorted(_KNOWN))}")
+        raise UsageError(f"unknown option {unknown[0]}", hint=f"choose from {', '.join(sorted(_KNOWN))}")
     said = [name for name in _WHAT if name in given]
     if len(said) != 1:
-        raise UsageError(f"one of the options {', '.join(_WHAT)} says what is read")
+        raise UsageError(f"exactly one of these options is required: {', '.join(_WHAT)}")
     names = given.get("subscribe", "").split(",")
     return ReadOptions(
         topics=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
         ranges=parse_ranges(given["range"].split()) if "range" in given else (),
         plan=given.get("plan"),
         ledger=given.get("ledgertopic", LEDGER_TOPIC),
-        owed=_flag(given, "owed", default=False),
+        pending=_flag(given, "pending", default=False),
         starting=_offsets(given.get("startingoffsets", "earliest"), "startingOffsets"),
         ending=_offsets(given.get("endingoffsets", "latest"), "endingOffsets"),
         loses=not _flag(given, "failondataloss", default=True),
@@ -84,13 +85,13 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = given.get(name, str(default)).lower()
     if text not in ("true", "false"):
-        raise UsageError(f"option {name}: {text} is neither true nor false")
+        raise UsageError(f"option {name}: {text} is not true or false")
     return text == "true"
 
 
 def _count(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"option {name}: {text} is no number from 1 on")
+        raise UsageError(f"option {name} must be at least 1, not {text}")
     return int(text)
 
 
@@ -107,8 +108,8 @@ def _offsets(text: str, name: str) -> dict[TopicPartition | None, int]:
                 TopicPartition(topic, int(number)): at for topic, some in found.items() for number, at in some.items()
             }
     raise UsageError(
-        f"option {name}: earliest, latest, or offsets by topic and partition are wanted",
-        hint='{"orders": {"0": 70, "1": -2}}: -2 is earliest, -1 latest',
+        f"option {name} must be earliest, latest, or offsets by topic and partition",
+        hint='for example {"orders": {"0": 70, "1": -2}}; -2 is earliest, -1 is latest',
     )
 
 
@@ -116,14 +117,14 @@ def _json(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise UsageError(f"option {name} is no JSON: {error}") from error
+        raise UsageError(f"option {name} is not JSON: {error}") from error
 
 
 def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
     """The offset ranges to read now. Raises UsageError, NotFound, Refused [records-gone] and errors of the cluster."""
     if asked.plan is not None:
         plan = _plan(asked, config, timeout_s)
-        return delivered.undelivered(plan.plan, plan.progress) if asked.owed else _whole(plan)
+        return delivered.undelivered(plan.plan, plan.progress) if asked.pending else _whole(plan)
     if asked.ranges:
         return asked.ranges
     topic_partitions = partitions(config, asked.topics, timeout_s=timeout_s)
@@ -141,7 +142,7 @@ def _require_read(asked: ReadOptions, partitions: Sequence[TopicPartition]) -> N
     for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
         for tp in said or {}:
             if tp is not None and tp not in partitions:
-                raise UsageError(f"option {name}: {tp} is none of the partitions that are read")
+                raise UsageError(f"option {name}: {tp} is not one of the partitions that are read")
 
 
 def _at(tp: TopicPartition, said: Mapping[TopicPartition | None, int] | None, usual: int, log: tuple[int, int]) -> int:

@@ -35,35 +35,35 @@ class ProgressEndpoint:
     token: str
 
 
-def encode_progress(ear: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
+def encode_progress(endpoint: ProgressEndpoint, task: int, attempt: int, told: TaskProgress | None) -> bytes:
     """A task's datagram; without ``told`` it only reports that the task is running."""
     counts = [] if told is None else [told.chunk, told.position, told.records, told.filtered, told.dead, told.size]
-    return json.dumps([ear.token, task, attempt, *counts]).encode()
+    return json.dumps([endpoint.token, task, attempt, *counts]).encode()
 
 
-def answer(ear: ProgressEndpoint, *, stop: bool) -> bytes:
+def answer(endpoint: ProgressEndpoint, *, stop: bool) -> bytes:
     """The driver's answer: whether to stop."""
-    return json.dumps([ear.token, stop]).encode()
+    return json.dumps([endpoint.token, stop]).encode()
 
 
-def is_stop(ear: ProgressEndpoint, data: bytes) -> bool:
+def is_stop(endpoint: ProgressEndpoint, data: bytes) -> bool:
     """Whether this answer asks to stop; False for data that is not an answer of this job's driver."""
     match _unpacked(data):
         case [str(token), True]:
-            return hmac.compare_digest(token.encode(), ear.token.encode())
+            return hmac.compare_digest(token.encode(), endpoint.token.encode())
         case _:
             return False
 
 
 class ProgressListener:
-    """Receives reports on ``host`` and passes them to ``board``. A context manager; ``ear`` is sent to the tasks."""
+    """Receives reports on ``host`` and passes them to ``board``. A context manager; the tasks get ``endpoint``."""
 
     def __init__(self, board: ProgressBoard, *, bind: str, host: str) -> None:
         self._board = board
         self._socket = socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.settimeout(_LOOK_EVERY_S)
         self._socket.bind((bind, 0))
-        self.ear = ProgressEndpoint(host, self._socket.getsockname()[1], secrets.token_hex(16))
+        self.endpoint = ProgressEndpoint(host, self._socket.getsockname()[1], secrets.token_hex(16))
         self._stop = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._listen, name="progress", daemon=True)
@@ -77,7 +77,7 @@ class ProgressListener:
     ) -> None:
         self._closed = True
         with suppress(OSError), socket.socket(self._socket.family, socket.SOCK_DGRAM) as waking:
-            waking.sendto(b"", ("::1" if self._socket.family == socket.AF_INET6 else "127.0.0.1", self.ear.port))
+            waking.sendto(b"", ("::1" if self._socket.family == socket.AF_INET6 else "127.0.0.1", self.endpoint.port))
         self._thread.join(_JOIN_S)
         self._socket.close()
 
@@ -93,13 +93,13 @@ class ProgressListener:
                 continue
             if self._hear(data):
                 with suppress(OSError):
-                    self._socket.sendto(answer(self.ear, stop=self._stop.is_set()), sender)
+                    self._socket.sendto(answer(self.endpoint, stop=self._stop.is_set()), sender)
 
     def _hear(self, data: bytes) -> bool:
         """Handle a datagram; False if it is not of a task of this job."""
         match _unpacked(data):
             case [str(token), int(task), int(attempt), *counts] if hmac.compare_digest(
-                token.encode(), self.ear.token.encode()
+                token.encode(), self.endpoint.token.encode()
             ):
                 pass
             case _:

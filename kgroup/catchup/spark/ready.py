@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kgroup.catchup.spark.settings import SparkSettings, addresses
 from kgroup.cluster.deadline import Deadline
@@ -14,13 +15,13 @@ from kgroup.settings.environment import environment
 from kgroup.support.errors import Refused, Unreachable
 from kgroup.support.java_home import OLDEST, Java, find_java
 
-INSTALL = "pip install 'kgroup[catchup]'"
+INSTALL = "pip install 'pyspark>=4.1,<5' 'pandas>=2.2,<3' 'pyarrow>=18'"
+"""Installs the extra ``catchup``, of a kgroup that came from a clone, a wheel or kgroup.pyz."""
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _LONGEST_CONNECT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class DriverSetup:
+class DriverSetup(msgspec.Struct, frozen=True):
     """What a driver starts with: Java and Spark's home."""
 
     java: Java
@@ -50,11 +51,11 @@ def spark_home(environment: Mapping[str, str]) -> Path:
     found = importlib.util.find_spec("pyspark")
     places = list(found.submodule_search_locations or ()) if found else []
     if not places or importlib.util.find_spec("py4j") is None:
-        raise Refused("catching up runs on Spark, and PySpark is not installed here", code="no-pyspark", hint=INSTALL)
+        raise Refused("catch-up runs on Spark, but PySpark is not installed", code="no-pyspark", hint=INSTALL)
     home = Path(environment.get("SPARK_HOME") or places[0])
     if not (home / "jars").is_dir() or not (home / "bin" / "spark-submit").is_file():
         raise Refused(
-            f"{home} is no Spark: it has no jars and bin/spark-submit",
+            f"{home} is not a Spark installation: it has no jars or no bin/spark-submit",
             code="no-pyspark",
             hint="unset SPARK_HOME" if environment.get("SPARK_HOME") else INSTALL,
         )
@@ -63,7 +64,7 @@ def spark_home(environment: Mapping[str, str]) -> Path:
 
 def _check_master(master: str, timeout_s: float, environment: Mapping[str, str]) -> None:
     if master.startswith("yarn") and not any(environment.get(name) for name in _HADOOP):
-        raise Refused(f"--master {master}: neither {' nor '.join(_HADOOP)} says where it is", code="no-master")
+        raise Refused(f"--master {master} requires {' or '.join(_HADOOP)}", code="no-master")
     refusals: list[str] = []
     deadline = Deadline.after(timeout_s)
     listening = addresses(master)

@@ -224,8 +224,12 @@ class DriverSession:
     def _late(self) -> KgroupError:
         details = self.log(5)
         if self.settings.is_local:
-            return KgroupError("Spark did not start in time", code="spark-start", details=details)
-        return Unreachable(f"{self.settings.master} has not taken us in time", code="spark-master", details=details)
+            return KgroupError("timed out waiting for Spark to start", code="spark-start", details=details)
+        return Unreachable(
+            f"timed out waiting for Spark master {self.settings.master} to grant executors",
+            code="spark-master",
+            details=details,
+        )
 
     def _stop_context(self) -> None:
         # Spark's accumulator server checks only every second whether to end: do not wait for it.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.support.errors import UsageError
 
@@ -18,9 +19,9 @@ _LOCAL = r"local(?:\[(\*|\d+)(?:,\s*(\d+))?\])?"
 _REMOTE = ("spark://", "k8s://", "yarn", "local-cluster[")
 _OWN_SIZE = ("k8s://", "yarn")
 _OURS = {
-    "spark.master": "say --master",
-    "spark.submit.deployMode": "kgroup is the driver itself",
-    "spark.remote": "Spark Connect has no tasks of the kind that kgroup runs",
+    "spark.master": "use --master",
+    "spark.submit.deployMode": "kgroup is the driver",
+    "spark.remote": "Spark Connect is not supported: it cannot run kgroup's tasks",
 }
 LOOPBACK = "127.0.0.1"
 _FOR_SQL = {
@@ -34,8 +35,7 @@ _FOR_SQL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
+class SparkSettings(msgspec.Struct, frozen=True):
     """The user's settings for Spark; ``conf`` is the user's and overrides ours.
 
     ``parallelism`` limits the tasks that run at once, None: as many as the master has room for. ``heavy`` is for rows
@@ -51,11 +51,11 @@ class SparkSettings:
     def __post_init__(self) -> None:
         check_master(self.master)
         if self.parallelism is not None and self.parallelism < 1:
-            raise UsageError(f"--parallelism {self.parallelism}: at least 1 task has to run")
+            raise UsageError(f"--parallelism must be at least 1, not {self.parallelism}")
         if self.parallelism is not None and self.master.startswith(_OWN_SIZE):
             raise UsageError(
-                f"--parallelism with --master {self.master}: how many tasks run there is a matter of its executors",
-                hint="--conf spark.executor.instances=N --conf spark.executor.cores=1",
+                f"--parallelism and --master {self.master} are mutually exclusive: its executors decide",
+                hint="use --conf spark.executor.instances=N --conf spark.executor.cores=1",
             )
 
     @property
@@ -67,16 +67,14 @@ class SparkSettings:
 def check_master(master: str) -> None:
     """Raise UsageError for a master that Spark does not know, or that cannot run kgroup's tasks."""
     if master.startswith("sc://"):
-        raise UsageError(
-            f"--master {master}: {_OURS['spark.remote']}", hint="Name its cluster: spark://, k8s://, yarn."
-        )
+        raise UsageError(f"--master {master}: {_OURS['spark.remote']}", hint="name a cluster: spark://, k8s:// or yarn")
     local = re.fullmatch(_LOCAL, master)
     if local and ((local[1] or "1").strip("0") == "" or (local[2] or "1").strip("0") == ""):
-        raise UsageError(f"--master {master}: at least 1 task has to run, and once")
+        raise UsageError(f"--master {master}: N and F of local[N,F] must be at least 1")
     if not local and not master.startswith(_REMOTE):
         raise UsageError(
-            f"--master {master}: Spark knows no such master",
-            hint="local[*], spark://HOST:7077, k8s://https://HOST, yarn",
+            f"--master {master}: not a Spark master",
+            hint="choose one of: local[*], spark://HOST:7077, k8s://https://HOST, yarn",
         )
 
 
@@ -86,15 +84,15 @@ def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or not key.startswith("spark."):
-            raise UsageError(f"--conf {key}: wants spark.KEY=VALUE")
+            raise UsageError(f"--conf {key}: must be spark.KEY=VALUE")
         if key in _OURS:
             raise UsageError(f"--conf {key}: {_OURS[key]}")
         if key == "spark.speculation" and value.strip().lower() == "true":
-            raise UsageError(f"--conf {word}: a second copy of a task would shut out the first, again and again")
+            raise UsageError(f"--conf {word} is not supported: copies of a task would fence each other")
         if key == "spark.sql.session.timeZone" and value.strip() != "UTC":
             raise UsageError(
-                f"--conf {word}: times are UTC, so that a condition means the same wherever a plan is gone on with",
-                hint="in a condition from_utc_timestamp(timestamp, 'Europe/Berlin'), of a writer --option timeZone=...",
+                f"--conf {word}: the time zone must be UTC, so that a resumed plan filters the same records",
+                hint="use from_utc_timestamp(timestamp, 'Europe/Berlin') in --where, or --option timeZone=...",
             )
         found[key] = value
     return tuple(found.items())
@@ -161,7 +159,7 @@ def _address(master: str, text: str, default_port: int | None) -> tuple[str, int
     found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?", text)
     port = int(found[2]) if found and found[2] else default_port
     if not found or port is None or not 0 < port < 65_536:
-        raise UsageError(f"--master {master}: {text or 'nothing'} is no HOST:PORT")
+        raise UsageError(f"--master {master}: {text or 'an empty part'} is not HOST:PORT")
     return found[1].strip("[]"), port
 
 

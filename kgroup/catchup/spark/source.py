@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-BOOKS_DDL = "_chunk int, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
-"""The bookkeeping columns ("books"). A row with ``_end`` is no record: it has topic, partition and offset only.
+BOOKKEEPING_DDL = "_chunk int, _end boolean, _lost array<struct<start:long,end:long,why:string>>, _error binary"
+"""The columns of the bookkeeping. A row with ``_end`` is no record: it has topic, partition and offset only.
 
 It reports that all of its part below ``offset`` was read, and which offsets were ``_lost`` (of this row alone). A part
 may have several; the last has the part's end as its offset. ``_error`` is set in the very last row if reading failed
 (``reader_error``).
 """
 
-MARK = "_end"
+NOT_A_RECORD = "_end"
 """The column that marks a row without a record."""
 
 WANTED = "_wanted"
-"""The column that a filter adds to the books: whether a record passed it (``where.with_wanted``)."""
+"""The column that a filter adds to them: whether a record passed it (``where.with_wanted``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,81 +56,87 @@ class SourcePlan:
     """What to read: for each of Spark's partitions its parts, in that order.
 
     ``config`` is from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long no broker may answer at
-    all. With ``books`` the columns of ``BOOKS_DDL`` are added:
-    they report offsets below the log start, and reading continues. Without, these raise unless ``loses`` is True.
+    all. With ``bookkeeping`` the columns of ``BOOKKEEPING_DDL`` are added: they report
+    offsets below the log start, and reading continues. Without, these raise unless ``loses`` is True.
     """
 
     parts: tuple[tuple[SourceRange, ...], ...]
     config: Mapping[str, Any] = field(repr=False)
     timeout_s: float
-    books: bool = False
+    bookkeeping: bool = False
     loses: bool = False
 
 
-def ddl(*, books: bool = False) -> str:
+def ddl(*, bookkeeping: bool = False) -> str:
     """The columns as a schema string for Spark."""
-    return f"{arrow.DDL}, {BOOKS_DDL}" if books else arrow.DDL
+    return f"{arrow.DDL}, {BOOKKEEPING_DDL}" if bookkeeping else arrow.DDL
 
 
-def frame(spark: SparkSession, reading: SourcePlan, *, ear: ProgressEndpoint | None = None) -> DataFrame:
+def frame(spark: SparkSession, reading: SourcePlan, *, endpoint: ProgressEndpoint | None = None) -> DataFrame:
     """The DataFrame of a plan. Within one of its partitions, rows are in the order of the parts and their offsets.
 
-    Nothing is read before an action. Tasks that are asked to stop at ``ear`` end early, without a last ``_end`` row.
+    Nothing is read before an action. Tasks that ``endpoint`` asks to stop end early, without a last ``_end`` row.
     """
     number = len(reading.parts)
 
     def read(ids: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in ids:
             for partition_id in batch.column(0).to_pylist():
-                yield from rows(reading, partition_id, ear)
+                yield from rows(reading, partition_id, endpoint)
 
-    return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(books=reading.books))
+    return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(bookkeeping=reading.bookkeeping))
 
 
-def rows(reading: SourcePlan, partition_id: int, ear: ProgressEndpoint | None = None) -> Iterator[pyarrow.RecordBatch]:
+def rows(
+    reading: SourcePlan, partition_id: int, endpoint: ProgressEndpoint | None = None
+) -> Iterator[pyarrow.RecordBatch]:
     """Read the parts of Spark's partition, in a worker. Raises what ``BatchReader.batches`` does."""
     parts = reading.parts[partition_id]
-    books = _Books() if reading.books else None
+    bookkeeping = _Bookkeeping() if reading.bookkeeping else None
     with (
-        ProgressSender(ear, parts[0].chunk or 0, 0) if ear is not None and parts else nullcontext() as mouth,
+        ProgressSender(endpoint, parts[0].chunk or 0, 0) if endpoint is not None and parts else nullcontext() as sender,
         BatchReader(reading.config, timeout_s=reading.timeout_s) as reader,
     ):
         part: SourceRange | None = None
         try:
             for part in parts:
-                yield from _of_part(reading, reader, part, books, mouth)
-                if mouth is not None and mouth.must_stop():
+                yield from _of_part(reading, reader, part, bookkeeping, sender)
+                if sender is not None and sender.must_stop():
                     return
         except Exception as error:
-            if books is None or part is None:
+            if bookkeeping is None or part is None:
                 raise
             yield error_row(part, failure_of(error))
 
 
 def _of_part(
-    reading: SourcePlan, reader: BatchReader, part: SourceRange, books: _Books | None, mouth: ProgressSender | None
+    reading: SourcePlan,
+    reader: BatchReader,
+    part: SourceRange,
+    bookkeeping: _Bookkeeping | None,
+    sender: ProgressSender | None,
 ) -> Iterator[pyarrow.RecordBatch]:
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
-        if mouth is not None and mouth.must_stop():
+        if sender is not None and sender.must_stop():
             return
         if isinstance(item, LostBatchRange):
-            if books is not None:
-                yield books.mark(part, item.end, LostOffsets(item.start, item.end, item.why))
+            if bookkeeping is not None:
+                yield bookkeeping.progress_row(part, item.end, LostOffsets(item.start, item.end, item.why))
             elif not reading.loses:
                 raise Refused(
-                    f"{part.tp} [{item.start}, {item.end}) can't be read any more: {item.why}",
-                    hint='option("failOnDataLoss", "false") reads the rest',
+                    f"{part.tp} [{item.start}, {item.end}) cannot be read: {item.why}",
+                    hint='option("failOnDataLoss", "false") reads the other records',
                     code="records-gone",
                 )
         elif len(item):
             found = arrow.record_batch(item)
-            yield found if books is None else books.of(found, part)
-    if books is not None:
-        yield books.mark(part, part.end)
+            yield found if bookkeeping is None else bookkeeping.of(found, part)
+    if bookkeeping is not None:
+        yield bookkeeping.progress_row(part, part.end)
 
 
-class _Books:
-    """Adds the columns of ``BOOKS_DDL``."""
+class _Bookkeeping:
+    """Adds the columns of ``BOOKKEEPING_DDL``."""
 
     def __init__(self) -> None:
         import pyarrow as pa
@@ -139,7 +145,7 @@ class _Books:
         self._lost_type = pa.list_(lost)
         fields = [
             pa.field("_chunk", pa.int32()),
-            pa.field(MARK, pa.bool_()),
+            pa.field(NOT_A_RECORD, pa.bool_()),
             pa.field("_lost", self._lost_type),
             pa.field("_error", pa.binary()),
         ]
@@ -158,7 +164,7 @@ class _Books:
         ]
         return pa.RecordBatch.from_arrays([*found.columns, *more], schema=self._schema)
 
-    def mark(
+    def progress_row(
         self, part: SourceRange, position: int, lost: LostOffsets | None = None, error: bytes | None = None
     ) -> pyarrow.RecordBatch:
         """A row without a record."""
@@ -166,18 +172,18 @@ class _Books:
 
         row = dict.fromkeys(self._schema.names)
         row |= {"topic": part.topic, "partition": part.partition, "offset": position}
-        row |= {"_chunk": part.chunk, MARK: True, "_error": error}
+        row |= {"_chunk": part.chunk, NOT_A_RECORD: True, "_error": error}
         row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
 
 def error_row(part: SourceRange, failure: Failure) -> pyarrow.RecordBatch:
-    """The last row of a batch with books: the error that ended reading."""
-    return _Books().mark(part, part.start, error=pickle.dumps(failure))
+    """The last row of a batch with bookkeeping: the error that ended reading."""
+    return _Bookkeeping().progress_row(part, part.start, error=pickle.dumps(failure))
 
 
 def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:
-    """The reader's error in a batch with books, or None. Raised in the reader, Spark would retry and show a Java stack.
+    """The reader's error in a batch, or None. Raised in the reader, Spark would retry and show a Java stack.
 
     ``failures.error_of`` converts it.
     """

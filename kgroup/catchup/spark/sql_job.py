@@ -23,7 +23,7 @@ from kgroup.groups.catchup.model import ChunkProgress
 if TYPE_CHECKING:
     import pyarrow
 
-    from kgroup.catchup.spark.job import Through
+    from kgroup.catchup.spark.job import TaskRunner
     from kgroup.catchup.spark.session import DriverSession
 
 _AGAIN = ("topic",)
@@ -31,7 +31,7 @@ _AGAIN = ("topic",)
 
 
 def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress]) -> SourcePlan:
-    """What these tasks still have to read: one of Spark's partitions for each task, with books."""
+    """What these tasks still have to read: one of Spark's partitions for each task, with bookkeeping."""
     parts = tuple(
         tuple(
             SourceRange(chunk.topic, chunk.partition, start, chunk.end, chunk.number)
@@ -40,24 +40,24 @@ def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress])
         )
         for task in tasks
     )
-    return SourcePlan(parts, tasks[0].config, tasks[0].timeout_s, books=True)
+    return SourcePlan(parts, tasks[0].config, tasks[0].timeout_s, bookkeeping=True)
 
 
-def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> Through:
+def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> TaskRunner:
     """A job that delivers the records matching ``where``; ``progress`` is the ledger's at its start."""
 
-    def collect(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
-        books = with_wanted(frame(session.sql(), reading_of(tasks, progress), ear=ear), where)
-        answers = books.mapInArrow(_deliverer(pack_tasks(tasks, ear), tasks[0].config), "answers binary").collect()
+    def collect(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
+        rows = with_wanted(frame(session.sql(), reading_of(tasks, progress), endpoint=endpoint), where)
+        answers = rows.mapInArrow(_deliverer(pack_tasks(tasks, endpoint), tasks[0].config), "answers binary").collect()
         return [answer for row in answers for answer in pickle.loads(row[0])]
 
     return collect
 
 
-def pack_tasks(tasks: Sequence[TaskSpec], ear: ProgressEndpoint) -> TaskParcel:
+def pack_tasks(tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint) -> TaskParcel:
     """The tasks for ``deliver_rows``: without the connection settings, which are the same for all."""
     packed = (zlib.compress(pickle.dumps(replace(task, config={})), level=1) for task in tasks)
-    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks), ear)
+    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks), endpoint)
 
 
 def _deliverer(

@@ -15,7 +15,7 @@ from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
 from kgroup.catchup.spark.failures import explain, java_message, task_error
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import MARK, WANTED, SourcePlan, ddl, frame, reader_error
+from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, ddl, frame, reader_error
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import message_lines, with_wanted
 from kgroup.catchup.worker.rate_limit import Throttle
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-    from kgroup.catchup.spark.job import Through
+    from kgroup.catchup.spark.job import TaskRunner
     from kgroup.catchup.spark.session import DriverSession
 
 _MOST_LINES = 4
@@ -69,13 +69,13 @@ def may_repeat(
 
 def written(
     tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, ChunkProgress], now_ms: Callable[[], int]
-) -> Through:
+) -> TaskRunner:
     """A job that writes all these tasks at once. Its answers have the progress, which the runner commits to the ledger.
 
     ``progress`` is the ledger's before ``may_repeat``.
     """
 
-    def run(session: DriverSession, ear: ProgressEndpoint) -> Iterable[TaskAnswer]:
+    def run(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
         from pyspark import AccumulatorParam
 
         class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
@@ -90,9 +90,9 @@ def written(
                 return value1 | value2
 
         reading, options = reading_of(tasks, progress), tasks[0].options
-        books = with_wanted(frame(session.sql(), reading), where)
+        rows = with_wanted(frame(session.sql(), reading), where)
         tallies = session.context().accumulator({}, ByChunk())
-        plain = books.mapInArrow(_stripper(reading, tasks, ear, tallies), ddl())
+        plain = rows.mapInArrow(_stripper(reading, tasks, endpoint, tallies), ddl())
         with _refusing(options, tuple(task.number for task in tasks)):
             _write(plain, options)
         return [_answer(task, tallies.value, progress, now_ms()) for task in tasks]
@@ -142,7 +142,7 @@ def _answer(
             continue
         tally, before = tallies.get(chunk.number, ChunkTally()), progress.get(chunk.number)
         if tally.position < chunk.end:
-            raise KgroupError(f"Spark has not counted chunk {chunk.number}, and says that it is done", code="spark-job")
+            raise KgroupError(f"Spark reported success, but did not count chunk {chunk.number}", code="spark-job")
         filtered = tally.visible - tally.passed
         counted.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, filtered, 0))
         known.append(
@@ -163,7 +163,7 @@ def _answer(
 
 
 def _stripper(
-    reading: SourcePlan, tasks: Sequence[TaskSpec], ear: ProgressEndpoint, tallies: Any
+    reading: SourcePlan, tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint, tallies: Any
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
     rate, numbers = tasks[0].rate, tuple(task.number for task in tasks)
     ends = tuple(parts[-1] for parts in reading.parts)
@@ -174,14 +174,14 @@ def _stripper(
         context = TaskContext.get()
         assert context is not None
         partition_id, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
-        with ProgressSender(ear, numbers[partition_id], context.taskAttemptId()) as mouth:
+        with ProgressSender(endpoint, numbers[partition_id], context.taskAttemptId()) as sender:
             for batch in batches:
                 failure = reader_error(batch)
                 if failure is not None:
                     raise task_error(failure, "reading")
                 rows = batch.filter(batch.column(WANTED))
                 size = counting.add(batch, rows)
-                mouth.send(counting.progress())
+                sender.send(counting.progress())
                 if rows.num_rows:
                     time.sleep(throttle.wait_s(time.monotonic()))
                     throttle.took(rows.num_rows, size, time.monotonic())
@@ -208,7 +208,7 @@ class _Counting:
         """Count a batch, of which ``rows`` are the wanted records; returns their size in bytes."""
         import pyarrow.compute as compute
 
-        marks = batch.column(MARK)
+        marks = batch.column(NOT_A_RECORD)
         for row in batch.filter(marks).select(["_chunk", "offset", "_lost"]).to_pylist():
             tally = self._of(row["_chunk"])
             tally.position = row["offset"]

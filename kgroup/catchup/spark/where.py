@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.source import MARK, WANTED, ddl
+from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, ddl
 from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,49 +30,49 @@ def check(spark: SparkSession, sql: str) -> None:
     from pyspark.sql import functions
 
     if not sql.strip():
-        raise UsageError("--where: a condition is wanted", hint='--where "partition = 3"')
+        raise UsageError("--where requires a condition", hint='for example --where "partition = 3"')
     with _said(sql):
         found: Any = spark.createDataFrame([], ddl()).where(functions.expr(sql))
         plan = found._jdf.queryExecution().analyzed()
     java: Any = spark._jvm
     if java.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(plan.expressions().head()):
         raise UsageError(
-            f"--where {sql}: a condition on one record at a time is wanted, and this one asks a table",
-            hint="--to-files DIR first, and join those with Spark",
+            f"--where {sql}: a condition must use one record only, and this one reads a table",
+            hint="use --to-files DIR, and join the files with Spark",
         )
     if not plan.deterministic():
         raise UsageError(
-            f"--where {sql}: it says something else each time that it is asked, and a task may be tried again",
-            hint='a sample of one in a hundred keys: --where "abs(hash(key)) % 100 = 0"',
+            f"--where {sql}: must be deterministic, because tasks can be retried",
+            hint='for a sample of one in a hundred keys: --where "abs(hash(key)) % 100 = 0"',
         )
     current = java.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     if plan.containsPattern(current) or _OF_TODAY.search(sql):
         raise UsageError(
-            f"--where {sql}: it says something else later, or to somebody else, and a plan may be gone on with then",
-            hint="--where \"timestamp >= '2026-01-31T18:00:00Z'\": a time that stays",
+            f"--where {sql}: must not depend on the current time or user, because the plan can be resumed later",
+            hint="use a fixed time: --where \"timestamp >= '2026-01-31T18:00:00Z'\"",
         )
 
 
-def with_wanted(books: DataFrame, sql: str | None) -> DataFrame:
-    """The books with the column ``WANTED``: whether it is a record that meets the condition (None: every record).
+def with_wanted(rows: DataFrame, sql: str | None) -> DataFrame:
+    """The rows with the column ``WANTED``: whether it is a record that meets the condition (None: every record).
 
     No row is dropped, since the tasks count what is filtered out; but such a row has no contents.
     """
     from pyspark.sql import functions
 
     if sql is None:
-        return books.withColumn(WANTED, ~functions.col(MARK))
+        return rows.withColumn(WANTED, ~functions.col(NOT_A_RECORD))
     met = functions.coalesce(functions.expr(sql), functions.lit(False))
-    found = functions.when(functions.col(MARK), functions.lit(False)).otherwise(met)
-    return without_contents(books.withColumn(WANTED, found))
+    found = functions.when(functions.col(NOT_A_RECORD), functions.lit(False)).otherwise(met)
+    return without_contents(rows.withColumn(WANTED, found))
 
 
-def without_contents(books: DataFrame) -> DataFrame:
-    """The books without the contents of records that are not wanted."""
+def without_contents(rows: DataFrame) -> DataFrame:
+    """The rows without the contents of records that are not wanted."""
     from pyspark.sql import functions
 
     wanted = functions.col(WANTED)
-    return books.withColumns({name: functions.when(wanted, functions.col(name)) for name in _CONTENTS})
+    return rows.withColumns({name: functions.when(wanted, functions.col(name)) for name in _CONTENTS})
 
 
 @contextmanager
@@ -98,4 +98,4 @@ def message_lines(text: str) -> list[str]:
             break
         if line.strip():
             lines.append(_STATE.sub("", line).rstrip(" ;"))
-    return lines or ["Spark refuses it"]
+    return lines or ["Spark rejects the condition"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import py_compile
+import site
 import tempfile
 import zipfile
 from pathlib import Path
@@ -78,13 +79,13 @@ SHIPPED = (
     "kgroup.groups.catchup.chunks",
     "kgroup.groups.catchup.delivered",
     "kgroup.groups.catchup.gap_request",
+    "kgroup.groups.catchup.ledger_name",
     "kgroup.groups.catchup.model",
     "kgroup.groups.catchup.release_evidence",
     "kgroup.groups.catchup.verification",
     "kgroup.groups.commit_tags",
-    "kgroup.groups.reset_targets",
     "kgroup.model",
-    "kgroup.model.groups",
+    "kgroup.model.commit",
     "kgroup.model.json_lines",
     "kgroup.model.kafka_tools",
     "kgroup.model.records",
@@ -94,10 +95,10 @@ SHIPPED = (
     "kgroup.support",
     "kgroup.support.atomic_file",
     "kgroup.support.cluster_ref",
-    "kgroup.support.durations",
     "kgroup.support.errors",
     "kgroup.support.hint",
     "kgroup.support.instants",
+    "kgroup.support.package_fronts",
     "kgroup.support.quoting",
     "kgroup.support.redact",
     "kgroup.support.units",
@@ -105,7 +106,6 @@ SHIPPED = (
 """WORKERS_IMPORT and all modules that those import; a test computes the list."""
 
 _NAME = "kgroup.zip"
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 class WorkerPackage:
@@ -137,5 +137,9 @@ def _source(module: str) -> Path:
 
 
 def import_path() -> str:
-    """The directory where a Python of this machine finds kgroup; empty if kgroup is installed."""
-    return "" if ROOT.parent.name in _INSTALLED else str(ROOT.parent)
+    """The directory of kgroup for a Python process of this machine; empty if Python looks there anyway.
+
+    kgroup.pyz unpacks itself into a ``site-packages`` that only its own process searches.
+    """
+    directory = str(ROOT.parent)
+    return "" if directory in (*site.getsitepackages(), site.getusersitepackages()) else directory

@@ -253,7 +253,7 @@ class HandlerPool:
         if not any(lane.thread.is_alive() for lane in made):
             return None
         return KgroupError(
-            f"a handler has not ended within {_CLOSING_S:g} s: whether it gave an answer too many is not known",
+            f"a handler did not end within {_CLOSING_S:g} s: it is unknown whether it gave an extra answer",
             details=("Nothing that this run of the task delivered counts as delivered.",),
             code=WRONG_ANSWER,
         )
@@ -315,8 +315,8 @@ class HandlerPool:
             if doing and lane.handler is not None and lane.handler.hangs_for_ever and now - since > longest_s:
                 first = doing[0]
                 raise KgroupError(
-                    f"the handler has not returned for {longest_s:g} s",
-                    details=(f"It was given {len(doing)} records, from {first.tp}:{first.offset} on.",),
+                    f"the handler did not return within {longest_s:g} s",
+                    details=(f"It got {len(doing)} records, from {first.tp}:{first.offset} on.",),
                     hint="a longer --handler-timeout may help",
                     code="handler-timeout",
                 )

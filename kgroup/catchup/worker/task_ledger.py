@@ -110,7 +110,7 @@ class TaskLedger:
                 self._read(reader)
         except NotFound as error:
             taken.close()
-            raise _superseded(f"{work}: the ledger {work.ledger} is gone") from error
+            raise _superseded(f"{work}: the ledger {work.ledger} no longer exists") from error
         except BaseException:
             taken.close()
             raise
@@ -151,7 +151,7 @@ class TaskLedger:
             return self._taken().produce_all(rows)
         except Fenced as error:
             self.close()
-            raise _superseded(f"{self.work}: another attempt has taken over") from error
+            raise _superseded(f"{self.work}: another attempt of the task has taken over") from error
         except BaseException:
             self.close()
             raise
@@ -183,7 +183,7 @@ class TaskLedger:
             taken.commit()
         except Fenced as error:
             self.close()
-            raise _superseded(f"{self.work}: another attempt has taken over") from error
+            raise _superseded(f"{self.work}: another attempt of the task has taken over") from error
         except CommitUnknown as unknown:
             self._look_up(progress, unknown)
         except BaseException:
@@ -213,7 +213,7 @@ class TaskLedger:
             raise unknown from None
         if any(self.progress.get(item.chunk) != item for item in wanted):
             raise Unreachable(
-                f"{self.work}: no answer came to a commit, and it did not happen",
+                f"{self.work}: the broker did not confirm a commit, and it did not happen",
                 details=unknown.details,
                 code="not-written",
             ) from unknown
@@ -221,9 +221,9 @@ class TaskLedger:
 
 def _whose(epoch: RunnerEpoch | None) -> str:
     if epoch is None:
-        return "its plan has no runner"
+        return "the plan has no runner"
     return f"runner epoch {epoch.number} ({epoch.who}) has taken over"
 
 
 def _superseded(why: str) -> Refused:
-    return Refused(why, hint="this one delivers nothing more", code="superseded")
+    return Refused(why, hint="this task delivers no more records", code="superseded")

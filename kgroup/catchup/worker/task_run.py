@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut, RecordTally
@@ -13,13 +13,22 @@ from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
 from kgroup.groups.catchup.model import Chunk, LostOffsets
+from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 
 _TICK_S = 0.1  # the longest delay of a stop
 
+SMALL_OFFSETS = 2_000
+"""Chunks of at most so many offsets are fetched several at a time."""
+
+FETCHED_AT_ONCE = 100
+
 
 class TaskReader(Protocol):
     """The reader of a task: ``BatchReader``, or one with a filter."""
+
+    def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
+        """Fetch ranges of different partitions at the same time, to be read next in this order."""
 
     def partitions(self, topic: str) -> frozenset[int]:
         """The partitions of a topic."""
@@ -63,11 +72,29 @@ class TaskRun:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the unfinished chunks in order, without those of a stopped partition."""
-        for chunk in self.spec.chunks:
+        unfinished = [chunk for chunk in self.spec.chunks if not self.counts[chunk.number].finished]
+        fetched = 0
+        for index, chunk in enumerate(unfinished):
             if self.asked_to_stop():
                 return
-            if not self.counts[chunk.number].finished and not self.is_stopped(chunk.tp):
-                yield chunk
+            if self.is_stopped(chunk.tp):
+                continue
+            if index >= fetched:
+                fetched = index + self._fetch_ahead(unfinished[index : index + FETCHED_AT_ONCE])
+            yield chunk
+
+    def _fetch_ahead(self, chunks: Sequence[Chunk]) -> int:
+        """Fetch the first of these chunks at once, as far as they are small, each of another partition; how many."""
+        ranges: dict[TopicPartition, OffsetRange] = {}
+        for chunk in chunks:
+            start = self.counts[chunk.number].position
+            if chunk.end - start > SMALL_OFFSETS or chunk.tp in ranges:
+                break
+            ranges[chunk.tp] = OffsetRange(chunk.topic, chunk.partition, start, chunk.end)
+        if len(ranges) < 2:
+            return 1
+        self.reader.fetch_ahead(tuple(ranges.values()))
+        return len(ranges)
 
     def is_stopped(self, tp: TopicPartition) -> bool:
         """Whether a record of this partition was refused for good."""

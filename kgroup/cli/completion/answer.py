@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kgroup.cli.completion import line as lines
 from kgroup.cli.completion.candidates import WORDS, find_candidates
@@ -19,16 +19,20 @@ from kgroup.model.reporter import NullReporter
 from kgroup.settings.environment import environment
 from kgroup.support.signals import end_after
 
+if TYPE_CHECKING:
+    from kgroup.cli.completion.names import PlanNames
+
 LINE_VARIABLE = "KGROUP_LINE"
+_CHANGE = "ch-"
 _PATIENCE_S = 0.24
 """From the start of the process; the rest of the 0.3 s is for its exit, and for a busy machine."""
 
 
-def run(arguments: Sequence[str]) -> NoReturn:
+def run(arguments: Sequence[str], plan_names: PlanNames) -> NoReturn:
     """Answer, and exit without Python's own shutdown, which takes longer than the answer may."""
     until = time.monotonic() + _PATIENCE_S - time.process_time()
     try:
-        rows = answer(arguments, environment(), until)
+        rows = answer(arguments, environment(), until, plan_names)
         output = "".join(f"{row}\n" for row in rows).encode("utf-8", "surrogateescape")
         end_after(0)
         while output:
@@ -38,14 +42,18 @@ def run(arguments: Sequence[str]) -> NoReturn:
     os._exit(0)
 
 
-def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float) -> list[str]:
-    """The lines to print; ``until`` is on the monotonic clock."""
+def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float, plan_names: PlanNames) -> list[str]:
+    """The lines to print; ``until`` is on the monotonic clock. ``plan_names`` reads them from the ledger."""
     shell, breaks = [*arguments, ""][:2]
     line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
     found = find_candidates([word.text for word in line.words], line.current.text)
     words, before, current = found.words, found.before, line.current
-    if found.kind in ("groups", "topics", "contexts"):
-        words = dict.fromkeys(_names(found.kind, line, current.text.removeprefix(before), until), "")
+    typed = current.text.removeprefix(before)
+    named = "groups" if found.kind == "changes" and _is_group(line, typed) else found.kind
+    if named == "changes":
+        words = _changes(until)
+    elif named in ("groups", "topics", "contexts", "plans"):
+        words = dict.fromkeys(_names(named, line, typed, until, plan_names), "")
     if shell == "bash":  # the other shells filter by themselves
         words = {word: text for word, text in words.items() if (before + word).startswith(current.text)}
     kind = found.kind if found.kind in ("files", "directories") else WORDS
@@ -64,12 +72,27 @@ def _row(shell: str, before: str, word: str, text: str, current: lines.Current) 
     raise ValueError(shell)
 
 
-def _names(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
+def _names(kind: str, line: lines.TypedLine, typed: str, until: float, plan_names: PlanNames) -> list[str]:
     """The names of a kind. The process ends without an answer if a read hangs: a home on the network, a pipe."""
     end_after(max(0.001, until - time.monotonic() + 0.02))
     if kind == "contexts":
         return _contexts()
-    return _of_cluster(kind, line, typed, until)
+    return _of_cluster(kind, line, typed, until, plan_names)
+
+
+def _is_group(line: lines.TypedLine, typed: str) -> bool:
+    """Whether the word where a change may stand is a group's name: after ``--as-of``, or by its beginning."""
+    as_of = any(word.text.partition("=")[0] == "--as-of" for word in line.words)
+    return as_of or not (typed.startswith(_CHANGE) or _CHANGE.startswith(typed))
+
+
+def _changes(until: float) -> Mapping[str, str]:
+    """The changes in the journal; the process ends without an answer if a read hangs."""
+    end_after(max(0.001, until - time.monotonic() + 0.02))
+    from kgroup.cli.completion.changes import change_ids
+    from kgroup.settings import paths
+
+    return change_ids(paths.state_dir() / "journal")
 
 
 def _contexts() -> list[str]:
@@ -79,7 +102,7 @@ def _contexts() -> list[str]:
     return [name for name in contexts.load() if is_plain(name)]
 
 
-def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float) -> list[str]:
+def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float, plan_names: PlanNames) -> list[str]:
     given = lines.connection(line.words)
     # Imported here: not needed if only the shell knows the connection.
     from kgroup.cli.completion import names
@@ -88,7 +111,7 @@ def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float) -> l
 
     settings = resolve(given, NullReporter())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
-    found = names.names(cache, settings, kind, until)
+    found = names.names(cache, settings, kind, until, plan_names)
     if kind == names.TOPICS and typed.startswith("_"):
         found = sorted([*found, *cache.read(names.INTERNAL)])
     return found

@@ -2,30 +2,31 @@
 
 ``kgroup/data/completion.json`` lists the verbs by full name (``context use``; "" is kgroup itself), each with its
 options by name and its arguments. ``options`` has an option under its name, or under verb and name where verbs differ.
-A ``value`` is null for a flag, a list of words, or a kind: groups, topics, contexts, files, directories, or text.
+A ``value`` is null for a flag, a list of words, or a kind: groups, topics, contexts, changes, plans,
+files, directories, or text.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 DATA = Path(__file__).parents[2] / "data" / "completion.json"
 WORDS = "words"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """What may stand at the cursor: one of ``words`` (word -> help), or a value of another kind.
 
     ``before`` is the part of the word at the cursor that precedes the value (``--group=``).
     """
 
     kind: str
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = msgspec.field(default_factory=dict)
     before: str = ""
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kgroup.settings.connection import Connection
 
@@ -29,16 +30,14 @@ class NotYetKnown(Exception):
     """The connection depends on something that only the shell knows, such as a command's output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """One word without its quotes; ``known`` is False if the shell would expand it to something else."""
 
     text: str
     known: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(msgspec.Struct, frozen=True):
     """The word at the cursor: ``text`` without quotes, and ``quote``, the open quote ("" for none).
 
     ``kept`` is the length of the part of ``text`` that the shell does not replace: up to the last word break.
@@ -49,8 +48,7 @@ class Current:
     kept: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypedLine:
+class TypedLine(msgspec.Struct, frozen=True):
     """The words before the cursor, and the word at the cursor."""
 
     words: tuple[Word, ...]

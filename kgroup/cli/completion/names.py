@@ -1,4 +1,4 @@
-"""Names of groups and topics for completion, requested in the background and cached.
+"""Names of groups, topics and plans for completion, requested in the background and cached.
 
 A key at a prompt must not wait for a cluster. So a separate process asks the cluster and writes to the cache. It
 outlives the process that the shell waits for.
@@ -12,15 +12,20 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kgroup.support.signals import kill_after
 
 if TYPE_CHECKING:
     from kgroup.cluster.snapshot import Cluster
     from kgroup.settings.model import Settings
+
+    PlanNames = Callable[[Settings], Iterable[str]]
 
 FRESH_S = 60.0
 """Up to this age cached names are used without asking again."""
@@ -33,11 +38,10 @@ _LIFE_S = 15
 _KEEP_S = 7 * 24 * 3600.0
 _LOOK_EVERY_S = 0.005
 
-GROUPS, TOPICS, INTERNAL = "groups", "topics", "internal"
+GROUPS, TOPICS, INTERNAL, PLANS = "groups", "topics", "internal", "plans"
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(msgspec.Struct, frozen=True):
     """The names of one cluster, as one connection sees them: a file for each kind, and a lock."""
 
     folder: Path
@@ -87,16 +91,17 @@ def is_plain(name: str) -> bool:
     return bool(name) and all(each.isprintable() for each in name)
 
 
-def names(cache: Cache, settings: Settings, kind: str, until: float) -> list[str]:
+def names(cache: Cache, settings: Settings, kind: str, until: float, plan_names: PlanNames) -> list[str]:
     """The names of ``kind``: from the cache while fresh, else from the cluster before ``until``, else stale ones.
 
-    ``until`` is on the monotonic clock.
+    ``until`` is on the monotonic clock. ``plan_names`` reads the plans of the ledger.
     """
     age = cache.age_s(kind)
     if age is None or age >= FRESH_S:
         before = _identity(cache.file(kind))
         cache.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asking = _start_asking(cache, settings, kind)
+        lock = cache.file("plans.lock" if kind == PLANS else "lock")
+        asking = _start_asking(lock, partial(_fill, cache, settings, kind, plan_names))
         while asking() and time.monotonic() < until and _identity(cache.file(kind)) == before:
             time.sleep(_LOOK_EVERY_S)
         age = cache.age_s(kind)
@@ -110,9 +115,9 @@ def _identity(file: Path) -> tuple[int, int] | None:
     return None
 
 
-def _start_asking(cache: Cache, settings: Settings, kind: str) -> Callable[[], bool]:
+def _start_asking(lock_file: Path, fill: Callable[[], None]) -> Callable[[], bool]:
     """Ask the cluster in a background process, one at a time; returns a check whether an answer may still come."""
-    lock = os.open(cache.folder / f"{cache.key}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    lock = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -123,7 +128,7 @@ def _start_asking(cache: Cache, settings: Settings, kind: str) -> Callable[[], b
         return lambda: False
     child = os.fork()
     if child == 0:
-        _ask(lock, cache, settings, kind)
+        _ask(lock, fill)
     os.close(lock)  # the child still holds it
     return lambda: _is_running(child)
 
@@ -145,7 +150,7 @@ def _may_try(lock: int) -> bool:
     return True
 
 
-def _ask(lock: int, cache: Cache, settings: Settings, kind: str) -> None:
+def _ask(lock: int, fill: Callable[[], None]) -> None:
     """The background process; never returns."""
     try:
         os.setsid()
@@ -156,23 +161,31 @@ def _ask(lock: int, cache: Cache, settings: Settings, kind: str) -> None:
         # The shell waits until all copies of its pipe are closed; this process may have inherited several.
         os.closerange(3, lock)
         os.closerange(lock + 1, os.sysconf("SC_OPEN_MAX"))
-        _fill(cache, settings, kind)
+        fill()
     finally:
         os._exit(0)
 
 
-def _fill(cache: Cache, settings: Settings, kind: str) -> None:
-    """Ask for the names of ``kind`` first, then for the other kind over the same connection."""
+def _fill(cache: Cache, settings: Settings, kind: str, plan_names: PlanNames) -> None:
+    """Ask for the plans, or for the names of ``kind`` first and then for groups or topics over the same connection."""
+    settings = replace(settings, timeout_s=min(settings.timeout_s, _TIMEOUT_S))
+    if kind == PLANS:
+        cache.write(PLANS, dict.fromkeys(plan_names(settings)))
+    else:
+        _fill_groups_and_topics(cache, settings, kind)
+    _tidy(cache.folder)
+
+
+def _fill_groups_and_topics(cache: Cache, settings: Settings, kind: str) -> None:
     # Imported here, in the background: the Kafka client alone takes half the time that a key may take.
     from kgroup.cluster.snapshot import Cluster
     from kgroup.support.errors import KgroupError
 
-    with Cluster(replace(settings, timeout_s=min(settings.timeout_s, _TIMEOUT_S))) as cluster:
+    with Cluster(settings) as cluster:
         asks = {GROUPS: _fill_groups, TOPICS: _fill_topics}
         for each in sorted(asks, key=lambda other: other != kind):
             with suppress(KgroupError):  # a user who may not see groups may still see topics
                 asks[each](cache, cluster)
-    _tidy(cache.folder)
 
 
 def _fill_groups(cache: Cache, cluster: Cluster) -> None:

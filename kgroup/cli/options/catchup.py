@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.changes.options import ACCEPTED_BY_START
-from kgroup.cli.help_parts import SAFETY, accept_help
+from kgroup.cli.help_parts import SAFETY
 
 PART = "Which part"
 LEDGER = "Ledger"
@@ -16,76 +15,85 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "GapOptions": {
         "topic": typer.Option(
             "--topic",
+            "-t",
             metavar="TOPIC[:P,...]",
             rich_help_panel=PART,
-            help="A topic, or some of its partitions: orders:0,3; may be repeated. Without it all that is committed.",
+            help=("A topic, or some of its partitions: orders:0,3 (repeatable; default: all committed partitions)."),
         ),
         "range": typer.Option(
             "--range",
             metavar="TOPIC:P=START-END",
             rich_help_panel=PART,
-            help="These offsets, END left out, without moving any group; may be repeated.",
+            help="Replay these offsets, without END, and move no group (repeatable).",
         ),
         "skipped_by": typer.Option(
             "--skipped-by",
             metavar="CHANGE",
             rich_help_panel=PART,
-            help="What that reset or undo skipped, by the journal of this machine, without moving any group.",
+            help=("Replay what this reset or undo skipped, by the journal of this machine, and move no group."),
         ),
         "missing": typer.Option(
             "--missing",
             metavar="earliest|latest|leave",
             rich_help_panel=PART,
-            help="Where a partition without a commit begins; leave does not move it.",
+            help="Where a partition without a commit starts; leave does not move it.",
         ),
         "skip_before": typer.Option(
             "--skip-before",
             metavar="TIME",
             rich_help_panel=PART,
-            help="Nobody gets what is older than TIME, 2026-11-21T03:05Z; it takes --accept skip.",
+            help="Skip records older than TIME: 2026-11-21T03:05Z. Requires --accept skip.",
         ),
         "until": typer.Option(
             "--until",
             metavar="TIME",
             rich_help_panel=PART,
-            help="Release the group at the first record since TIME, and not at the head.",
+            help="Release the group at the first record since TIME, instead of the log end.",
         ),
     },
     "SafetyOptions": {
-        "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown."),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default."),
+        "execute": typer.Option(
+            "--execute", rich_help_panel=SAFETY, help="Apply the plan. Without it, the plan is only shown."
+        ),
+        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the plan only (the default)."),
         "expect": typer.Option(
-            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has N partitions."
+            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has exactly N partitions."
         ),
         "accept": typer.Option(
             "--accept",
             metavar="CODE",
             rich_help_panel=SAFETY,
-            help=accept_help(ACCEPTED_BY_START),
+            help="Override one refusal (repeatable).",
         ),
         "partial": typer.Option(
-            "--partial", rich_help_panel=SAFETY, help="Go on with the partitions that can be caught up."
+            "--partial",
+            rich_help_panel=SAFETY,
+            help="Continue with the partitions that can be caught up, skip the others.",
         ),
         "wait_empty": typer.Option(
-            "--wait-empty", rich_help_panel=SAFETY, help="Wait until the group is empty, then go on."
+            "--wait-empty", rich_help_panel=SAFETY, help="With --execute, wait until the group is empty."
         ),
         "within": typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="How long --wait-empty waits, 5m by default."
+            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="Time limit of --wait-empty (default: 5m)."
         ),
         "reason": typer.Option(
-            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the ledger (KGROUP_REASON)."
+            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="The reason, for the ledger (KGROUP_REASON)."
         ),
     },
     "ExecuteOptions": {
-        "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, it is only said."),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only say it, which is the default."),
+        "execute": typer.Option(
+            "--execute", rich_help_panel=SAFETY, help="Apply the change. Without it, the change is only shown."
+        ),
+        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the change only (the default)."),
     },
     "LedgerOptions": {
         "ledger_topic": typer.Option(
             "--ledger-topic",
             metavar="TOPIC",
             rich_help_panel=LEDGER,
-            help="The ledger, _kgroup_ledger by default (KGROUP_LEDGER_TOPIC); plans in another can't be seen.",
+            help=(
+                "The ledger; plans in another ledger are not visible (KGROUP_LEDGER_TOPIC; default: _kgroup_ledger)."
+            ),
         ),
     },
 }

@@ -6,10 +6,7 @@ from typing import Any
 
 import typer
 
-from kgroup.cli.help_parts import CONNECTION, WHAT
-from kgroup.model.output_format import Format
-
-_FORMATS = "|".join(name for name in Format if name not in (Format.KCG, Format.PROMETHEUS))
+from kgroup.cli.help_parts import CONNECTION, OUTPUT
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "Connection": {
@@ -18,32 +15,32 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "-b",
             metavar="HOST:PORT[,...]",
             rich_help_panel=CONNECTION,
-            help="Brokers to ask first.",
+            help="Brokers to connect to first (KGROUP_BOOTSTRAP_SERVER).",
         ),
         "command_config": typer.Option(
             "--command-config",
             metavar="FILE",
             rich_help_panel=CONNECTION,
-            help="Client settings: librdkafka's or Java's properties.",
+            help="Client settings: properties of librdkafka or Java.",
         ),
         "property": typer.Option(
             "-X",
             "--property",
             metavar="KEY=VALUE",
             rich_help_panel=CONNECTION,
-            help="One client setting; may be repeated.",
+            help="One client setting (repeatable).",
         ),
         "context": typer.Option(
             "--context",
             metavar="NAME",
             rich_help_panel=CONNECTION,
-            help="A named cluster, see kgroup context.",
+            help="A named cluster: kgroup help context.",
         ),
         "timeout": typer.Option(
             "--timeout",
             metavar="DURATION",
             rich_help_panel=CONNECTION,
-            help="How long each question to the cluster may take, 10s by default; a bare number is milliseconds.",
+            help="Time limit for each request; a bare number is milliseconds (default: 10s).",
         ),
     },
     "Presentation": {
@@ -51,14 +48,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "--output",
             "-o",
             metavar="FORMAT",
-            rich_help_panel=WHAT,
-            help=_FORMATS + "; table by default, kcg for export; prometheus: lag alone.",
+            rich_help_panel=OUTPUT,
+            help="Output format: kgroup help output.",
+        ),
+        "no_headers": typer.Option(
+            "--no-headers", rich_help_panel=OUTPUT, help="Leave out the headers of tables and csv."
+        ),
+        "no_color": typer.Option("--no-color", rich_help_panel=OUTPUT, help="Print without colour, as with NO_COLOR."),
+        "quiet": typer.Option(
+            "--quiet", "-q", rich_help_panel=OUTPUT, help="Hide progress and notes; warnings and errors stay."
         ),
         "debug": typer.Option(
             "--debug",
             metavar="FILE",
             rich_help_panel=CONNECTION,
-            help="Write a log of what the clients do, without secrets.",
+            help="Write a log of the clients to FILE, without secrets.",
         ),
     },
 }

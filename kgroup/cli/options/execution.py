@@ -6,36 +6,39 @@ from typing import Any
 
 import typer
 
-from kgroup.changes.options import ACCEPTED
-from kgroup.cli.help_parts import SAFETY, accept_help
+from kgroup.cli.help_parts import SAFETY
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "Execution": {
-        "execute": typer.Option("--execute", rich_help_panel=SAFETY, help="Do it; without this, the plan is shown."),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Only show the plan, which is the default."),
-        "expect": typer.Option(
-            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has N rows."
+        "execute": typer.Option(
+            "--execute", rich_help_panel=SAFETY, help="Apply the plan. Without it, the plan is only shown."
         ),
-        "accept": typer.Option("--accept", metavar="CODE", rich_help_panel=SAFETY, help=accept_help(ACCEPTED)),
+        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the plan only (the default)."),
+        "expect": typer.Option(
+            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has exactly N rows."
+        ),
+        "accept": typer.Option(
+            "--accept", metavar="CODE", rich_help_panel=SAFETY, help="Override one refusal (repeatable)."
+        ),
         "reason": typer.Option(
-            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="Why, for the journal (KGROUP_REASON)."
+            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="The reason, for the journal (KGROUP_REASON)."
         ),
     },
     "Change": {
         "partial": typer.Option(
-            "--partial", rich_help_panel=SAFETY, help="Apply the rows that can be, though others can't."
+            "--partial", rich_help_panel=SAFETY, help="Apply the rows that can be applied, skip the others."
         ),
         "wait_empty": typer.Option(
-            "--wait-empty", rich_help_panel=SAFETY, help="Wait until the groups are empty, then go on."
+            "--wait-empty", rich_help_panel=SAFETY, help="With --execute, wait until the groups are empty."
         ),
         "within": typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="How long --wait-empty waits, 5m by default."
+            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="Time limit of --wait-empty (default: 5m)."
         ),
         "backup": typer.Option(
             "--backup",
             metavar="FILE",
             rich_help_panel=SAFETY,
-            help="Write the offsets as they were to FILE, or - for stdout; reset --from-file reads it.",
+            help="Write the old offsets to FILE (- is stdout), for reset --from-file.",
         ),
     },
 }

@@ -14,39 +14,42 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "--watch",
             "-w",
             rich_help_panel=WHAT,
-            help="Look again and again: q quits, p pauses. In a pipe, a line of JSON for each look.",
+            help=("Refresh until q quits; p pauses, * marks changes. In a pipe, print one line of JSON per refresh."),
         ),
         "every": typer.Option(
-            "--every", metavar="DURATION", rich_help_panel=WHAT, help="How often --watch looks, 2s by default."
+            "--every", metavar="DURATION", rich_help_panel=WHAT, help="Interval of --watch (default: 2s)."
         ),
     },
     "LogBounds": {
-        "log_budget": typer.Option(
-            "--log-budget",
+        "scan_time": typer.Option(
+            "--scan-time",
             metavar="DURATION",
             rich_help_panel=WHAT,
-            help="How long to read __consumer_offsets at most, 1m by default.",
+            help="Time limit for scanning __consumer_offsets (default: 1m; of describe without --from-log: 1s).",
         ),
-        "log_bytes": typer.Option(
-            "--log-bytes",
+        "scan_bytes": typer.Option(
+            "--scan-bytes",
             metavar="SIZE",
             rich_help_panel=WHAT,
-            help="How much of it to read at most: 500MB, 2GiB; as much as there is by default.",
+            help="Size limit for scanning __consumer_offsets: 500MB, 2GiB (default: no limit).",
         ),
     },
     "AsOf": {
         "as_of": typer.Option(
             "--as-of",
-            metavar="TIME",
+            metavar="TIME|AGO",
             rich_help_panel=WHAT,
-            help="The offsets as they stood then, out of __consumer_offsets: 2026-11-21T03:05Z, or 03:05Z.",
+            help=(
+                "Read the offsets of that time from __consumer_offsets: 2026-11-21T03:05Z, 03:05Z, or 5m "
+                "for 5 minutes ago."
+            ),
         ),
     },
     "FromLog": {
         "from_log": typer.Option(
             "--from-log",
             rich_help_panel=WHAT,
-            help="Read the groups out of __consumer_offsets: for when their coordinator is down or loads for ever.",
+            help=("Read groups from __consumer_offsets, for when the coordinator is down or stuck loading."),
         ),
     },
 }

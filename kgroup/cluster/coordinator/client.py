@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import kafka.errors
+import msgspec
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
@@ -66,8 +67,7 @@ _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(msgspec.Struct, frozen=True):
     """A broker as in the metadata; ``rack`` is None if it has none."""
 
     id: int
@@ -220,7 +220,9 @@ class CoordinatorClient:
                 if self.deadline.passed or not getattr(answer, "retriable", False):
                     raise self.failure(answer, node_id)
             elif self.deadline.passed:
-                raise Unreachable("no broker answered in time", code="timed-out", hint="a longer --timeout may help")
+                raise Unreachable(
+                    "no broker answered within the timeout", code="timed-out", hint="a longer --timeout may help"
+                )
             await self.sleep(RETRY_PAUSE_S)
 
     async def refresh_brokers(self) -> None:
@@ -253,7 +255,7 @@ class CoordinatorClient:
         if broker is None:
             return Unreachable(f"broker {node_id} is gone")
         if isinstance(error, kafka.errors.KafkaTimeoutError | kafka.errors.RequestTimedOutError):
-            text = f"broker {broker} did not answer in time"
+            text = f"broker {broker} did not answer within the timeout"
             return Unreachable(text, code="timed-out", hint="a longer --timeout may help")
         if isinstance(error, kafka.errors.IncompatibleBrokerVersion):
             return self._unsupported(broker, error)
@@ -337,7 +339,7 @@ class CoordinatorClient:
                 if failures:
                     self.note_move()
                 return
-            failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers: not started yet?"))
+            failures.append(Unreachable(f"{server.host}:{server.port} knows no brokers; it may not have started yet"))
         raise _most_informative(failures)
 
 

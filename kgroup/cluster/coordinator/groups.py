@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from kafka.errors import KafkaTimeoutError, RequestTimedOutError
-from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin.cluster import DescribeClusterRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
@@ -34,7 +35,8 @@ from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, Coordinator
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
 from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
-from kgroup.model.groups import Assignment, Commit, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Assignment, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
@@ -73,8 +75,7 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ign
     """The response of API 69."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(msgspec.Struct, frozen=True):
     """A coordinator's description of a group, without its offsets. The epochs are None for classic groups.
 
     ``members`` is None if this user may not see them.
@@ -89,8 +90,7 @@ class GroupDescription:
     members: tuple[Member, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(msgspec.Struct, frozen=True):
     """The groups of all brokers together, and the errors of brokers that did not answer.
 
     ``complete`` is False if the user lacks DESCRIBE on the cluster: then Kafka silently leaves out the groups that the
@@ -463,7 +463,7 @@ class GroupCoordinators:
     def _unanswered_errors(
         self, failed: Mapping[str, BaseException | int], nodes: Mapping[str, int]
     ) -> dict[str, KgroupError]:
-        """The errors of groups whose coordinators did not answer in time; one diagnosis per broker."""
+        """The errors of groups whose coordinators did not answer within the timeout; one diagnosis per broker."""
         causes: dict[int, KgroupError] = {}
         errors = {}
         for group, cause in failed.items():
@@ -504,7 +504,7 @@ def _no_coordinator(partitions: int) -> KgroupError:
 def _all_behind(partitions: int) -> KgroupError:
     return Unreachable(
         f"groups of {plural(partitions, 'partition')} of {OFFSETS_TOPIC} may be missing: their coordinators were "
-        "elected moments ago, and do not show the latest changes yet",
+        "elected moments ago and do not show the latest changes yet",
         code="coordinator-behind",
     )
 

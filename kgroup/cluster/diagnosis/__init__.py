@@ -22,21 +22,21 @@ def explain(
 
     ``error`` is what the client raised; it is quoted only if the connection works now. Takes at most ``deadline_s``.
     The result never holds a secret. It is Unreachable with code unreachable, timed-out, tls or not-kafka;
-    AuthenticationFailed; or ConfigError if a file that the settings name can't be used.
+    AuthenticationFailed; or ConfigError if a file that the settings name cannot be used.
     """
     target = DiagnosisTarget(settings, host, port, deadline_s)
     try:
         probe(target)
     except KgroupError as fault:
         return fault
-    client_error = f"{error}".strip() or type(error).__name__ if error is not None else "no answer in time"
+    client_error = f"{error}".strip() or type(error).__name__ if error is not None else "no answer within the timeout"
     return Unreachable(
-        f"{target.where} answers, but the cluster could not be asked",
+        f"{target.where} answers, but a request to the cluster failed",
         details=(
             redact(client_error, settings.secrets),
             f"{target.where} is from {settings.source('bootstrap.servers')}.",
         ),
-        hint="It may have been starting, or be overloaded: try again, with a longer --timeout.",
+        hint="It may be starting or overloaded: try again with a longer --timeout.",
         code="timed-out",
     )
 

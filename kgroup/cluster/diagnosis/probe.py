@@ -73,9 +73,11 @@ def _tls_required(target: DiagnosisTarget) -> KgroupError:
     hint = (
         f"Set security.protocol=SASL_SSL and sasl.mechanism ({', '.join(mechanisms)}), with a user."
         if mechanisms
-        else "Set security.protocol=SSL, or SASL_SSL where it wants a user."
+        else "Set security.protocol=SSL, or SASL_SSL if it requires a user."
     )
-    return tls.tls_error(f"{target.where} speaks TLS, and was asked without", target.protocol_origin, hint=hint)
+    return tls.tls_error(
+        f"{target.where} requires TLS, and the connection does not use it", target.protocol_origin, hint=hint
+    )
 
 
 def _mechanisms_behind_tls(target: DiagnosisTarget) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def _require_no_login(target: DiagnosisTarget, wire: Wire) -> None:
     with_sasl = "SASL_SSL" if target.settings.uses_tls else "SASL_PLAINTEXT"
     named = f" ({', '.join(offered)})" if offered else ""
     raise AuthenticationFailed(
-        f"{target.where} wants to know who you are, and no user is set",
+        f"{target.where} requires SASL authentication, and no user is set",
         details=(target.protocol_origin,),
         hint=f"Set security.protocol={with_sasl} and sasl.mechanism{named}, with a user.",
     )

@@ -48,16 +48,16 @@ def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
     error, offered = wire.sasl_handshake(mechanism)
     if error == UNSUPPORTED_MECHANISM:
         raise AuthenticationFailed(
-            f"{target.where} does not take {mechanism}",
+            f"{target.where} does not support {mechanism}",
             details=(
-                f"It takes {', '.join(offered) or 'none that it names'}.",
+                f"It supports {', '.join(offered) or 'no mechanism'}.",
                 f"sasl.mechanism={mechanism} is from {target.settings.source('sasl.mechanism')}.",
             ),
         )
     if error == ILLEGAL_SASL_STATE:
         without = "SSL" if target.settings.uses_tls else "PLAINTEXT"
         raise AuthenticationFailed(
-            f"{target.where} does not ask who you are (no SASL on that port)",
+            f"{target.where} does not offer SASL on this port",
             details=(target.protocol_origin,),
             hint=f"Set security.protocol={without}, or use the port of another listener.",
         )

@@ -41,8 +41,8 @@ class DiagnosisTarget:
         if self.where in servers or (self.port == 9092 and self.host in servers):
             return f"{self.where} is from {source}."
         return (
-            f"{self.where} is not from your settings: a broker names it (advertised.listeners) "
-            f"to who asks {servers[0]}, from {source}."
+            f"{self.where} is not from your settings: a broker names it (advertised.listeners); "
+            f"the first request went to {servers[0]}, from {source}."
         )
 
     @property
@@ -75,11 +75,11 @@ def look_up(target: DiagnosisTarget) -> list[tuple[socket.AddressFamily, tuple[s
     if addresses:
         return addresses
     if failure and getattr(failure[0], "errno", None) in (socket.EAI_NONAME, _EAI_NODATA):
-        raise _unreachable(target, f"the name {target.host} is unknown", "DNS knows no address for it.")
+        raise _unreachable(target, f"the host name {target.host} is unknown", "DNS has no address for it.")
     target.may_pass = True
     raise _unreachable(
         target,
-        f"the name {target.host} could not be looked up",
+        f"the host name {target.host} could not be resolved",
         f"DNS: {failure[0].strerror or failure[0]}." if failure else "DNS did not answer.",
     )
 
@@ -109,7 +109,7 @@ def _connection_error(target: DiagnosisTarget, failure: OSError) -> Unreachable:
         return _unreachable(
             target,
             f"{address} does not answer",
-            "No connection came about in time: a firewall, or a host that is down.",
+            "No connection within the timeout: a firewall blocks it, or the host is down.",
         )
     if failure.errno == errno.ECONNREFUSED:
         return _unreachable(target, f"{address} refused the connection", "Nothing listens on that port.")
@@ -148,11 +148,12 @@ def not_kafka_error(target: DiagnosisTarget, response: bytes) -> Unreachable:
     """The error for a port that is no Kafka broker; ``response`` is empty if it closed the connection."""
     service = next((name for start, name in _SERVICES.items() if response.startswith(start)), None)
     if service is not None:
-        message = f"{target.where} is not Kafka; it looks like {service}"
+        message = f"{target.where} is not Kafka but probably {service}"
     elif response:
         message = f"{target.where} is not Kafka"
     else:
-        message = f"{target.where} is not Kafka, or not in {target.settings.security_protocol}: it hangs up"
+        protocol = target.settings.security_protocol
+        message = f"{target.where} closed the connection: it is not Kafka, or does not use {protocol}"
     line = response.split(b"\r")[0].split(b"\n")[0][:SHOWN_LENGTH]
     shown = redact(line.decode("ascii", "backslashreplace"), target.settings.secrets)
     facts = (f"It answered {shown!r}.",) if line else ()
@@ -163,9 +164,9 @@ def silent_error(target: DiagnosisTarget) -> Unreachable:
     """The error for a port that does not answer; a longer wait may help."""
     target.may_pass = True
     return Unreachable(
-        f"{target.where} accepts connections, but does not answer",
+        f"{target.where} accepts connections and does not answer",
         details=(target.origin,),
-        hint="The broker hangs or is overloaded, or this is not Kafka; a longer --timeout waits longer.",
+        hint="The broker hangs or is overloaded, or this is not Kafka. Try a longer --timeout.",
         code="timed-out",
     )
 

@@ -66,12 +66,12 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
         return tls_error(
             f"the certificate of {target.where} expired on {_day(certificate.not_after)}",
             f'It is for "{certificate.subject}", issued by "{certificate.issuer}".',
-            hint="The broker needs a new certificate; nothing on this side helps.",
+            hint="The broker needs a new certificate; no setting of kgroup helps.",
         )
     if error.verify_code == _NOT_YET_VALID and certificate.not_before > datetime.now(UTC):
         return tls_error(
             f"the certificate of {target.where} is valid only from {_day(certificate.not_before)}",
-            f"This machine's clock says {_day(datetime.now(UTC))}.",
+            f"This machine's date is {_day(datetime.now(UTC))}.",
         )
     if error.verify_code in _WRONG_NAME:
         names = ", ".join(certificate.names) or f"{certificate.subject} (and no alternative name)"
@@ -79,7 +79,7 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
             f"the certificate of {target.where} is not for the name {target.host}",
             f"It is for {names}.",
             target.origin,
-            hint="Use one of these names in the address. Without the check (less safe): "
+            hint="Use one of these names in the address. To skip the check (less safe): "
             "-X ssl.endpoint.identification.algorithm=none",
         )
     if certificate.self_signed:
@@ -96,11 +96,11 @@ def certificate_refused(target: DiagnosisTarget, error: ssl.SSLCertVerificationE
 
 def client_certificate_refused(target: DiagnosisTarget, words: str) -> KgroupError:
     """Why the broker refuses our certificate; ``words`` are its own, empty if it only closed the connection."""
-    said = f"It said: {words}." if words else "It ended the connection after the handshake."
+    said = f"Its answer: {words}." if words else "It ended the connection after the handshake."
     settings = target.settings
     if not has_client_certificate(settings):
         return tls_error(
-            f"{target.where} wants a client certificate, and none is set",
+            f"{target.where} requires a client certificate, and none is set",
             said,
             target.protocol_origin,
             hint="Set ssl.certificate.location and ssl.key.location (PEM).",
@@ -190,12 +190,12 @@ def _handshake_error(target: DiagnosisTarget, error: OSError) -> KgroupError:
         pass
     else:
         return tls_error(
-            f"{target.where} does not speak TLS; it looks like a plaintext port",
+            f"{target.where} does not use TLS; it is probably a plaintext port",
             target.protocol_origin,
             "Other listeners cannot be seen from here; brokers often have TLS on 9093.",
         )
     return tls_error(
-        f"no TLS with {target.where}: {alert_text(reason) or 'it ended the handshake'}",
+        f"no TLS with {target.where}: {alert_text(reason) or 'it closed the connection during the handshake'}",
         target.protocol_origin,
         hint="Check that the port is a TLS listener of a Kafka broker, and not a web server or a plaintext port.",
     )

@@ -11,9 +11,11 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.broker_errors import (
     GROUP_ID_NOT_FOUND,
@@ -61,8 +63,7 @@ _LEAVE_S = 5.0
 _IN_USE = frozenset({GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID})
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnMember:
+class _OwnMember(msgspec.Struct, frozen=True):
     """Our member in one group.
 
     ``member_id`` is None if there is no member to remove. ``refusal`` is why the broker did not let it in, unless the
@@ -117,15 +118,19 @@ class Conversion:
             deadline = Deadline.after(self._timeout_s)
             batch = self._within(deadline)
             pending = {group: targets[group] for group in groups[at : at + _GROUPS_PER_BATCH]}
+            own: list[_OwnMember] = []
             while pending:
-                results |= await batch._convert_once(pending)
+                # A join of an earlier round may have taken effect after its leave, at a coordinator that took over.
+                await batch._client.gather(batch._leave(member) for member in own if member.group in pending)
+                results |= await batch._convert_once(pending, own)
                 unknown = {
                     group: target for group, target in pending.items() if isinstance(results[group], Unreachable)
                 }
                 pending = {} if deadline.passed else unknown
         return results
 
-    async def _convert_once(self, targets: Mapping[str, str]) -> dict[str, Result]:
+    async def _convert_once(self, targets: Mapping[str, str], own: list[_OwnMember]) -> dict[str, Result]:
+        """One round; the members that it makes are added to ``own``."""
         results: dict[str, Result] = {}
         joining: list[str] = []
         for group, described in (await self._describe(list(targets))).items():
@@ -137,6 +142,7 @@ class Conversion:
             else:
                 joining.append(group)
         members = await self._client.gather(self._join(group, targets[group]) for group in joining)
+        own += members
         during = await self._describe_during(members)
         await self._client.gather(map(self._leave, members))
         after = await self._describe_after(members)

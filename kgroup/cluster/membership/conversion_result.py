@@ -13,23 +13,26 @@ from kgroup.cluster.membership.refusals import format_members
 from kgroup.model.groups import Member, is_of_consumers
 from kgroup.model.migration_facts import is_own_member
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 
 def refuse_conversion(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
     """Why the group may not be converted now; None if it may, or if it has that type already."""
     if before is None or isinstance(before, NotFound):
-        return NotFound("it is gone: somebody deleted it, or its last offsets expired", hint="kgroup list")
+        return NotFound(
+            "it does not exist any more: another client deleted it, or its last offsets expired",
+            hint=Hint("{}", ("list",)),
+        )
     if isinstance(before, KgroupError):
         return before
     if not is_of_consumers(before.protocol_type):  # the broker would also convert a Connect worker's Empty group
-        return Refused(f"it belongs to {before.protocol_type} now, and not to consumers", code="foreign-owner")
+        return Refused(f"it belongs to {before.protocol_type} now, not to consumers", code="foreign-owner")
     others = _others(before)
     if others or (before.state != "Empty" and not before.members):
         return _joined_meanwhile(group, before.type, others, "before it was converted")
     if before.members:
         return Refused(
-            "kgroup's own member is in it, which a conversion that was killed has left there",
+            "kgroup's own member is in it, left there by a conversion that was killed",
             code="not-empty",
             hint="the same command again removes it first",
         )
@@ -50,8 +53,8 @@ def converted_or_why_not(
     """
     if isinstance(after, NotFound):
         return NotFound(
-            "it is gone: an Empty consumer group without offsets, or whose offsets have expired, is deleted",
-            hint="kgroup list",
+            "it does not exist any more: brokers delete an Empty consumer group without offsets",
+            hint=Hint("{}", ("list",)),
         )
     if isinstance(after, NotAuthorized) and not isinstance(refusal, NotAuthorized):
         # The topics of its members hide the group from us; an Empty group has none, so other members are in it.
@@ -76,21 +79,23 @@ def _others(described: GroupDescription) -> tuple[Member, ...]:
 
 
 def _joined_meanwhile(group: str, type_now: str | None, others: Iterable[Member], when: str) -> Refused:
-    named = format_members([f"{m.client_id} on {m.host}" for m in others]) or "whom the broker does not name (any more)"
+    named = (
+        format_members([f"{m.client_id} on {m.host}" for m in others]) or "which the broker does not name (any more)"
+    )
     is_now = f"The group is a {type_now} group now; its" if type_now else "Its"
     return Refused(
-        f"somebody joined {when}: {named}",
-        details=(f"{is_now} offsets are as they were, and its members go on: nothing was lost.",),
+        f"a member joined {when}: {named}",
+        details=(f"{is_now} offsets are unchanged and its members continue: nothing was lost.",),
         code="joined-meanwhile",
-        hint=f"the same command goes on when they have stopped; who they are: kgroup describe {quote(group)}",
+        hint=Hint("run the same command again when they have stopped; they are listed by: {}", ("describe", group)),
     )
 
 
 def _not_removed() -> Unreachable:
     return Unreachable(
-        "kgroup's own member could not be taken out of it again",
+        "kgroup's own member could not be removed from it",
         code="outcome-unknown",
-        hint="it goes by itself when its session ends, and the same command removes it",
+        hint="it is removed when its session ends, or by the same command again",
     )
 
 
@@ -99,5 +104,5 @@ def unverified(reason: KgroupError) -> Unreachable:
     return Unreachable(
         f"it is unknown whether this was converted: {reason.message}",
         code="outcome-unknown",
-        hint="the same command again looks at what it is then, and goes on",
+        hint="the same command again reads the group's type and continues",
     )

@@ -12,9 +12,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from kgroup.cluster.broker_errors import (
     FENCED_INSTANCE_ID,
@@ -40,10 +41,11 @@ from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, send
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_commit_outcome
 from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Membership
 from kgroup.cluster.topics import topic_layouts
-from kgroup.model.groups import Commit, Member
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 
 _SESSION_TIMEOUTS_MS: tuple[int, ...] = (10_000, 30_000, 6_000, 45_000, 60_000, 300_000, 1_800_000, 1_000)
 """For a classic member; the allowed range differs by broker. After a kill, the group is Empty once this has passed."""
@@ -124,7 +126,7 @@ class ExclusiveMembership:
         stored later, but not after ``leave`` has returned. After either error nothing is sent again.
         """
         if not self._membership.partitions.issuperset(offsets):
-            raise ValueError("somebody else may read a partition that is not held")
+            raise ValueError("another member may read a partition that this one does not have")
         results: dict[TopicPartition, KgroupError | None] = self._run(self._commit, offsets)
         return results
 
@@ -175,7 +177,7 @@ class ExclusiveMembership:
             raise Refused(
                 f"{self.group} is a {before.type} group now, not a {self._kind} one",
                 code="moved-since",
-                hint=f"somebody converted it: kgroup describe {quote(self.group)}",
+                hint=Hint("another client converted it: {}", ("describe", self.group)),
             )
         if missing:
             raise missing
@@ -186,7 +188,9 @@ class ExclusiveMembership:
         # The coordinator of a group is up to date as soon as a member has joined: that is written to its log.
         described = (await coordinators.describe([self.group], [self.group], up_to_date=False))[self.group]
         if isinstance(described, NotFound):
-            raise NotFound(f"{self.group} is gone: somebody deleted it, or its last offsets expired")
+            raise NotFound(
+                f"{self.group} does not exist any more: another client deleted it, or its last offsets expired"
+            )
         if isinstance(described, KgroupError):
             raise described
         return described
@@ -279,7 +283,9 @@ class ExclusiveMembership:
                 return
             # The coordinator learns of a new topic up to a second later than the other brokers (seen).
             if client.deadline.passed or self._leaving:
-                raise Unreachable(f"{self.group}'s partitions were not assigned to kgroup in time", code="timed-out")
+                raise Unreachable(
+                    f"{self.group}'s partitions were not assigned to kgroup within the timeout", code="timed-out"
+                )
             await client.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_PAUSE_S)
             await self._send_heartbeat()

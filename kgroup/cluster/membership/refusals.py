@@ -9,7 +9,6 @@ from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.model.groups import Member
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
-from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
 _NAMED = 5
@@ -29,20 +28,20 @@ def format_members(names: Sequence[str]) -> str:
 def not_empty(group: str, others: Iterable[Member]) -> Refused:
     """The refusal for a group that has, or just had, other members. ``others`` may be empty."""
     names = [f"{member.instance_id or member.client_id} on {member.host}" for member in others]
-    named = format_members(names) or "whom the broker does not name (yet, or any more)"
+    named = format_members(names) or "which the broker does not name (yet, or any more)"
     return Refused(
-        f"{group} is not empty, so its offsets can't be moved: {named}",
+        f"{group} is not empty, so its offsets cannot be moved: {named}",
         code="not-empty",
-        hint=f"stop who is there; when it is Empty: kgroup wait {quote(group)} --for empty",
+        hint=Hint("stop its members; when it is Empty: {}", ("wait", group, "--for", "empty")),
     )
 
 
 def superseded(group: str) -> Refused:
     """The refusal when this run's member is no longer in the group."""
     return Refused(
-        f"{group} is not held by this run any more: another run took it over, or this one stood still for too long",
+        f"{group} is no longer owned by this run: another run took it over, or this one paused for too long",
         code="superseded",
-        hint=Hint("what is known of it, and who works on it: {}", ("catchup", "list", group)),
+        hint=Hint("its plans, and who runs them: {}", ("catchup", "list", group)),
     )
 
 
@@ -51,5 +50,5 @@ def unknown_commit_outcome(group: str, reason: KgroupError) -> Unreachable:
     return Unreachable(
         f"it is unknown whether offsets of {group} were moved: {reason.message}",
         code="outcome-unknown",
-        hint=Hint("{} finds it in the group's history, and goes on", ("catchup", "resume", group, "--execute")),
+        hint=Hint("{} finds out from the group's history, and continues", ("catchup", "resume", group, "--execute")),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -40,8 +40,7 @@ class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=schemas):  # type: ig
     """The response of API 68."""
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """Our exclusive membership in a group of type ``kind``, with the partitions to be assigned to us.
 
     ``epoch`` is the generation or the member epoch.

@@ -54,7 +54,7 @@ async def recent_activity(
     of = "" if len(activities) == 1 else f" to {len(incomplete)} of {plural(len(activities), 'group')}"
     reason = why_incomplete(scans, incomplete, "more partition")
     known = {} if isinstance(layout, KgroupError) else activities
-    return Activities(known, f"cannot tell whether somebody goes on committing{of}: {reason}")
+    return Activities(known, f"it is unknown whether another client is committing{of}: {reason}")
 
 
 class _SinceEmpty(Visitor):

@@ -6,7 +6,7 @@ later one in the log wins, whenever its transaction ended (seen).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
@@ -23,14 +23,14 @@ from kgroup.cluster.offsets_topic.scan import (
     scan_groups,
 )
 from kgroup.cluster.topics import TopicLayout
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import TransactionEnd
-from kgroup.model.groups import Commit, LogRange
+from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError, Unreachable
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRecord(PartitionValue):
+class CommitRecord(PartitionValue, msgspec.Struct, frozen=True):
     """One commit; ``commit`` is None if it was deleted or expired.
 
     ``timestamp_ms`` is by the broker's clock. ``log_offset`` is the record's offset in its ``__consumer_offsets``
@@ -44,8 +44,7 @@ class CommitRecord(PartitionValue):
     log_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitHistory:
+class CommitHistory(msgspec.Struct, frozen=True):
     """The commits from a position to ``end``, in log order; ``open`` are those of unfinished transactions.
 
     ``compacted`` is whether compaction removed records in between: older commits of a partition may be missing then,
@@ -86,8 +85,8 @@ async def commits_since(
         return CommitHistory.unreadable(f"{scan.name} {log.message}")
     if log.end < position:
         return CommitHistory.unreadable(
-            f"{scan.name} ends at {log.end}, below the position {position} that was noted: it was made anew, or has "
-            "lost records"
+            f"{scan.name} ends at {log.end}, below the position {position} that was read before: "
+            "the topic was recreated, or has lost records"
         )
     unread = TOO_MUCH if scan.stopped is OUT_OF_TIME else scan.stopped
     unread = unread or (NEWER_RECORDS if visitor.unknown else None)

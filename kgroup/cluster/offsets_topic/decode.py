@@ -20,10 +20,11 @@ A reader filters raw keys with ``key_prefix`` or ``group_of`` first, then::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Any
+
+import msgspec
 
 from kgroup.cluster.offsets_topic.records import (
     AssignedPartitions,
@@ -76,7 +77,7 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
             return UnknownVersion(layout.record_type, fields[0], version)
         return layout.record(*fields, layout.value(value, version))
     except FAULTS as error:
-        raise MalformedRecord(f"a record with key {key[:80].hex()} can't be decoded: {error}") from error
+        raise MalformedRecord(f"a record with key {key[:80].hex()} cannot be decoded: {error}") from error
 
 
 def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, str, str | None] | None:
@@ -113,7 +114,7 @@ def group_of(key: bytes) -> str | None:
     try:
         found = _read_key(key)
     except FAULTS as error:
-        raise MalformedRecord(f"the key {key[:80].hex()} can't be decoded: {error}") from error
+        raise MalformedRecord(f"the key {key[:80].hex()} cannot be decoded: {error}") from error
     return None if found is None else str(found[1][0])
 
 
@@ -134,8 +135,7 @@ _KEY_HEAD = Struct(">hh")
 _COMMIT_TYPE = int(RecordType.OFFSET_COMMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """How to decode a type: its key's fields after the group, the newest known value version, its value."""
 
     record_type: RecordType

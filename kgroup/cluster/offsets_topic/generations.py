@@ -7,7 +7,8 @@ wrote for the group.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
@@ -19,8 +20,7 @@ from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True):
     """The newest generation of a classic group in the log; ``leader`` is None while the group is empty.
 
     ``session_timeouts_ms`` are its members' own timeouts, by member id.
@@ -28,19 +28,17 @@ class Generation:
 
     number: int
     leader: str | None
-    session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
+    session_timeouts_ms: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownGeneration:
+class KnownGeneration(msgspec.Struct, frozen=True):
     """A generation that was found, and the end offset up to which the group's partition was read."""
 
     generation: Generation
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationResults:
+class GenerationResults(msgspec.Struct, frozen=True):
     """The generations of many groups; ``note`` says why some are missing, None if none is."""
 
     generations: Mapping[str, Generation]
@@ -68,7 +66,7 @@ async def latest_generations(
     for scan in await scan_groups(client, layout, visitors, budget):
         if scan.stopped is not None:
             out_of_time = scan.stopped is OUT_OF_TIME
-            notes["not found within the time for it (--generation-budget)" if out_of_time else scan.stopped] = None
+            notes["not found within --scan-time" if out_of_time else scan.stopped] = None
         for group in scan.groups:
             generation = visitors[group].result(scan)
             if generation is not None and isinstance(scan.log, LogRange):

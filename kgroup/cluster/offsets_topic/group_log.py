@@ -7,7 +7,8 @@ transaction hides nothing. Each commit gets its transaction's outcome from the m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
@@ -41,8 +42,7 @@ _OF_MEMBERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLog:
+class GroupLog(msgspec.Struct, frozen=True):
     """The log of one group: its events of all kinds, oldest first, and how far back it was read."""
 
     events: tuple[Event, ...]
@@ -55,8 +55,7 @@ class GroupLog:
         return min(opened, default=self.reach.end)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLogs:
+class GroupLogs(msgspec.Struct, frozen=True):
     """The logs by group, and why others could not be read; ``forbidden``: for lack of a right on the topic."""
 
     logs: Mapping[str, GroupLog]
@@ -64,8 +63,7 @@ class GroupLogs:
     forbidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadDepth:
+class ReadDepth(msgspec.Struct, frozen=True):
     """How far back to read a group: to a moment (ms; None: to the log start), but not below offset ``floor``.
 
     ``to_last_state`` reads on beyond the moment until the group's state at that time is known. With ``newest``, only
@@ -87,15 +85,17 @@ async def read_group_logs(
     progress: Progress | None = None,
     *,
     named: bool = True,
+    limit_s: float | None = None,
 ) -> GroupLogs:
     """The logs of the groups, as far as they are read before ``budget`` ends or ``byte_budget`` is fetched.
 
     Without ``named`` topics in assignments are identified by id: for callers that only need commits and epochs.
+    ``limit_s`` is the limit in messages, if ``budget`` is only these groups' share of it.
     """
     if isinstance(layout, KgroupError):
         reason = f"{OFFSETS_TOPIC} {layout.message}"
         return GroupLogs({}, dict.fromkeys(depths, reason), bool(depths) and isinstance(layout, NotAuthorized))
-    budget_s = budget.left_s
+    budget_s = budget.left_s if limit_s is None else limit_s
     visitors = {name: _Records(depth) for name, depth in depths.items()}
     scans = await partition_scans(client, layout, depths, budget)
     totals = ScanTotals(progress, await _expected_offsets(client, layout, scans, depths) if progress is not None else 0)

@@ -8,7 +8,8 @@ until compaction removes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator.client import CoordinatorClient
@@ -26,16 +27,16 @@ from kgroup.cluster.offsets_topic.records import (
 )
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import TransactionEnd
-from kgroup.model.groups import Commit, Group
+from kgroup.model.groups import Group
 from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
 
-@dataclass(frozen=True, slots=True)
-class PastQuery:
+class PastQuery(msgspec.Struct, frozen=True):
     """What to find for a group: ``commits`` are the partitions with a committed offset, None if unknown.
 
     ``unread`` are partitions that have a commit that could not be read. ``had_members`` is False for a group that never
@@ -64,6 +65,18 @@ class PastQuery:
         return cls(name, frozenset(tp for tp, commit in committed.items() if isinstance(commit, Commit)))
 
 
+class UnknownPasts(msgspec.Struct, frozen=True):
+    """How many of how many groups have a past that is not completely known, and why."""
+
+    incomplete: int
+    groups: int
+    reason: str
+
+    def __str__(self) -> str:
+        of = "" if self.groups == 1 else f" of {self.incomplete} of {plural(self.groups, 'group')}"
+        return f"last members and times of commits{of} are not fully known: {self.reason}"
+
+
 async def read_pasts(
     client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
@@ -71,7 +84,7 @@ async def read_pasts(
     budget: Deadline,
     *,
     to_start: bool = False,
-) -> tuple[dict[str, GroupPast], str | None]:
+) -> tuple[dict[str, GroupPast], UnknownPasts | None]:
     """(the past of each group as far as it was read before ``budget`` ended, why it is incomplete).
 
     No group has a past if the topic cannot be read at all. ``to_start`` reads on to the log start after all known
@@ -86,10 +99,9 @@ async def read_pasts(
     incomplete = {name for name, past in pasts.items() if not past.complete}
     if not incomplete:
         return pasts, None
-    of = "" if len(pasts) == 1 else f" of {len(incomplete)} of {plural(len(pasts), 'group')}"
     reason = why_incomplete(scans, incomplete, "more reason")
     known = {} if isinstance(layout, KgroupError) else pasts
-    return known, f"last members and times of commits{of} are not fully known: {reason}"
+    return known, UnknownPasts(len(incomplete), len(pasts), reason)
 
 
 class _Past(Visitor):

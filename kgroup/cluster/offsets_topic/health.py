@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.configs import Configs, ConfigType, read_configs
@@ -16,8 +17,7 @@ from kgroup.support.errors import KgroupError, NotFound
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsTopic:
+class OffsetsTopic(msgspec.Struct, frozen=True):
     """All partitions, and how many in-sync replicas a commit needs; NotFound if no group has been used yet."""
 
     partitions: tuple[PartitionReplicas, ...] | KgroupError
@@ -36,7 +36,7 @@ async def offsets_topic(client: CoordinatorClient) -> OffsetsTopic:
 
 
 async def read_replicas(client: CoordinatorClient) -> dict[int, PartitionReplicas]:
-    """The leader and replicas of each partition. Raises KgroupError if they can't be read."""
+    """The leader and replicas of each partition. Raises KgroupError if they cannot be read."""
     metadata = await client.send_any(metadata_request([OFFSETS_TOPIC]))
     partitions = _partitions(metadata, "Read")  # callers read records next
     if isinstance(partitions, KgroupError):
@@ -64,5 +64,5 @@ def _min_in_sync(configs: Configs | KgroupError) -> int | KgroupError:
         return configs
     value = configs.get(_MIN_IN_SYNC)
     if value is None or not value.isdecimal():
-        return NotFound(f"the broker does not tell {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")
+        return NotFound(f"the broker does not return {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")
     return int(value)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
+
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -40,8 +42,7 @@ _LENGTHS = 4
 """The bytes of a key's type and of the length of its group id."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastRecords:
+class LastRecords(msgspec.Struct, frozen=True):
     """The last records of groups; ``unread`` is why partitions of the topic could not be read at all, by number.
 
     A group requested by name is in ``by_group``, without events if it has no records, unless its partition is in
@@ -68,7 +69,7 @@ async def read_last_records(
 
     ``at_ms`` (None: now) adds the records that were the last ones at that time. Leaders are searched for until the
     connection's deadline. The scan ends with ``budget``, or when ``byte_budget`` is fetched. Raises NotAuthorized, and
-    KgroupError if the topic can't be read at all.
+    KgroupError if the topic cannot be read at all.
     """
     budget_s = budget.left_s
     layout = await offsets_topic_layout(client)
@@ -212,7 +213,7 @@ class _LastOfEach:
 
 
 def _group_of(key: bytes) -> str | None:
-    """The group id in a key, even if the rest of the key is broken; None if the id can't be read."""
+    """The group id in a key, even if the rest of the key is broken; None if the id cannot be read."""
     name = key_head(key)[_LENGTHS:]
     if len(key) < _LENGTHS or len(name) != int.from_bytes(key[2:_LENGTHS]):
         return None

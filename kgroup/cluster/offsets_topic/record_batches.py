@@ -202,7 +202,7 @@ def records_in_range(batch: RecordBatch, offsets: LogRange, key_filter: KeyFilte
     try:
         return _read(batch, body, LogRange(start, end), key_filter.heads, expected)
     except FAULTS as error:
-        raise MalformedRecord(f"the batch at offset {batch.base} can't be decoded: {error}") from error
+        raise MalformedRecord(f"the batch at offset {batch.base} cannot be decoded: {error}") from error
 
 
 def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
@@ -219,7 +219,7 @@ def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
                 time_ms = batch.first_ms + ((elapsed >> 1) ^ -(elapsed & 1))
                 return record_offset, time_ms if batch.append_ms is None else batch.append_ms
     except FAULTS as error:
-        raise MalformedRecord(f"the batch at offset {batch.base} can't be decoded: {error}") from error
+        raise MalformedRecord(f"the batch at offset {batch.base} cannot be decoded: {error}") from error
     return None
 
 
@@ -337,7 +337,7 @@ def _unpacked(batch: RecordBatch) -> bytes:
     try:
         return bytes(unpack(batch.body))
     except Exception as error:  # each codec raises its own types
-        raise MalformedRecord(f"the batch at offset {batch.base} can't be unpacked ({name}): {error}") from error
+        raise MalformedRecord(f"the batch at offset {batch.base} cannot be unpacked ({name}): {error}") from error
 
 
 def _legacy(data: bytes, magic: int) -> RecordBatch:
@@ -347,7 +347,7 @@ def _legacy(data: bytes, magic: int) -> RecordBatch:
     except KafkaError as error:
         raise KgroupError(f"could not be decoded: {error}") from error
     except Exception as error:  # AssertionError, and what each codec raises
-        raise MalformedRecord(f"a message of format {magic} can't be decoded: {error}") from error
+        raise MalformedRecord(f"a message of format {magic} cannot be decoded: {error}") from error
     if not records:
         raise MalformedRecord(f"a message of format {magic} holds nothing")
     raw = tuple(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
+
+import msgspec
 
 
 class RecordType(IntEnum):
@@ -49,8 +50,7 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitValue:
+class OffsetCommitValue(msgspec.Struct, frozen=True):
     """A committed offset.
 
     ``leader_epoch`` is None if the client gave none, and before value version 3. ``expire_timestamp_ms`` is None if the
@@ -66,8 +66,7 @@ class OffsetCommitValue:
     topic_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommit:
+class OffsetCommit(msgspec.Struct, frozen=True):
     """Types 0 and 1: a group's commit for a partition; ``value`` is None if it was deleted or expired."""
 
     group: str
@@ -76,8 +75,7 @@ class OffsetCommit:
     value: OffsetCommitValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMember:
+class ClassicMember(msgspec.Struct, frozen=True):
     """A member of a classic group. ``subscription`` and ``assignment`` can only be decoded for consumers.
 
     ``instance_id`` is None for a dynamic member, ``rebalance_timeout_ms`` in version 0, which did not store it.
@@ -95,8 +93,7 @@ class ClassicMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataValue:
+class GroupMetadataValue(msgspec.Struct, frozen=True):
     """A generation of a classic group.
 
     ``protocol_type`` is empty for a group that never had members. ``protocol`` (the assignor) and ``leader`` are None
@@ -111,40 +108,35 @@ class GroupMetadataValue:
     members: tuple[ClassicMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class GroupMetadata(msgspec.Struct, frozen=True):
     """Type 2: a classic group; ``value`` is None if it was deleted or became a consumer group."""
 
     group: str
     value: GroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataValue:
+class ConsumerGroupMetadataValue(msgspec.Struct, frozen=True):
     """The group epoch. ``metadata_hash``, of the subscribed topics, is None if unset or before Kafka 4.1."""
 
     epoch: int
     metadata_hash: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
+class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
     """Type 3: a consumer group and its epoch; ``value`` is None if it was deleted or became a classic group."""
 
     group: str
     value: ConsumerGroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRacks:
+class PartitionRacks(msgspec.Struct, frozen=True):
     """The racks that hold replicas of a partition."""
 
     partition: int
     racks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(msgspec.Struct, frozen=True):
     """A consumer group's metadata of a subscribed topic; ``racks`` may be empty."""
 
     topic_id: str | None
@@ -153,39 +145,34 @@ class TopicMetadata:
     racks: tuple[PartitionRacks, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataValue:
+class ConsumerGroupPartitionMetadataValue(msgspec.Struct, frozen=True):
     """The topics that a consumer group is subscribed to."""
 
     topics: tuple[TopicMetadata, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadata:
+class ConsumerGroupPartitionMetadata(msgspec.Struct, frozen=True):
     """Type 4: the subscribed topics. Only Kafka 4.0 writes values; later versions write None."""
 
     group: str
     value: ConsumerGroupPartitionMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocol:
+class ClassicProtocol(msgspec.Struct, frozen=True):
     """An assignor that a classic member offers, with its embedded subscription."""
 
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(msgspec.Struct, frozen=True):
     """The metadata of a member that uses the classic protocol in a consumer group (online upgrade)."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberValue:
+class ConsumerGroupMemberValue(msgspec.Struct, frozen=True):
     """A consumer group member's description of itself.
 
     None: ``instance_id`` of a dynamic member, ``rack`` and ``server_assignor`` if not given, ``topic_regex`` without a
@@ -203,8 +190,7 @@ class ConsumerGroupMemberValue:
     classic: ClassicMemberMetadata | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMember:
+class ConsumerGroupMember(msgspec.Struct, frozen=True):
     """Type 5: a member of a consumer group; ``value`` is None if it left or was fenced."""
 
     group: str
@@ -212,24 +198,21 @@ class ConsumerGroupMember:
     value: ConsumerGroupMemberValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMetadataValue:
+class TargetAssignmentMetadataValue(msgspec.Struct, frozen=True):
     """The epoch of the target assignment. ``timestamp_ms``, when it was computed, is None before Kafka 4.3."""
 
     epoch: int
     timestamp_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMetadata:
+class TargetAssignmentMetadata(msgspec.Struct, frozen=True):
     """Type 6: a consumer group's assignment epoch; ``value`` is None if the group was deleted."""
 
     group: str
     value: TargetAssignmentMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedPartitions:
+class AssignedPartitions(msgspec.Struct, frozen=True):
     """Partitions of one topic. ``epochs`` has the epoch of each partition's assignment; None if not stored."""
 
     topic_id: str | None
@@ -237,15 +220,13 @@ class AssignedPartitions:
     epochs: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMemberValue:
+class TargetAssignmentMemberValue(msgspec.Struct, frozen=True):
     """The partitions that a member is to get."""
 
     partitions: tuple[AssignedPartitions, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMember:
+class TargetAssignmentMember(msgspec.Struct, frozen=True):
     """Type 7: a member's target assignment; ``value`` is None if it left."""
 
     group: str
@@ -253,8 +234,7 @@ class TargetAssignmentMember:
     value: TargetAssignmentMemberValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentMemberAssignmentValue:
+class CurrentMemberAssignmentValue(msgspec.Struct, frozen=True):
     """The partitions that a member owns, and those that it still must release.
 
     ``member_epoch`` -2: a static member that left and may return. ``previous_member_epoch`` is None if there was none.
@@ -267,8 +247,7 @@ class CurrentMemberAssignmentValue:
     pending_revocation: tuple[AssignedPartitions, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentMemberAssignment:
+class CurrentMemberAssignment(msgspec.Struct, frozen=True):
     """Type 8: a member's current assignment; ``value`` is None if it left or was fenced."""
 
     group: str
@@ -276,8 +255,7 @@ class CurrentMemberAssignment:
     value: CurrentMemberAssignmentValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class RegularExpressionValue:
+class RegularExpressionValue(msgspec.Struct, frozen=True):
     """The topics that a pattern matched, at ``version`` of the cluster's metadata."""
 
     topics: tuple[str, ...]
@@ -285,8 +263,7 @@ class RegularExpressionValue:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RegularExpression:
+class RegularExpression(msgspec.Struct, frozen=True):
     """Type 16: a subscribed pattern as the broker resolved it; ``value`` is None if no member uses it any more."""
 
     group: str
@@ -294,8 +271,7 @@ class RegularExpression:
     value: RegularExpressionValue | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownVersion:
+class UnknownVersion(msgspec.Struct, frozen=True):
     """A record of a known type whose value has a version that is unknown here."""
 
     record_type: RecordType

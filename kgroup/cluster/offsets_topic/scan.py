@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+import msgspec
+
 from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
@@ -159,7 +161,7 @@ class _Window:
 class PartitionScan:
     """A scan of one partition of the topic: how far it has come, and why it ended early.
 
-    ``log`` are the bounds of its log, or why it can't be read. All from offset ``start`` on has been read; no record is
+    ``log`` are the bounds of its log, or why it cannot be read. All from ``start`` on has been read; no record is
     missing from ``whole_from`` on. ``oldest_ms`` is the time of the oldest batch, None if there is none. ``stopped`` is
     None if the scan ended as it should, else OUT_OF_TIME, OUT_OF_BYTES, or ``error`` in words.
     """
@@ -254,8 +256,7 @@ class PartitionScan:
             self.oldest_ms = window.oldest_ms
 
 
-@dataclass(frozen=True, slots=True)
-class _Fetcher:
+class _Fetcher(msgspec.Struct, frozen=True):
     """Fetches windows of one partition from its leader (None: it has none now)."""
 
     client: CoordinatorClient
@@ -364,9 +365,9 @@ async def scan_groups(
 def why_stopped(stopped: str | None, budget_s: float, byte_budget: ByteBudget) -> str | None:
     """Why a scan ended, in words: the limit that it reached, or the broker's error; None: it was complete."""
     if stopped is OUT_OF_TIME:
-        return f"the {budget_s:.3g} s for it were over"
+        return f"the {budget_s:.3g} s limit was reached"
     if stopped is OUT_OF_BYTES:
-        return f"the {human_bytes(byte_budget.fetched)} for it were read"
+        return f"the {human_bytes(byte_budget.fetched)} limit was reached"
     return stopped
 
 

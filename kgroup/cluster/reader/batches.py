@@ -34,6 +34,9 @@ MOST = 2000
 _POLL_S = 0.1  # how long ctrl-C may wait
 _GATHER_S = 0.005
 _ASK_S = 1.0
+_MOST_AHEAD = 33_554_432
+"""Bytes of values that are kept for ranges not read yet, in addition to what librdkafka queues."""
+
 _TUNING = {
     # With the default, the fetcher sleeps for a second each time its queue is full: an eighth of the speed.
     "fetch.queue.backoff.ms": 1,
@@ -159,7 +162,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class LostBatchRange:
-    """Offsets [start, end) that can't be read any more, and why; the read continues at ``end``."""
+    """Offsets [start, end) that cannot be read any more, and why; the read continues at ``end``."""
 
     start: int
     end: int
@@ -203,7 +206,8 @@ class BatchReader:
         self._unsure = False
         self._remaining: list[Any] = []
         """Messages after the last range; the next range may start with them."""
-        self._ahead: dict[tuple[str | None, int | None], _RangeAhead] = {}
+        self._ahead: dict[TopicPartition, _RangeAhead] = {}
+        self._ahead_size = 0
         self._mixed = False
         """Whether several partitions are fetched at the same time."""
         self._closed = False
@@ -230,9 +234,13 @@ class BatchReader:
         return self._partitions[topic]
 
     def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
-        """Fetch ranges of different partitions at the same time, to be read next. What comes early stays in memory."""
+        """Fetch ranges of different partitions at the same time, to be read next.
+
+        One by one, each of them waits 0.1 s: the broker still holds the fetch of the partition before it (4.3.1). What
+        comes early stays in memory; above 32 MiB the incomplete ranges are left to be fetched in their turn.
+        """
         self._consumer.assign([ClientPartition(item.topic, item.partition, item.start) for item in ranges])
-        self._ahead, self._mixed = {item.tp: _RangeAhead(item) for item in ranges}, True
+        self._ahead, self._ahead_size, self._mixed = {item.tp: _RangeAhead(item) for item in ranges}, 0, True
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
         """All records of [start, end), in order. If nothing came for a moment, yields a batch without records.
@@ -263,9 +271,10 @@ class BatchReader:
                 break
             if self._watch.over:
                 raise self._no_progress(offset_range)
-        self._last_partition = offset_range.tp
         if self._mixed:
             self._unassign(offset_range)
+        else:
+            self._last_partition = offset_range.tp
 
     def _unassign(self, offset_range: OffsetRange) -> None:
         with suppress(KafkaException):  # it is not assigned any more
@@ -322,8 +331,7 @@ class BatchReader:
                 # allowed to.
                 self._watch.on_error(error)
             elif place != own:
-                if (ahead := self._ahead.get(place)) is not None and ahead.add(message):
-                    self._unassign(ahead.offset_range)
+                self._keep_ahead(TopicPartition(*place), message)
             elif error is None:
                 if message.offset() >= self._position:
                     records.append(message)
@@ -335,6 +343,18 @@ class BatchReader:
             else:
                 return records, error
         return records, None
+
+    def _keep_ahead(self, tp: TopicPartition, message: Any) -> None:
+        ahead = self._ahead.get(tp)
+        if ahead is None:
+            return
+        if ahead.add(message):
+            self._unassign(ahead.offset_range)
+        self._ahead_size += len(message)
+        if self._ahead_size > _MOST_AHEAD:
+            for incomplete in [one for one in self._ahead.values() if not one.complete]:
+                self._unassign(incomplete.offset_range)
+                del self._ahead[incomplete.offset_range.tp]
 
     def _lost_range(self, offset_range: OffsetRange, error: KafkaError) -> LostBatchRange | None:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
@@ -358,7 +378,7 @@ class BatchReader:
         if high < offset_range.end:
             raise beyond_end(offset_range, high)
         if self._watch.over:
-            raise Refused(f"{name} can't be read from offset {position} on: {error.str()}", code="records-gone")
+            raise Refused(f"{name} cannot be read from offset {position} on: {error.str()}", code="records-gone")
         self._go_to(offset_range, position)
         return None
 
@@ -371,7 +391,7 @@ class BatchReader:
                 return held_back(offset_range, self._ended_at, self._watch.timeout_s)
             if high >= 0:
                 return beyond_end(offset_range, high)
-        return self._watch.fault(f"{offset_range.tp} at {self._position} could not be read on to {offset_range.end}")
+        return self._watch.fault(f"{offset_range.tp} at {self._position} could not be read up to {offset_range.end}")
 
 
 def check_partition(existing: frozenset[int], offset_range: OffsetRange) -> None:
@@ -390,7 +410,7 @@ def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[in
         except KafkaException:
             consumer.poll(0)  # runs error_cb with connection errors
             if watch.over:
-                raise watch.fault(f"the partitions of {topic} could not be asked for") from None
+                raise watch.fault(f"the partitions of {topic} could not be read") from None
             continue
         error = metadata.error
         if error is None:
@@ -405,9 +425,9 @@ def held_back(offset_range: OffsetRange, ended_at: int, held_s: float) -> Refuse
     """The error for an open transaction that holds the last stable offset below the end of the range."""
     hanging = find_hanging(offset_range.topic, offset_range.partition)
     return Refused(
-        f"{offset_range.tp}: an open transaction hides what lies between offset {ended_at} and {offset_range.end}",
-        details=(f"The last stable offset stood at {ended_at} for {held_s:g} s.",),
-        hint=f"Wait until it ends, or look for a hanging one: {hanging}",
+        f"{offset_range.tp}: an open transaction hides the records from offset {ended_at} to {offset_range.end}",
+        details=(f"The last stable offset stayed at {ended_at} for {held_s:g} s.",),
+        hint=f"Wait until it ends, or search for a hanging one: {hanging}",
         code="open-transaction",
     )
 
@@ -415,7 +435,7 @@ def held_back(offset_range: OffsetRange, ended_at: int, held_s: float) -> Refuse
 def beyond_end(offset_range: OffsetRange, end: int) -> Refused:
     """The error for a log that ends below the end of the range."""
     return Refused(
-        f"{offset_range.tp} ends at {end}, and was to be read up to {offset_range.end}",
-        hint="the log was cut, or the topic made anew: look at it again",
+        f"{offset_range.tp} ends at {end} and cannot be read up to {offset_range.end}",
+        hint="the log was truncated or the topic recreated: run the command again",
         code="beyond-log-end",
     )

@@ -57,14 +57,14 @@ def read_ranges(
                     raise Refused(
                         f"{item.tp}: offsets {batch.start} to {batch.end - 1} are gone, the log "
                         f"starts at {reader.log_start} now",
-                        hint="retention, or somebody, deleted them: what is left can be read from there on",
+                        hint="retention or another client deleted them; the others can be read from there on",
                         code="records-gone",
                     )
                 yield from batch.records()
 
 
 def check_topic(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> None:
-    """Raise NotFound if the topic does not exist, or what ``read_ranges`` raises if that can't be determined.
+    """Raise NotFound if the topic does not exist, or what ``read_ranges`` raises if that cannot be determined.
 
     It uses a consumer: a producer's metadata request could create the topic, if brokers create topics automatically.
     """

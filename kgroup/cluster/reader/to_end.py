@@ -103,7 +103,7 @@ class CommittedReader:
             elif not is_transient(error):
                 raise topic_client_error(error, self.topic, self.topic, "Read")
             if self._watch.over:
-                raise self._watch.fault(f"the end of {self.topic} could not be asked for")
+                raise self._watch.fault(f"the end of {self.topic} could not be read")
 
     def committed(self, start: int | None = None, *, patience_s: float = PATIENCE_S) -> Iterator[Item]:
         """The committed records from ``start`` (None: the log start) to the present end.
@@ -159,7 +159,7 @@ class _Reading:
             if self._position > before or (self._held_since is not None and self._answers()):
                 self._watch.progress()
             elif self._watch.over:
-                raise self._watch.fault(f"{self._topic} could not be read on from offset {self._position}")
+                raise self._watch.fault(f"{self._topic} could not be read from offset {self._position}")
             held_s = 0.0 if self._held_since is None else time.monotonic() - self._held_since
             if self._held_since is None or self._position >= self._end:
                 continue
@@ -200,9 +200,9 @@ class _Reading:
 
     def _hidden(self, held_s: float) -> Refused:
         return Refused(
-            f"{self._topic}: an open transaction hides what lies behind offset {self._position}",
+            f"{self._topic}: an open transaction hides the records after offset {self._position}",
             details=(f"The last stable offset has not reached {self._end} for {held_s:.0f} s.",),
-            hint=f"look for a hanging one: {find_hanging(self._topic, 0)}",
+            hint=f"search for a hanging one: {find_hanging(self._topic, 0)}",
             code="open-transaction",
         )
 
@@ -214,9 +214,9 @@ class _Reading:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), self._watch.timeout_s)
             span = f"Its log spans {low} to {high}."
         return Refused(
-            f"{self._topic} can't be read from offset {self._position} on",
+            f"{self._topic} cannot be read from offset {self._position} on",
             details=(span,),
-            hint="its records were deleted, or it was made anew",
+            hint="its records were deleted, or the topic was recreated",
             code="records-gone",
         )
 

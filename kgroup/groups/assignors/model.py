@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.model.topic_partition import TopicPartition
 
@@ -11,8 +12,7 @@ Assigned = dict[str, tuple[TopicPartition, ...]]
 """Partitions by member id; a member without partitions has an empty tuple."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssignorTopic:
+class AssignorTopic(msgspec.Struct, frozen=True):
     """A topic that exists.
 
     ``replica_racks`` has, per partition, the racks of its replicas; None if no broker has a rack. ``id`` is the
@@ -25,8 +25,7 @@ class AssignorTopic:
     id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber:
+class Subscriber(msgspec.Struct, frozen=True):
     """A member as an assignor sees it.
 
     ``topics`` are names and may include topics that do not exist. ``owned`` is, in iteration order, the member's own
@@ -72,8 +71,7 @@ def rack_of(member: Subscriber) -> str | None:
     return member.rack or None
 
 
-@dataclass(frozen=True, slots=True)
-class Racks:
+class Racks(msgspec.Struct, frozen=True):
     """The racks of a whole group, for the sticky assignors; empty if racks cannot change the result."""
 
     of_member: Mapping[str, str]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.model.topic_partition import TopicPartition
@@ -12,8 +13,7 @@ NEVER = -1
 """The generation of a member that sends none."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipClaims:
+class OwnershipClaims(msgspec.Struct, frozen=True):
     """The partitions that members own, after conflicting claims are resolved.
 
     ``owned`` keeps the order of the members. ``disputed`` are partitions that two members claim for one generation.

@@ -37,6 +37,8 @@ from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 3
+_DUPLICATES = "possible-duplicates"
+"""The code of a move back after which records may be processed twice; ``--accept`` permits it."""
 
 
 def resume(now: Situation) -> Decision:
@@ -45,10 +47,14 @@ def resume(now: Situation) -> Decision:
     if state is PlanState.DONE:
         return AlreadyDone(f"{plan.id} is done")
     if state is PlanState.CANCELLED:
-        return _refuse("closed", f"{plan.id} is cancelled", "kgroup catchup start makes a new plan")
+        return _refuse(
+            "closed",
+            f"{plan.id} is cancelled",
+            Hint("{} makes a new plan", ("catchup", "start", *filter(None, [plan.group]))),
+        )
     if state is PlanState.CANCELLING:
-        hint = Hint("{} goes on with it", ("catchup", "cancel", plan.id, "--execute"))
-        return _refuse("cancelling", f"{plan.id} is being cancelled, and only that can go on", hint)
+        hint = Hint("{} continues the cancellation", ("catchup", "cancel", plan.id, "--execute"))
+        return _refuse("cancelling", f"{plan.id} is being cancelled: it can only be cancelled to its end", hint)
     if state is PlanState.RELEASED:
         return Replay(tuple(chunk.number for chunk in unfinished(plan, now.ledgered.progress)))
     if plan.group is None:
@@ -60,15 +66,18 @@ def _first_release(now: Situation) -> Decision:
     plan = now.ledgered.plan
     if now.live:
         return _not_empty(now)
-    moved = [item for item in plan.ranges if _stands(now, item) != offset_of(item.before)]
+    moved = [item for item in plan.ranges if _current(now, item) != offset_of(item.before)]
     if moved:
         rows = (
-            f"{_name(item)}: was {_shown(offset_of(item.before))}, is {_shown(_stands(now, item))}" for item in moved
+            f"{_name(item)}: was {_shown(offset_of(item.before))}, is {_shown(_current(now, item))}" for item in moved
         )
         return _refuse(
             "moved-since",
-            f"{plan.group}'s offsets were moved since {plan.id} was made: {plural(len(moved), 'partition')}",
-            Hint("nothing was released: {}, then start again", ("catchup", "cancel", plan.id, "--execute")),
+            f"another client moved offsets of {plan.group} after {plan.id} was made: {plural(len(moved), 'partition')}",
+            Hint(
+                "nothing was released. Cancel the plan, then start again:  {}",
+                ("catchup", "cancel", plan.id, "--execute"),
+            ),
             _few(rows),
         )
     return Release(release_moves(now, plan.ranges), now.ledgered.state.log_position)
@@ -81,45 +90,48 @@ def _resume_releasing(now: Situation) -> Decision:
         return _unread(now, found[ReleaseEvidence.UNKNOWN])
     if found[ReleaseEvidence.DELETED]:
         return _deleted(now, found[ReleaseEvidence.DELETED])
-    if not found[ReleaseEvidence.NOT_RELEASED] and not found[ReleaseEvidence.WENT_ON]:
+    if not found[ReleaseEvidence.NOT_RELEASED] and not found[ReleaseEvidence.CONTINUED]:
         return WriteReleased()
-    if not found[ReleaseEvidence.WENT_ON]:
+    if not found[ReleaseEvidence.CONTINUED]:
         return Release(release_moves(now, found[ReleaseEvidence.NOT_RELEASED]), position)
-    on = found[ReleaseEvidence.WENT_ON]
-    rows = _few(f"{_name(item)} at {_shown(_stands(now, item))}" for item in on)
+    on = found[ReleaseEvidence.CONTINUED]
+    rows = _few(f"{_name(item)} at {_shown(_current(now, item))}" for item in on)
     if not found[ReleaseEvidence.RELEASED]:
-        message = f"{plan.group} went on by itself before {plan.id} released it, and handles the gap"
-        error = Refused(message, details=rows, hint="nothing is owed: the plan is closed", code="went-on")
-        return Close(f"{plan.group} went on by itself, before it was released", refused=error)
+        message = f"{plan.group} committed new offsets before {plan.id} released it: it reads the gap itself"
+        error = Refused(message, details=rows, hint="nothing is pending: the plan is closed", code="group-continued")
+        return Close(f"{plan.group} committed new offsets before it was released", refused=error)
     return _refuse(
-        "went-on",
-        f"{plan.group} went on by itself on {plural(len(on), 'partition')} while {plan.id} released the others",
-        Hint("{}, while it is Empty, moves back those that were released", ("catchup", "cancel", plan.id, "--execute")),
+        "group-continued",
+        f"{plan.group} committed new offsets on {plural(len(on), 'partition')} while {plan.id} released the others",
+        Hint(
+            "while the group is Empty, {} moves the released partitions back",
+            ("catchup", "cancel", plan.id, "--execute"),
+        ),
         rows,
     )
 
 
-def cancel(now: Situation, accepted: Collection[str] = (), *, give_up: bool = False) -> Decision:
-    """What ``cancel`` does. ``accepted`` are the codes of ``--accept``, of which only ``twice`` matters here."""
+def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = False) -> Decision:
+    """What ``cancel`` does. ``accepted`` are codes of ``--accept``; ``possible-duplicates`` matters."""
     ledgered, plan, state = now.ledgered, now.ledgered.plan, now.ledgered.state.state
     if state is PlanState.CANCELLED:
         return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
-        return _refuse("closed", f"{plan.id} is done: nothing of it can be taken back", None)
-    if give_up:
-        rows = tuple(_given_up(now))
-        return Close(_note("given up", rows), rows)
+        return _refuse("closed", f"{plan.id} is done and cannot be cancelled", None)
+    if abandon:
+        rows = tuple(_abandoned(now))
+        return Close(_note("abandoned", rows), rows)
     if plan.group is None:
-        owed = undelivered(plan, ledgered.progress)
-        rows = tuple(Abandoned(row.topic, row.partition, row.start, row.end, "cancelled") for row in owed)
+        pending = undelivered(plan, ledgered.progress)
+        rows = tuple(Abandoned(row.topic, row.partition, row.start, row.end, "cancelled") for row in pending)
         return Close(_note("cancelled; no group was moved", rows), rows)
     if state is PlanState.PLANNED:
-        return Close("cancelled before anything was moved")
+        return Close("cancelled before any offset was moved")
     if state is PlanState.CANCELLING:
-        return _cancel_on(now, "twice" in accepted)
+        return _cancel_on(now, _DUPLICATES in accepted)
     if state is PlanState.RELEASING:
-        return _cancel_releasing(now, "twice" in accepted)
-    return _cancel_released(now, "twice" in accepted)
+        return _cancel_releasing(now, _DUPLICATES in accepted)
+    return _cancel_released(now, _DUPLICATES in accepted)
 
 
 def _cancel_on(now: Situation, twice: bool) -> Decision:
@@ -144,8 +156,10 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
         return _not_empty(now)
     moves = tuple(move for item, target in todo if (move := move_back(now, item, target)) is not None)
     again = find_reprocessed(now, moves)
-    if not twice and any(_stands(now, item) != expected.get(item.tp) for item, _ in todo):
-        return _twice(now, f"{plan.group} was moved after {plan.id} began to be cancelled", again)
+    if not twice and any(_current(now, item) != expected.get(item.tp) for item, _ in todo):
+        return _duplicates(
+            now, f"another client moved offsets of {plan.group} during the cancellation of {plan.id}", again
+        )
     return MoveBack((*moves, *unmarked), again, write=False)
 
 
@@ -158,13 +172,13 @@ def _cancel_releasing(now: Situation, twice: bool) -> Decision:
         return _deleted(now, found[ReleaseEvidence.DELETED])
     released = found[ReleaseEvidence.RELEASED]
     if not released:
-        return Close("cancelled before anything was moved")
+        return Close("cancelled before any offset was moved")
     if now.live:
         return _not_empty(now)
     moves = back_to_origin(now, released)
     again = find_reprocessed(now, moves)
     if not twice and _not_at_end(now, released):
-        return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
+        return _duplicates(now, f"{plan.group} committed new offsets after {plan.id} released it", again)
     return MoveBack(moves, again)
 
 
@@ -185,9 +199,9 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     again = find_reprocessed(now, moves)
     if not twice and handed_over:
         if lowest:
-            return _twice(now, f"some of {plan.id} is delivered already", again)
-        hint = Hint("{} proves it and closes the plan", ("catchup", "resume", plan.id, "--execute"))
-        return _refuse("delivered", f"all of {plan.id} is delivered: there is nothing to move back", hint)
+            return _duplicates(now, f"a part of {plan.id} is delivered already", again)
+        hint = Hint("{} verifies it and closes the plan", ("catchup", "resume", plan.id, "--execute"))
+        return _refuse("delivered", f"{plan.id} is delivered completely: no offset needs to be moved back", hint)
     objection = None if twice else _not_where_released(now, again)
     return objection or MoveBack(moves, again)
 
@@ -196,33 +210,35 @@ def _not_where_released(now: Situation, again: tuple[Reprocessed, ...]) -> Refus
     """Why a group may have processed a part of an undelivered plan: it is not where kgroup released it; None: it is."""
     plan, found = now.ledgered.plan, _sorted_out(now)
     if now.set_back or _not_at_end(now, plan.ranges):
-        return _twice(now, f"{plan.group} has gone on from where {plan.id} released it", again)
+        return _duplicates(now, f"{plan.group} committed new offsets after {plan.id} released it", again)
     if found[ReleaseEvidence.UNKNOWN]:
         return _unread(now, found[ReleaseEvidence.UNKNOWN])
-    if found[ReleaseEvidence.NOT_RELEASED] or found[ReleaseEvidence.WENT_ON] or found[ReleaseEvidence.DELETED]:
-        return _twice(now, f"{plan.group} came to where it stands by itself, not by {plan.id}", again)
+    if found[ReleaseEvidence.NOT_RELEASED] or found[ReleaseEvidence.CONTINUED] or found[ReleaseEvidence.DELETED]:
+        return _duplicates(
+            now, f"{plan.id} did not commit the current offsets of {plan.group}; its own consumers did", again
+        )
     return None
 
 
 def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
-    return any(_stands(now, item) != item.end for item in ranges)
+    return any(_current(now, item) != item.end for item in ranges)
 
 
-def _given_up(now: Situation) -> Iterator[Abandoned]:
+def _abandoned(now: Situation) -> Iterator[Abandoned]:
     """The undelivered offsets that the group will not read: it still reads what was not released, or moved back."""
     plan = now.ledgered.plan
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
         return
     for row in undelivered(plan, now.ledgered.progress):
         evidence = now.evidence.get(row.tp)
-        if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON):
-            unsure = " (whether it was released is not known)" if evidence is ReleaseEvidence.UNKNOWN else ""
-            yield Abandoned(row.topic, row.partition, row.start, row.end, f"--give-up{unsure}")
+        if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.CONTINUED):
+            unsure = " (it is unknown whether it was released)" if evidence is ReleaseEvidence.UNKNOWN else ""
+            yield Abandoned(row.topic, row.partition, row.start, row.end, f"--abandon{unsure}")
 
 
 def _note(what: str, rows: Collection[Abandoned]) -> str:
     if not rows:
-        return f"{what}: nothing was left to anybody"
+        return f"{what}; no undelivered records remain"
     return f"{what}: " + ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in rows)
 
 
@@ -233,7 +249,7 @@ def _sorted_out(now: Situation) -> dict[ReleaseEvidence, list[GapRange]]:
     return found
 
 
-def _stands(now: Situation, item: GapRange) -> int | None:
+def _current(now: Situation, item: GapRange) -> int | None:
     return offset_of(now.committed.get(item.tp))
 
 
@@ -257,7 +273,11 @@ def _refuse(code: str, message: str, hint: str | None, details: tuple[str, ...] 
 
 def _not_empty(now: Situation) -> Refuse:
     plan = now.ledgered.plan
-    return _refuse("not-empty", f"{plan.group} has members, so that its offsets can't be moved", "stop them, and wait")
+    return _refuse(
+        "not-empty",
+        f"{plan.group} has members, so its offsets cannot be moved",
+        "stop the members, and wait until the group is Empty",
+    )
 
 
 def _unread(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
@@ -265,9 +285,9 @@ def _unread(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
     rows = [_name(item) for item in ranges]
     return _refuse(
         "history-unread",
-        f"whether {plan.id} released {plural(len(rows), 'partition')} of {plan.group} can't be told: the history of "
-        "its commits in __consumer_offsets could not be read, or is compacted",
-        f"if you know it: --assume {rows[0]}=released or --assume {rows[0]}=unreleased",
+        f"it is unknown whether {plan.id} released {plural(len(rows), 'partition')} of {plan.group}: the history "
+        "of its commits in __consumer_offsets could not be read, or is compacted",
+        f"if you know it, add --assume {rows[0]}=released or --assume {rows[0]}=unreleased",
         _few(rows),
     )
 
@@ -275,29 +295,29 @@ def _unread(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
 def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
     plan = now.ledgered.plan
     rows = [
-        f"{_name(item)}: was {_shown(offset_of(item.before))}, [{item.start}, {item.end}) is owed" for item in ranges
+        f"{_name(item)}: was {_shown(offset_of(item.before))}, [{item.start}, {item.end}) is pending" for item in ranges
     ]
     return _refuse(
         "moved-since",
-        f"{plan.group}'s commits were deleted, or have expired, before {plan.id} released "
-        f"{plural(len(rows), 'partition')}: whether the group handles the gap is not known",
+        f"commits of {plan.group} were deleted or expired before {plan.id} released {plural(len(rows), 'partition')}: "
+        "it is unknown whether the group reads the gap itself",
         Hint(
-            "{} closes the plan, and names what is left to nobody; or put the commits back with kgroup reset, then go "
-            "on",
-            ("catchup", "cancel", plan.id, "--give-up", "--execute"),
+            "{} closes the plan and lists what is abandoned; or restore the commits with {}, then resume the plan",
+            ("catchup", "cancel", plan.id, "--abandon", "--execute"),
+            ("undo",),
         ),
         _few(rows),
     )
 
 
-def _twice(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
+def _duplicates(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
     plan = now.ledgered.plan
     rows = _few(f"{row.tp} [{row.start}, {row.end}): {row.why}" for row in again)
     return _refuse(
-        "twice",
-        f"{why}: moved back, {plan.group} would handle records twice",
+        _DUPLICATES,
+        f"{why}. Moving {plan.group} back would make it process these records again.",
         Hint(
-            "--accept twice moves it back all the same; {} delivers the rest",
+            "--accept possible-duplicates moves the group back; {} delivers the rest instead",
             ("catchup", "resume", plan.id, "--execute"),
         ),
         rows,

@@ -47,8 +47,8 @@ def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple
 def lowest_undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> dict[TopicPartition, int]:
     """The first undelivered offset of each partition; completely delivered partitions are not included."""
     lowest: dict[TopicPartition, int] = {}
-    for owed in undelivered(plan, progress):
-        lowest.setdefault(owed.tp, owed.start)
+    for pending in undelivered(plan, progress):
+        lowest.setdefault(pending.tp, pending.start)
     return lowest
 
 

@@ -5,154 +5,189 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from kgroup.groups.catchup.delivered import lowest_undelivered
 from kgroup.groups.catchup.gap import Gap, NotMoved, total
-from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, GapRange, PlanSnapshot
+from kgroup.groups.catchup.model import Abandoned, Chunk, GapRange, PlanSnapshot
 from kgroup.groups.catchup.risks import Risk
-from kgroup.groups.catchup.verification import PartitionVerification, Verification, gone_before
+from kgroup.groups.catchup.verification import PartitionVerification, Verification, deleted_before
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 
-def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk]) -> dict[str, Any]:
+class PlanSummary(msgspec.Struct, frozen=True):
+    """What a plan's document has at its top, with the words of the tables.
+
+    ``phase`` is the state as one word, ``pending`` the offsets that are not delivered yet, ``destination`` the sink's
+    name; None before there is a plan, or a sink.
+    """
+
+    phase: str | None = None
+    pending: int | None = None
+    destination: str | None = None
+
+
+def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk], destination: str | None) -> dict[str, Any]:
     """What ``start`` prints without ``--execute``; there is no plan id yet, and no delivery."""
+    deadlines = [item.retention_deadline_ms for item in gap.ranges if item.retention_deadline_ms is not None]
+    deadline = min(deadlines, default=None)
     return {
         "plan_id": None,
         "group": gap.group,
         "state": None,
-        "created": None,
-        "created_ms": None,
-        "who": None,
-        "reason": None,
-        "released_at": gap.released_at,
+        "phase": None,
+        "created_at": None,
+        "created_at_ms": None,
+        "created_by": None,
+        "comment": None,
+        "release_point": gap.release_point,
         "sink": None,
+        "destination": destination,
         "order": None,
-        "tasks": None,
+        "task_count": None,
         "tuning": None,
-        "ranges": [_range(item, None) for item in gap.ranges],
-        "given_up": [_given_up(row) for row in gap.given_up],
-        "gone": [_given_up(row) for row in gap.gone],
+        "retention_deadline_at": rfc3339(deadline),
+        "retention_deadline_at_ms": deadline,
+        "ranges": [_range(item, gap.group, None) for item in gap.ranges],
+        "abandoned": [_abandoned(row) for row in gap.abandoned],
+        "already_deleted": [_abandoned(row) for row in gap.already_deleted],
         "not_moved": [row.document() for row in gap.not_moved],
-        "twice": [],
-        "totals": _totals(gap.ranges, len(chunks), None),
-        "warnings": [risk.document() for risk in risks],
+        "rewinds": [],
+        "totals": _totals(gap.ranges, len(chunks), None, None),
+        "risks": [risk.document() for risk in risks],
     }
 
 
 def plan_document(
-    ledgered: PlanSnapshot, proof: Verification | None, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = ()
+    ledgered: PlanSnapshot,
+    verification: Verification | None,
+    summary: PlanSummary,
+    risks: Iterable[Risk] = (),
+    not_moved: Iterable[NotMoved] = (),
 ) -> dict[str, Any]:
-    """A plan of the ledger and what was delivered of it. ``proof`` None: the delivery was not checked."""
+    """A plan of the ledger and what was delivered of it. ``verification`` None: the delivery was not checked."""
     plan, delivery = ledgered.plan, ledgered.delivery
-    proofs = {} if proof is None else {(row.topic, row.partition, row.start): row for row in proof.partitions}
+    found = () if verification is None else verification.partitions
+    verified = {(row.topic, row.partition, row.start): row for row in found}
+    deadline = next_deadline_ms(ledgered) if summary.pending else None
     return {
         "plan_id": plan.id,
         "group": plan.group,
         "state": ledgered.state.state.value,
-        "created": rfc3339(plan.created_ms),
-        "created_ms": plan.created_ms,
-        "who": plan.who,
-        "reason": plan.reason,
-        "released_at": plan.released_at,
+        "phase": summary.phase,
+        "created_at": rfc3339(plan.created_ms),
+        "created_at_ms": plan.created_ms,
+        "created_by": plan.who,
+        "comment": plan.reason,
+        "release_point": plan.release_point,
         "sink": None if delivery is None else delivery.sink,
+        "destination": summary.destination,
         "order": None if delivery is None else delivery.order.value,
-        "tasks": None if delivery is None else len(delivery.tasks),
+        "task_count": None if delivery is None else len(delivery.tasks),
         "tuning": None if delivery is None else dict(delivery.tuning),
-        "ranges": [_range(item, proofs.get((*item.tp, item.start))) for item in plan.ranges],
-        "given_up": [_given_up(row) for row in plan.given_up],
-        "gone": [_given_up(row) for row in gone_before(plan)],
+        "retention_deadline_at": rfc3339(deadline),
+        "retention_deadline_at_ms": deadline,
+        "ranges": [_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges],
+        "abandoned": [_abandoned(row) for row in plan.abandoned],
+        "already_deleted": [_abandoned(row) for row in deleted_before(plan)],
         "not_moved": [row.document() for row in not_moved],
-        "twice": []
-        if proof is None
+        "rewinds": []
+        if verification is None
         else [
             {
                 "topic": row.topic,
                 "partition": row.partition,
                 "start": row.start,
                 "end": row.end,
-                "at": rfc3339(row.at_ms),
-                "at_ms": row.at_ms,
-                "deleted": row.deleted,
+                "rewound_at": rfc3339(row.at_ms),
+                "rewound_at_ms": row.at_ms,
+                "commit_deleted": row.deleted,
             }
-            for row in proof.rewinds
+            for row in verification.rewinds
         ],
-        "totals": _totals(plan.ranges, len(plan.chunks), proof),
-        "warnings": [risk.document() for risk in risks],
+        "totals": _totals(plan.ranges, len(plan.chunks), verification, summary.pending),
+        "risks": [risk.document() for risk in risks],
     }
 
 
-def _range(item: GapRange, proof: PartitionVerification | None) -> dict[str, Any]:
+def _range(item: GapRange, group: str | None, found: PartitionVerification | None) -> dict[str, Any]:
+    """``old_offset`` None: there was no commit, or no group is moved; ``new_offset`` None: no group is moved."""
     return {
         "topic": item.topic,
         "partition": item.partition,
-        "committed": None if item.before is None else item.before.offset,
+        "old_offset": None if item.before is None else item.before.offset,
+        "new_offset": None if group is None else item.end,
         "start": item.start,
         "end": item.end,
-        "records_estimate": item.records,
-        "bytes_estimate": item.size,
-        "oldest": rfc3339(item.oldest_ms),
-        "oldest_ms": item.oldest_ms,
+        "estimated_record_count": item.records,
+        "estimated_bytes": item.size,
+        "oldest_record_at": rfc3339(item.oldest_ms),
+        "oldest_record_at_ms": item.oldest_ms,
         "maybe_processed_until": item.maybe_processed_until,
-        "retention_deadline": rfc3339(item.retention_deadline_ms),
-        "retention_deadline_ms": item.retention_deadline_ms,
-        "delivered_to": None if proof is None else proof.delivered_to,
-        "read_to_end": None if proof is None else proof.read_to_end,
-        "records": None if proof is None else proof.records,
-        "delivered": None if proof is None else proof.delivered,
-        "filtered": None if proof is None else proof.filtered,
-        "dead": None if proof is None else proof.dead,
-        "bytes": None if proof is None else proof.size,
-        "may_repeat": None if proof is None else proof.may_repeat,
-        "delivered_again": None if proof is None else proof.delivered_again,
-        "lost": None if proof is None else [row.document() for row in proof.lost],
+        "retention_deadline_at": rfc3339(item.retention_deadline_ms),
+        "retention_deadline_at_ms": item.retention_deadline_ms,
+        "delivered_to": None if found is None else found.delivered_to,
+        "read_to_end": None if found is None else found.read_to_end,
+        "record_count": None if found is None else found.records,
+        "delivered_count": None if found is None else found.delivered,
+        "filtered_count": None if found is None else found.filtered,
+        "dead_lettered_count": None if found is None else found.dead,
+        "bytes": None if found is None else found.size,
+        "possible_duplicate_count": None if found is None else found.may_repeat,
+        "redelivered_count": None if found is None else found.redelivered,
+        "lost": None if found is None else [row.document() for row in found.lost],
         "undelivered": None
-        if proof is None
-        else [{"start": row.start, "end": row.end, "offsets": row.offsets} for row in proof.undelivered],
-        "disputed": None if proof is None else list(proof.contradictions),
-        "chunks": None if proof is None else proof.chunks,
-        "chunks_done": None if proof is None else proof.chunks_done,
-        "complete": None if proof is None else proof.complete,
+        if found is None
+        else [{"start": row.start, "end": row.end, "offset_count": row.offsets} for row in found.undelivered],
+        "contradictions": None if found is None else list(found.contradictions),
+        "chunk_count": None if found is None else found.chunks,
+        "finished_chunk_count": None if found is None else found.chunks_done,
+        "verified": None if found is None else found.complete,
     }
 
 
-_UNPROVED = (
-    "read_to_end",
-    "records",
-    "delivered",
-    "filtered",
-    "dead",
+_UNVERIFIED = (
+    "read_to_end_count",
+    "record_count",
+    "delivered_count",
+    "filtered_count",
+    "dead_lettered_count",
     "bytes",
-    "lost_offsets",
-    "undelivered_offsets",
-    "may_repeat",
-    "delivered_again",
-    "chunks_done",
-    "complete",
+    "lost_offset_count",
+    "undelivered_offset_count",
+    "possible_duplicate_count",
+    "redelivered_count",
+    "finished_chunk_count",
+    "verified",
 )
 
 
-def _totals(ranges: Sequence[GapRange], chunks: int, proof: Verification | None) -> dict[str, Any]:
-    estimates = {
-        "partitions": len(ranges),
-        "offsets": sum(item.end - item.start for item in ranges),
-        "records_estimate": total(item.records for item in ranges),
-        "bytes_estimate": total(item.size for item in ranges),
-        "chunks": chunks,
+def _totals(
+    ranges: Sequence[GapRange], chunks: int, verification: Verification | None, pending: int | None
+) -> dict[str, Any]:
+    planned = {
+        "partition_count": len(ranges),
+        "offset_count": sum(item.end - item.start for item in ranges),
+        "pending_offset_count": pending,
+        "estimated_record_count": total(item.records for item in ranges),
+        "estimated_bytes": total(item.size for item in ranges),
+        "chunk_count": chunks,
     }
-    if proof is None:
-        return {**estimates, **dict.fromkeys(_UNPROVED)}
-    proved = proof.totals()
-    return {**estimates, **{name: proved[name] for name in _UNPROVED}}
+    if verification is None:
+        return {**planned, **dict.fromkeys(_UNVERIFIED)}
+    found = verification.totals()
+    return {**planned, **{name: found[name] for name in _UNVERIFIED}}
 
 
-def _given_up(row: Abandoned) -> dict[str, Any]:
+def _abandoned(row: Abandoned) -> dict[str, Any]:
     return {
         "topic": row.topic,
         "partition": row.partition,
         "start": row.start,
         "end": row.end,
-        "offsets": row.end - row.start,
-        "why": row.why,
+        "offset_count": row.end - row.start,
+        "reason": row.why,
     }
 
 
@@ -161,10 +196,6 @@ def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
 
     None if everything is delivered or no deadline is known. ``catchup list`` sorts by it, earliest first.
     """
-    owed: dict[TopicPartition, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
-    deadlines = (item.retention_deadline_ms for item in _owing(ledgered.plan, owed))
+    pending: dict[TopicPartition, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
+    deadlines = (item.retention_deadline_ms for item in ledgered.plan.ranges if item.tp in pending)
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-
-def _owing(plan: CatchupPlan, owed: dict[TopicPartition, int]) -> Iterable[GapRange]:
-    return (item for item in plan.ranges if item.tp in owed)

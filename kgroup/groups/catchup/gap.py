@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
-from kgroup.groups.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.model import LOG_END, UNTIL, Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice
-from kgroup.model.groups import Commit, Group
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group
 from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLog:
+class PartitionLog(msgspec.Struct, frozen=True):
     """What was read about one partition's log.
 
     - ``start`` is the log start offset, ``last_stable`` the last stable offset (ListOffsets, read_committed).
@@ -61,16 +63,14 @@ class PartitionLog:
         return None if self.size is None or offsets <= 0 else self.size / offsets
 
 
-@dataclass(frozen=True, slots=True)
-class LastCommit:
+class LastCommit(msgspec.Struct, frozen=True):
     """When a partition was last committed, and the rate of the commits before in offsets/s (None: unknown)."""
 
     at_ms: int
     rate_per_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LastActivity:
+class LastActivity(msgspec.Struct, frozen=True):
     """What ``__consumer_offsets`` shows about the last minutes of a crashed consumer.
 
     ``stopped_ms`` is when its last member left or was fenced, and processed nothing more; None if unknown.
@@ -79,17 +79,16 @@ class LastActivity:
     """
 
     stopped_ms: int | None = None
-    commits: Mapping[TopicPartition, LastCommit] = field(default_factory=dict)
-    log_end_then: Mapping[TopicPartition, int] = field(default_factory=dict)
+    commits: Mapping[TopicPartition, LastCommit] = msgspec.field(default_factory=dict)
+    log_end_then: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NotMoved:
+class NotMoved(msgspec.Struct, frozen=True):
     """A partition (or a whole topic if ``partition`` is None) that is not moved.
 
     ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If ``error`` is True the plan cannot be
-    executed; then ``code`` is ``no-commit``, ``above-end``, ``not-found`` or ``unread``, or ``hanging-transaction`` for
-    a named range.
+    executed; then ``code`` is ``no-commit``, ``above-log-end``, ``not-found`` or ``unread``, or ``hanging-transaction``
+    for a named range.
     """
 
     topic: str
@@ -110,28 +109,27 @@ class NotMoved:
             "topic": self.topic,
             "partition": self.partition,
             "code": self.code,
-            "why": self.why,
-            "error": self.error,
+            "reason": self.why,
+            "is_error": self.error,
             "hint": self.hint,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """The frozen gap; all rows are sorted by topic and partition.
 
     ``group`` is None if ranges were named. A range may be empty. Then there is nothing to replay, and the group's
     commit is moved to the range's end: with no commit and ``--missing latest``, or if everything up to the end is gone
-    or given up. ``given_up`` is skipped by the user's choice. ``gone`` was already below the log start offset.
+    or abandoned. ``abandoned`` is skipped by the user's choice. ``already_deleted`` was below the log start offset.
     """
 
     group: str | None
     group_type: str | None
     ranges: tuple[GapRange, ...]
-    given_up: tuple[Abandoned, ...]
-    gone: tuple[Abandoned, ...]
+    abandoned: tuple[Abandoned, ...]
+    already_deleted: tuple[Abandoned, ...]
     not_moved: tuple[NotMoved, ...]
-    released_at: str = "head"
+    release_point: str = LOG_END
 
     @property
     def offsets(self) -> int:
@@ -156,7 +154,7 @@ class Gap:
     @property
     def skips(self) -> bool:
         """Whether ``--skip-before`` gives something up, which requires ``--accept skip``."""
-        return any(row.why == SKIPPED for row in self.given_up)
+        return any(row.why == SKIPPED for row in self.abandoned)
 
 
 SKIPPED = "--skip-before"
@@ -166,8 +164,7 @@ UNREAD = "no commit, and --missing latest"
 """The ``why`` of offsets of a partition that the group never read."""
 
 
-@dataclass(frozen=True, slots=True)
-class GapInput:
+class GapInput(msgspec.Struct, frozen=True):
     """A gap and what it was computed from; ``notes`` are about unreadable parts.
 
     ``faults`` are why the logs of partitions could not be read.
@@ -177,7 +174,7 @@ class GapInput:
     logs: Mapping[TopicPartition, PartitionLog]
     work: LastActivity
     notes: tuple[str, ...] = ()
-    faults: Mapping[TopicPartition, KgroupError] = field(default_factory=dict)
+    faults: Mapping[TopicPartition, KgroupError] = msgspec.field(default_factory=dict)
 
     @property
     def growth_per_s(self) -> float:
@@ -208,7 +205,7 @@ def plan_gap(
     if request.ranges or group is None:
         for wanted in request.ranges:
             rows.named(wanted, logs.get(wanted.tp), now_ms)
-        return rows.gap(None, None, "head")
+        return rows.gap(None, None, LOG_END)
     commits = {p.tp: p.commit for p in group.partitions}
     unread = {p.tp: p.error for p in group.partitions if p.error is not None}
     for tp in rows.select(request.topics, commits.keys() | logs.keys()):
@@ -218,7 +215,7 @@ def plan_gap(
             rows.stays(tp, "unread", why, error=True)
         else:
             rows.partition(tp, commits.get(tp), log, request, work, now_ms)
-    return rows.gap(group.name, group.type, "head" if request.until_ms is None else "until")
+    return rows.gap(group.name, group.type, LOG_END if request.until_ms is None else UNTIL)
 
 
 class _Rows:
@@ -226,19 +223,19 @@ class _Rows:
 
     def __init__(self) -> None:
         self._ranges: list[GapRange] = []
-        self._given_up: list[Abandoned] = []
-        self._gone: list[Abandoned] = []
+        self._abandoned: list[Abandoned] = []
+        self._already_deleted: list[Abandoned] = []
         self._stay: list[NotMoved] = []
 
-    def gap(self, group: str | None, group_type: str | None, released_at: str) -> Gap:
+    def gap(self, group: str | None, group_type: str | None, release_point: str) -> Gap:
         return Gap(
             group,
             group_type,
             tuple(self._ranges),
-            tuple(self._given_up),
-            tuple(self._gone),
+            tuple(self._abandoned),
+            tuple(self._already_deleted),
             tuple(self._stay),
-            released_at,
+            release_point,
         )
 
     def stays(self, tp: TopicPartition, code: str, why: str, *, error: bool = False, hint: str | None = None) -> None:
@@ -253,7 +250,7 @@ class _Rows:
         for choice in sorted(topics, key=lambda one: one.topic):
             of_topic = [tp for tp in there if tp.topic == choice.topic]
             if not of_topic:
-                why = "the group has no commit on it, and no such topic was found"
+                why = "the group has no commit on it, and the topic does not exist"
                 self._stay.append(NotMoved(choice.topic, None, "not-found", why, error=True))
             elif choice.partitions is None:
                 yield from of_topic
@@ -264,7 +261,10 @@ class _Rows:
                         yield TopicPartition(choice.topic, number)
                     else:
                         self.stays(
-                            TopicPartition(choice.topic, number), "not-found", "there is no such partition", error=True
+                            TopicPartition(choice.topic, number),
+                            "not-found",
+                            "the partition does not exist",
+                            error=True,
                         )
 
     def partition(
@@ -287,9 +287,10 @@ class _Rows:
                 return
             base = log.start if request.missing is Missing.EARLIEST else max(log.start, end)
         elif commit.offset > log.high_watermark:
-            why = f"the commit {commit.offset} lies above the log end {log.high_watermark}"
-            hint = "the log was cut, or the topic made anew: look at it, and put the offset right with kgroup reset"
-            self.stays(tp, "above-end", why, error=True, hint=hint)
+            why = f"the committed offset {commit.offset} is above the log end {log.high_watermark}"
+            what = "the log was truncated, or the topic recreated. Check the topic, then set a valid offset:  {}"
+            hint = Hint(what, ("reset", "GROUP", "--only", "out-of-range"))
+            self.stays(tp, "above-log-end", why, error=True, hint=hint)
             return
         else:
             base = max(commit.offset, log.start)
@@ -299,35 +300,35 @@ class _Rows:
             self._nothing(tp, commit, log, end, cut_off=cut_off)
             return
         if commit is not None and commit.offset < log.start:
-            self._gone.append(Abandoned(*tp, commit.offset, log.start, _passed(log)))
+            self._already_deleted.append(Abandoned(*tp, commit.offset, log.start, _passed(log)))
         if latest and log.start < end:
-            self._given_up.append(Abandoned(*tp, log.start, end, UNREAD))
+            self._abandoned.append(Abandoned(*tp, log.start, end, UNREAD))
         start = base
         if request.skip_before_ms is not None:
             start = min(end if log.skip_to is None else max(base, log.skip_to), end)
             if start > base:
-                self._given_up.append(Abandoned(*tp, base, start, SKIPPED))
+                self._abandoned.append(Abandoned(*tp, base, start, SKIPPED))
         maybe = None if commit is None else _maybe_processed(tp, commit, start, end, work)
         self._ranges.append(_row(tp, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
 
     def _without_commit(self, tp: TopicPartition, log: PartitionLog, missing: Missing | None) -> None:
         if missing is Missing.LEAVE:
-            self.stays(tp, "left", "it has no commit, and --missing leave")
+            self.stays(tp, "left", "it has no commit, and --missing is leave")
             return
         why = f"the group has no commit on it; its log is [{log.start}, {log.high_watermark})"
-        hint = "--missing earliest | latest | leave says where it begins"
+        hint = "choose where it starts: --missing earliest, latest or leave"
         self.stays(tp, "no-commit", why, error=True, hint=hint)
 
     def _nothing(
         self, tp: TopicPartition, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool
     ) -> None:
-        at = f"its commit {commit.offset}" if commit else f"its log start {log.start}"
+        at = f"its committed offset {commit.offset}" if commit else f"its log start {log.start}"
         if cut_off:
             self.stays(tp, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
         elif _hangs(log, end):
             self.stays(tp, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_until_it_ends(tp))
         else:
-            self.stays(tp, "nothing-to-do", f"nothing lies above {at}")
+            self.stays(tp, "nothing-to-do", f"there is no record above {at}")
 
     def named(self, wanted: OffsetRange, log: PartitionLog | None, now_ms: int) -> None:
         """Add a named range: no group is moved, so only offsets that exist can be read."""
@@ -336,22 +337,22 @@ class _Rows:
             self.stays(tp, "unread", "its log could not be read", error=True)
         elif wanted.end > log.high_watermark:
             why = f"[{wanted.start}, {wanted.end}) ends above the log end {log.high_watermark}"
-            self.stays(tp, "above-end", why, error=True)
+            self.stays(tp, "above-log-end", why, error=True)
         elif wanted.end > log.last_stable:
-            why = f"[{wanted.start}, {wanted.end}) can't be read to its end: {_hidden(log)}"
+            why = f"[{wanted.start}, {wanted.end}) cannot be read to its end: {_hidden(log)}"
             self.stays(tp, "hanging-transaction", why, error=True, hint=_until_it_ends(tp))
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
-                self._gone.append(Abandoned(*tp, wanted.start, start, _passed(log)))
+                self._already_deleted.append(Abandoned(*tp, wanted.start, start, _passed(log)))
             if start == wanted.end:
-                self.stays(tp, "nothing-to-do", f"nothing of {wanted} is left: {_passed(log)}")
+                self.stays(tp, "nothing-to-do", f"no record of {wanted} is left: {_passed(log)}")
             else:
                 self._ranges.append(_row(tp, start, wanted.end, None, log, None, now_ms, cut_off=True))
 
 
 def _until_it_ends(tp: TopicPartition) -> str:
-    return f"wait until it ends, or look for a hanging one: {find_hanging(*tp)}"
+    return f"wait until the transaction ends, or find a hanging one:  {find_hanging(*tp)}"
 
 
 def _hangs(log: PartitionLog, end: int) -> bool:

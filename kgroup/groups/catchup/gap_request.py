@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import UsageError
+
+if TYPE_CHECKING:  # workers do not need it
+    from kgroup.groups.reset_targets import TopicChoice
 
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
@@ -47,7 +50,10 @@ class GapRequest:
 def check_topic_name(option: str, name: str) -> None:
     """Raise UsageError for an invalid topic name (Kafka's ``Topic.validate``)."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
-        raise UsageError(f"{option} {name!r}: no topic has such a name", hint="letters, digits, . _ - ; 249 at most")
+        raise UsageError(
+            f"{option} {name!r}: not a valid topic name",
+            hint="at most 249 letters, digits, dots, underscores and hyphens",
+        )
 
 
 def parse_ranges(given: Sequence[str]) -> tuple[OffsetRange, ...]:
@@ -58,17 +64,17 @@ def parse_ranges(given: Sequence[str]) -> tuple[OffsetRange, ...]:
     found = sorted(_range(item) for word in given for item in word.split(","))
     for one, other in pairwise(found):
         if (one.topic, one.partition) == (other.topic, other.partition) and other.start < one.end:
-            raise UsageError(f"--range: {one} and {other} overlap, so that records would be delivered twice")
+            raise UsageError(f"--range: {one} and {other} overlap: their records would be delivered twice")
     return tuple(found)
 
 
 def _range(item: str) -> OffsetRange:
     parts = re.fullmatch(r"(?a)\s*([^:=,\s]+):(\d{1,10})=(\d{1,19})-(\d{1,19})\s*", item)
     if not parts or int(parts[2]) > _LARGEST_PARTITION or int(parts[4]) > _LARGEST_OFFSET:
-        raise UsageError(f"--range {item!r}: not TOPIC:PARTITION=START-END", hint="--range orders:0=70-120")
+        raise UsageError(f"--range {item!r}: not TOPIC:PARTITION=START-END", hint="for example --range orders:0=70-120")
     made = OffsetRange(parts[1], int(parts[2]), int(parts[3]), int(parts[4]))
     if made.start >= made.end:
-        raise UsageError(f"--range {item}: holds no offset; the end is the first one that is left out")
+        raise UsageError(f"--range {item}: START must be below END, which is the first offset that is left out")
     return made
 
 
@@ -76,7 +82,7 @@ def parse_rate(text: str) -> RateLimit:
     """``500/s`` records or ``20MiB/s``, for the whole job. Raises UsageError."""
     found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
     if not found or not float(found[1]):
-        raise UsageError(f"--rate {text}: not a rate", hint="--rate 500/s for records, --rate 20MiB/s for bytes")
+        raise UsageError(f"--rate {text}: not a rate", hint="use --rate 500/s for records, or --rate 20MiB/s for bytes")
     number, unit = float(found[1]), (found[2] or "").lower()
     if unit in ("", "k", "m"):
         return RateLimit(records_per_s=number * {"": 1, "k": 1e3, "m": 1e6}[unit])

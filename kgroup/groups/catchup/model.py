@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue
 
 LATEST = "latest-per-key"
 """The option of a Delivery of which only the newest record of each key is delivered; its value is ``true``."""
 
-LEDGER_TOPIC = "_kgroup_ledger"
-"""The default of ``--ledger-topic``."""
+LOG_END = "log-end"
+UNTIL = "until"
+"""Where a group is released: at the log end, or at the time of ``--until``."""
 
 
 class PlanState(StrEnum):
@@ -71,7 +72,7 @@ class GapRange(PartitionValue):
 
 @dataclass(frozen=True, slots=True)
 class Abandoned(PartitionValue):
-    """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--give-up``."""
+    """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--abandon``."""
 
     topic: str
     partition: int
@@ -104,7 +105,7 @@ class CatchupPlan:
     """The plan's own record in the ledger. It is written once and never changes.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
-    otherwise. ``command`` has no secrets. ``released_at`` is ``head`` (the log end), or ``until`` (``--until``).
+    otherwise. ``command`` has no secrets. ``release_point`` is LOG_END or UNTIL.
     """
 
     id: str
@@ -117,8 +118,8 @@ class CatchupPlan:
     command: tuple[str, ...]
     ranges: tuple[GapRange, ...]
     chunks: tuple[Chunk, ...]
-    given_up: tuple[Abandoned, ...] = ()
-    released_at: str = "head"
+    abandoned: tuple[Abandoned, ...] = ()
+    release_point: str = LOG_END
 
 
 @dataclass(frozen=True, slots=True)

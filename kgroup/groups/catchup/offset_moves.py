@@ -9,7 +9,7 @@ from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRa
 from kgroup.groups.catchup.release_evidence import move_back_target
 from kgroup.groups.catchup.steps import OffsetMove, Reprocessed, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural
 
@@ -39,12 +39,12 @@ def move_back(now: Situation, item: GapRange, target: int) -> OffsetMove | None:
     Never below the log start offset either: such a commit is out of range, and clients use their auto.offset.reset.
     """
     tp, mark = item.tp, CatchupCommitTag(now.ledgered.plan.id, now.epoch, TagPurpose.BACK).metadata
-    stands = now.committed.get(tp)
+    current = now.committed.get(tp)
     target = max(target, min(now.log_starts.get(tp, target), item.end))
-    if stands is not None and stands.offset <= target:
+    if current is not None and current.offset <= target:
         return None
     own = _own(item, target)
-    return OffsetMove(*tp, stands, (Commit(target, own.leader_epoch, mark), own))
+    return OffsetMove(*tp, current, (Commit(target, own.leader_epoch, mark), own))
 
 
 def back_to_origin(now: Situation, ranges: Iterable[GapRange]) -> tuple[OffsetMove, ...]:
@@ -64,12 +64,12 @@ def _own(item: GapRange, target: int) -> Commit:
 def restore_moves(now: Situation) -> Iterator[OffsetMove]:
     """Moves that restore the group's metadata on partitions that were moved back and still have kgroup's tag."""
     for item in now.ledgered.plan.ranges:
-        stands = now.committed.get(item.tp)
-        mark = None if stands is None else CatchupCommitTag.of(stands.metadata)
-        if stands is None or mark is None or mark.plan_id != now.ledgered.plan.id:
+        current = now.committed.get(item.tp)
+        mark = None if current is None else CatchupCommitTag.of(current.metadata)
+        if current is None or mark is None or mark.plan_id != now.ledgered.plan.id:
             continue
         if mark.moved is TagPurpose.BACK:
-            yield OffsetMove(*item.tp, stands, (_own(item, stands.offset),))
+            yield OffsetMove(*item.tp, current, (_own(item, current.offset),))
 
 
 def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
@@ -88,7 +88,7 @@ def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetM
         if max(start, move.offset) < end:
             yield Reprocessed(*move.tp, max(start, move.offset), end, "delivered by the replay")
     if known.redelivered:
-        why = f"{plural(known.redelivered, 'record')} delivered by the replay, and gone from the target topic since"
+        why = f"{plural(known.redelivered, 'record')} delivered by the replay, which disappeared from the target topic"
         yield Reprocessed(*move.tp, done, chunk.end, why)
 
 
@@ -101,11 +101,13 @@ def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int
         if known is not None and done < chunk.end:
             yield from _once_in_target(chunk, done, known, move)
         if known is not None and known.may_repeat and done < chunk.end:
-            yield Reprocessed(*tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} handled by the replay")
-    stands = offset_of(move.old_commit)
-    if stands is not None and stands > end:
-        yield Reprocessed(*tp, max(end, move.offset), stands, f"handled by {group} since")
+            yield Reprocessed(
+                *tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} processed by the replay"
+            )
+    current = offset_of(move.old_commit)
+    if current is not None and current > end:
+        yield Reprocessed(*tp, max(end, move.offset), current, f"processed by {group} since the release")
     for row in now.set_back:
         if row.tp == tp and row.end > move.offset:
-            why = f"the commit of {group} was deleted" if row.deleted else f"{group} was set back meanwhile"
+            why = f"the commit of {group} was deleted" if row.deleted else f"{group} was rewound after the release"
             yield Reprocessed(*tp, max(row.start, move.offset), row.end, why)

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kgroup.groups.catchup.documents import next_deadline_ms, plan_document
+import msgspec
+
+from kgroup.groups.catchup.documents import PlanSummary, next_deadline_ms, plan_document
+from kgroup.groups.catchup.gap import NotMoved
 from kgroup.groups.catchup.model import LATEST, PlanSnapshot, PlanState
+from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.verification import Verification
-from kgroup.support.instants import rfc3339
+from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
 _SEEN_LATELY_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class PlanCommands:
+class PlanCommands(msgspec.Struct, frozen=True):
     """The command lines that a page shows, with the connection options as the user typed them."""
 
     resume: str
     cancel: str
-    give_up: str
+    abandon: str
     stop: str
     show: str
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedPlan:
+class VerifiedPlan(msgspec.Struct, frozen=True):
     """A plan and its verification at ``now_ms``."""
 
     snapshot: PlanSnapshot
     verification: Verification
     now_ms: int
 
-    def document(self) -> dict[str, Any]:
-        """The JSON form."""
-        return plan_document(self.snapshot, self.verification)
+    def document(
+        self, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = (), *, checked: bool = True
+    ) -> dict[str, Any]:
+        """The JSON form; not ``checked``: the delivery has not begun, and its fields are null."""
+        verification = self.verification if checked else None
+        summary = PlanSummary(self.word, self.pending, self.destination)
+        return plan_document(self.snapshot, verification, summary, risks, not_moved)
 
     @property
-    def owed(self) -> int:
+    def destination(self) -> str | None:
+        """``topic orders-backfill``: the sink's name; None without one."""
+        delivery = self.snapshot.delivery
+        return None if delivery is None else sink_name(delivery.sink, delivery.options)
+
+    @property
+    def pending(self) -> int:
         """Offsets that are not delivered yet; 0 for a closed plan."""
         return sum(row.offsets for row in self.verification.undelivered) if self.snapshot.state.state.is_open else 0
 
@@ -57,12 +68,12 @@ class VerifiedPlan:
 
     @property
     def word(self) -> str:
-        """The state as one word: a released plan is owed (no delivery is set yet), replaying or stopped."""
+        """The state as one word: a released plan is pending (no sink is set yet), replaying or stopped."""
         state = self.snapshot.state.state
         if state is not PlanState.RELEASED:
             return state.value
         if self.snapshot.delivery is None:
-            return "owed"
+            return "pending"
         seen_s = self.silent_s
         return "replaying" if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else "stopped"
 
@@ -122,10 +133,12 @@ def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
     lines = []
     for state in states:
         deadline = next_deadline_ms(state.snapshot)
-        until = f"; retention takes the first of it at {rfc3339(deadline, 'seconds')}" if deadline is not None else ""
+        until = ""
+        if deadline is not None:
+            until = f"; retention deletes the first of it at {short_time(deadline, state.now_ms)}"
         # Otherwise it is unknown whether the group was released, or processes the gap itself.
         maybe = "" if state.snapshot.state.state is PlanState.RELEASED else "maybe "
-        lines.append(f"{maybe}{human_count(state.owed)} in {state.snapshot.plan.id} ({state.word}){until}")
+        lines.append(f"{maybe}{human_count(state.pending)} in {state.snapshot.plan.id} ({state.word}){until}")
     return lines
 
 
@@ -134,14 +147,15 @@ def pending_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
     documents = []
     for state in states:
         deadline = next_deadline_ms(state.snapshot)
-        ranges = state.verification.undelivered if state.owed else ()
+        ranges = state.verification.undelivered if state.pending else ()
         documents.append(
             {
                 "plan_id": state.snapshot.plan.id,
                 "state": state.snapshot.state.state.value,
-                "offsets": state.owed,
-                "retention_deadline": rfc3339(deadline),
-                "retention_deadline_ms": deadline,
+                "phase": state.word,
+                "pending_offset_count": state.pending,
+                "retention_deadline_at": rfc3339(deadline),
+                "retention_deadline_at_ms": deadline,
                 "ranges": [
                     {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
                     for row in ranges

@@ -1,6 +1,6 @@
 """Whether a partition was released, found after a crash from the group's commit records. Pure.
 
-A committed offset that equals the end proves nothing, because the group may have reached it by itself. So kgroup's own
+A committed offset that equals the end is no evidence, because the group may have reached it by itself. So kgroup's own
 commits carry a tag, and the plan's last tagged commit decides.
 """
 
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kgroup.groups.catchup.model import Abandoned, CatchupPlan, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 
@@ -23,8 +23,8 @@ class ReleaseEvidence(StrEnum):
     """The plan's last own commit is a release."""
     NOT_RELEASED = "not-released"
     """The plan's last own commit, if it has one, is a move back; the committed offset is as before the plan."""
-    WENT_ON = "went-on"
-    """As NOT_RELEASED, but the group went on by itself: its offset changed, or it has members."""
+    CONTINUED = "continued"
+    """As NOT_RELEASED, but the group reads on by itself: its offset changed, or it has members."""
     DELETED = "deleted"
     """As NOT_RELEASED, but the commit from before the plan is deleted: where the group continues is unknown."""
     UNKNOWN = "unknown"
@@ -99,7 +99,7 @@ def find_evidence(
             found[item.tp] = ReleaseEvidence.DELETED
         else:
             by_itself = live or not _stands_as_before(item, now)
-            found[item.tp] = ReleaseEvidence.WENT_ON if by_itself else ReleaseEvidence.NOT_RELEASED
+            found[item.tp] = ReleaseEvidence.CONTINUED if by_itself else ReleaseEvidence.NOT_RELEASED
     return found
 
 
@@ -182,11 +182,11 @@ def move_back_target(plan: CatchupPlan, item: GapRange) -> int:
     if item.before is None:
         return item.start
     lowest = item.start
-    for row in sorted(_given_up(plan, item.tp), key=lambda one: -one.end):
+    for row in sorted(_abandoned(plan, item.tp), key=lambda one: -one.end):
         if row.end == lowest and row.start >= item.before.offset:
             lowest = row.start
     return lowest
 
 
-def _given_up(plan: CatchupPlan, tp: TopicPartition) -> list[Abandoned]:
-    return [row for row in plan.given_up if row.tp == tp]
+def _abandoned(plan: CatchupPlan, tp: TopicPartition) -> list[Abandoned]:
+    return [row for row in plan.abandoned if row.tp == tp]

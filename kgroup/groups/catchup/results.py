@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kgroup.groups.catchup.documents import gap_document, plan_document
+import msgspec
+
+from kgroup.groups.catchup.documents import gap_document
 from kgroup.groups.catchup.gap import Gap, GapInput, NotMoved
 from kgroup.groups.catchup.model import Chunk
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
+from kgroup.groups.catchup.replay_rate import ReplayRate
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
 from kgroup.groups.catchup.steps import Close, Decision, MoveBack
 from kgroup.groups.change_result import Refusal
@@ -18,11 +20,11 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable
 
 
-@dataclass(frozen=True, slots=True)
-class StartPlan:
+class StartPlan(msgspec.Struct, frozen=True):
     """A plan that may be executed, and what prevents it.
 
-    ``destination`` is where the records go, None if the user has not chosen it; ``checks`` are the checks that passed.
+    ``destination`` is where the records go, None if the user has not chosen it; ``guarantee`` is how often. ``checks``
+    are those that passed.
     """
 
     group: Group | None
@@ -36,6 +38,7 @@ class StartPlan:
     at_ms: int
     unread: tuple[RowError, ...]
     destination: str | None
+    guarantee: str = ""
 
     @property
     def gap(self) -> Gap:
@@ -74,23 +77,12 @@ class StartPlan:
         hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
         return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
 
-    @property
-    def may_pass(self) -> bool:
-        """Whether everything that prevents it may end by itself, or can be accepted with ``--accept``."""
-        ours = [error for error in self.errors if error.code not in MAY_PASS]
-        return bool(self.gap.ranges) and (self.possible or not ours)
-
     def document(self) -> dict[str, Any]:
         """The JSON form."""
-        return gap_document(self.gap, self.chunks, self.risks)
+        return gap_document(self.gap, self.chunks, self.risks, self.destination)
 
 
-MAY_PASS = frozenset({"not-empty", "active-committer", "foreign-owner"})
-"""Codes of refusals that may end by themselves, or can be accepted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedPlan:
+class ReleasedPlan(msgspec.Struct, frozen=True):
     """A plan whose group may start, and whose gap is pending; ``planned`` is what ``start`` made it from."""
 
     state: VerifiedPlan
@@ -106,15 +98,15 @@ class ReleasedPlan:
         """The JSON form."""
         if self.planned is None:
             return self.state.document()
-        return plan_document(self.state.snapshot, None, self.planned.risks, self.planned.gap.not_moved)
+        return self.state.document(self.planned.risks, self.planned.gap.not_moved, checked=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStatus:
+class PlanStatus(msgspec.Struct, frozen=True):
     """One plan as it is now, or as ``stop`` left it (``executed``).
 
     ``gone`` is why no more of it can be delivered, None if it can. ``refused`` is why the command cannot be executed.
-    ``lines`` end the page: what was not changed, and how to do it.
+    ``lines`` end the page: what was not changed, and how to do it. ``followed`` is whether it is a refresh of a watch,
+    ``rate`` how fast the replay delivers: None before the second refresh.
     """
 
     state: VerifiedPlan
@@ -123,10 +115,16 @@ class PlanStatus:
     executed: bool = False
     lines: tuple[str, ...] = ()
     refused: KgroupError | None = None
+    followed: bool = False
+    rate: ReplayRate | None = None
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a runner works on the plan: there is more to follow."""
+        return self.state.word == "replaying"
 
 
-@dataclass(frozen=True, slots=True)
-class PrunedPlans:
+class PrunedPlans(msgspec.Struct, frozen=True):
     """Finished plans that are pruned, or would be; ``errors`` are of those that cannot be."""
 
     states: tuple[VerifiedPlan, ...]
@@ -134,8 +132,7 @@ class PrunedPlans:
     executed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedPlan:
+class ReplayedPlan(msgspec.Struct, frozen=True):
     """The end of a replay. ``took_s`` are its seconds.
 
     ``untouched`` is whether the group is known not to have been rewound, apart from the rewinds in the verification.
@@ -156,14 +153,18 @@ class ReplayedPlan:
         return ExitCode.PARTLY if self.left_out else ExitCode.DONE
 
 
-@dataclass(frozen=True, slots=True)
-class Cancellation:
+class Cancellation(msgspec.Struct, frozen=True):
     """A plan and its cancellation. ``refusal`` is why it is impossible, ``executed`` whether it was done."""
 
     state: VerifiedPlan
     decision: Decision | None
     refusal: KgroupError | None
     executed: bool
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The refusal, if there is one."""
+        return () if self.refusal is None else (Refusal(self.state.snapshot.plan.group, self.refusal),)
 
     @property
     def moves(self) -> list[tuple[str, int, int | None, int]]:
@@ -173,21 +174,21 @@ class Cancellation:
 
     def document(self) -> dict[str, Any]:
         """The JSON form: the plan's, and what the cancellation moves, repeats and abandons."""
-        twice = self.decision.reprocessed if isinstance(self.decision, MoveBack) else ()
-        given_up = self.decision.given_up if isinstance(self.decision, Close) else ()
+        again = self.decision.reprocessed if isinstance(self.decision, MoveBack) else ()
+        abandoned = self.decision.abandoned if isinstance(self.decision, Close) else ()
         return {
             **self.state.document(),
             "moves": [
-                {"topic": topic, "partition": partition, "from": before, "to": after}
+                {"topic": topic, "partition": partition, "old_offset": before, "new_offset": after}
                 for topic, partition, before, after in self.moves
             ],
-            "comes_twice": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-                for row in twice
+            "possible_duplicates": [
+                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "reason": row.why}
+                for row in again
             ],
-            "left_to_nobody": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-                for row in given_up
+            "abandoned_by_cancel": [
+                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "reason": row.why}
+                for row in abandoned
             ],
         }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from kgroup.groups.catchup.gap import Gap, LastActivity, PartitionLog
-from kgroup.groups.catchup.model import GapRange
+from kgroup.groups.catchup.model import UNTIL, GapRange
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
@@ -20,20 +21,19 @@ _SAFETY = 2.0
 
 
 class RiskLevel(StrEnum):
-    """READ: the user has to know it. WARNING: may go wrong. BLOCKED: will go wrong, so the catch-up does not start."""
+    """NOTE: the user has to know it. WARNING: may go wrong. BLOCKED: will go wrong, so the catch-up does not start."""
 
-    READ = "READ"
-    WARNING = "WARNING"
-    BLOCKED = "BLOCKED"
+    NOTE = "note"
+    WARNING = "warning"
+    BLOCKED = "blocked"
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(msgspec.Struct, frozen=True):
     """One risk of a catch-up.
 
-    ``code`` is ``order``, ``twice``, ``skew``, ``retention``, ``retention-unknown``, ``gone``, ``given-up``,
-    ``below-head``, ``until``, ``guess``, ``committers-unknown`` or ``hidden-commits``. ``topic`` and ``partition`` are
-    None if the risk affects the whole plan.
+    ``code`` is ``order``, ``possible-duplicates``, ``skew``, ``retention``, ``retention-unknown``,
+    ``already-deleted``, ``abandoned``, ``below-log-end``, ``until``, ``guess``, ``committers-unknown`` or
+    ``hidden-commits``. ``topic`` and ``partition`` are None if the risk affects the whole plan.
     """
 
     level: RiskLevel
@@ -55,8 +55,7 @@ class Risk:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayPace:
+class ReplayPace(msgspec.Struct, frozen=True):
     """The expected speed of the replay; a rate of None is no limit.
 
     ``startup_s`` passes before the first record. ``guessed`` is True if the pace was never measured here.
@@ -84,26 +83,26 @@ def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
 def risks(
     gap: Gap, logs: Mapping[TopicPartition, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
 ) -> tuple[Risk, ...]:
-    """All risks that apply: BLOCKED first, then WARNING, then READ; by partition within each."""
+    """All risks that apply: BLOCKED first, then WARNING, then NOTE; by partition within each."""
     found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
-    order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.READ]
+    order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.NOTE]
     return tuple(sorted(found, key=lambda risk: order.index(risk.level)))
 
 
 def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
     if gap.group is not None and gap.offsets:
         yield Risk(
-            RiskLevel.READ,
+            RiskLevel.NOTE,
             "order",
-            f"The gap is NOT ordered against the head: {gap.group} handles new records while older ones of the same "
-            "key are still on their way.",
+            f"The gap is NOT ordered against new records: {gap.group} processes new records while older ones of the "
+            "same key are not delivered yet.",
         )
-    if gap.group is not None and gap.released_at == "until":
-        yield Risk(RiskLevel.READ, "until", f"{gap.group} is released at --until and not at the head.")
+    if gap.group is not None and gap.release_point == UNTIL:
+        yield Risk(RiskLevel.NOTE, "until", f"{gap.group} is released at --until and not at the log end.")
     yield from _twice(gap, work)
     yield from _skew(gap)
     if pace.guessed and duration_s(gap, pace) is not None:
-        yield Risk(RiskLevel.WARNING, "guess", "the replay time is a guess: nothing was measured here")
+        yield Risk(RiskLevel.WARNING, "guess", "the replay time is assumed: it was never measured here")
 
 
 def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
@@ -117,17 +116,17 @@ def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
         when = "" if last is None else f" ({datetime.fromtimestamp(last / 1000, UTC):%H:%M:%SZ})"
         records = "record" if count == 1 else "records"
         yield Risk(
-            RiskLevel.READ,
-            "twice",
-            f"Up to {human_count(count)} {records} after the last commit{when} may have been handled already; they "
-            "carry the header kgroup.maybe-processed.",
+            RiskLevel.NOTE,
+            "possible-duplicates",
+            f"Up to {human_count(count)} {records} after the last commit{when} may be processed already. They have the "
+            "header kgroup.maybe-processed.",
         )
     if unknown:
         yield Risk(
-            RiskLevel.READ,
-            "twice",
-            f"How much was handled after the last commit is not known for {plural(unknown, 'partition')}: records "
-            "from there on may come twice, and carry no header.",
+            RiskLevel.NOTE,
+            "possible-duplicates",
+            f"It is unknown how many records of {plural(unknown, 'partition')} were processed after the last commit. "
+            "They may be processed twice, and have no header.",
         )
 
 
@@ -135,7 +134,7 @@ def _skew(gap: Gap) -> Iterator[Risk]:
     sizes = [item.end - item.start for item in gap.ranges if item.end > item.start]
     if len(sizes) > 1:
         yield Risk(
-            RiskLevel.READ,
+            RiskLevel.NOTE,
             "skew",
             f"the largest partition is {percent(max(sizes), sum(sizes))} of the gap "
             f"({percent(1, len(sizes))} would be even)",
@@ -158,7 +157,7 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
         if item.end > item.start and (log := logs.get(item.tp)) is not None and log.retention_unknown
     }
     for topic, why in sorted(unread.items()):
-        message = f"{topic}: whether retention takes records before they are replayed is unknown: {why}"
+        message = f"{topic}: it is unknown whether retention deletes records before they are replayed: {why}"
         hint = acl_hint("DescribeConfigs", "topic", topic)
         yield Risk(RiskLevel.WARNING, "retention-unknown", message, topic, hint=hint if "CONFIGS" in why else None)
     for item in gap.ranges:
@@ -167,21 +166,21 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
         left_s = (item.retention_deadline_ms - now_ms) / 1000
         log = logs.get(item.tp)
         kept_s = None if log is None or log.retention_ms is None else log.retention_ms / 1000
-        first = "retention takes the first record of the gap"
+        first = "retention deletes the first record of the gap"
         if takes is not None and kept_s is not None and takes > kept_s:
             kept = f"retention keeps records for {format_duration(kept_s)}"
-            yield _overtaken(RiskLevel.BLOCKED, item, f"{kept}, and the replay takes about {format_duration(takes)}")
+            yield _overtaken(RiskLevel.BLOCKED, item, f"{kept}, and the replay needs about {format_duration(takes)}")
         elif left_s <= 0:
-            yield _overtaken(RiskLevel.WARNING, item, f"{first} at any moment: it has outlived it already")
+            yield _overtaken(RiskLevel.WARNING, item, f"{first} at any moment: its retention time is over")
         elif left_s <= pace.startup_s:
             yield _overtaken(
                 RiskLevel.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin"
             )
         elif takes is None:
-            unknown = "how long the replay takes is not known"
+            unknown = "the time of the replay is unknown"
             yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {unknown}")
         elif left_s < takes * _SAFETY:
-            about = f"the replay takes about {format_duration(takes)}"
+            about = f"the replay needs about {format_duration(takes)}"
             yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {about}")
 
 
@@ -196,22 +195,22 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
 
 
 def _rows(gap: Gap, logs: Mapping[TopicPartition, PartitionLog]) -> Iterator[Risk]:
-    for row in gap.gone:
+    for row in gap.already_deleted:
         lost = plural(row.end - row.start, "offset")
-        message = f"{row.tp}: [{row.start}, {row.end}) is gone ({lost}): {row.why}"
-        yield Risk(RiskLevel.WARNING, "gone", message, row.topic, row.partition)
-    for row in gap.given_up:
+        message = f"{row.tp}: [{row.start}, {row.end}) is already deleted ({lost}): {row.why}"
+        yield Risk(RiskLevel.WARNING, "already-deleted", message, row.topic, row.partition)
+    for row in gap.abandoned:
         lost = plural(row.end - row.start, "offset")
-        message = f"{row.tp}: [{row.start}, {row.end}) is left to nobody ({lost}): {row.why}"
-        yield Risk(RiskLevel.WARNING, "given-up", message, row.topic, row.partition)
+        message = f"{row.tp}: [{row.start}, {row.end}) is abandoned ({lost}): {row.why}"
+        yield Risk(RiskLevel.WARNING, "abandoned", message, row.topic, row.partition)
     for item in gap.ranges:
         log = logs.get(item.tp)
         if gap.group is not None and log is not None and item.end == log.last_stable < log.high_watermark:
             behind = plural(log.high_watermark - item.end, "offset")
             yield Risk(
                 RiskLevel.WARNING,
-                "below-head",
-                f"{item.tp}: an open transaction holds the last stable offset, so that the group "
-                f"is released at {item.end}, {behind} below the log end",
+                "below-log-end",
+                f"{item.tp}: an open transaction holds the last stable offset. The group is released at "
+                f"{item.end}, {behind} below the log end.",
                 *item.tp,
             )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kgroup.groups.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
 from kgroup.groups.catchup.release_evidence import OffsetRewind, ReleaseEvidence
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import NotFound, Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """What the runner of ``epoch`` knows when it decides.
 
     Its epoch is written, the ledger is read, and kgroup has exclusive membership of the group if that was possible. In
@@ -25,15 +25,14 @@ class Situation:
 
     ledgered: PlanSnapshot
     epoch: int
-    evidence: Mapping[TopicPartition, ReleaseEvidence] = field(default_factory=dict)
-    committed: Mapping[TopicPartition, Commit | None] = field(default_factory=dict)
+    evidence: Mapping[TopicPartition, ReleaseEvidence] = msgspec.field(default_factory=dict)
+    committed: Mapping[TopicPartition, Commit | None] = msgspec.field(default_factory=dict)
     live: bool = False
     set_back: tuple[OffsetRewind, ...] = ()
-    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    log_starts: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetMove(PartitionValue):
+class OffsetMove(PartitionValue, msgspec.Struct, frozen=True):
     """The commits for one partition.
 
     ``old_commit`` is the commit that was read before. If another one is committed once kgroup has exclusive membership,
@@ -52,8 +51,7 @@ class OffsetMove(PartitionValue):
         return self.commits[-1].offset
 
 
-@dataclass(frozen=True, slots=True)
-class Reprocessed(PartitionValue):
+class Reprocessed(PartitionValue, msgspec.Struct, frozen=True):
     """Offsets [start, end) that the group will read though some were processed already; ``why`` names by whom."""
 
     topic: str
@@ -63,8 +61,7 @@ class Reprocessed(PartitionValue):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """Write ``releasing``, commit ``moves``, read them back, write ``released``.
 
     ``log_position`` is written with ``releasing``. It is the position that was noted first, because the evidence of an
@@ -75,20 +72,17 @@ class Release:
     log_position: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteReleased:
+class WriteReleased(msgspec.Struct, frozen=True):
     """Everything is released already, or no group is moved: write ``released`` and continue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """Read and deliver these chunks (by number); empty: all is delivered, so verify it and write ``done``."""
 
     chunks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MoveBack:
+class MoveBack(msgspec.Struct, frozen=True):
     """Write ``cancelling`` (if ``write``), commit ``moves``, read them back, write ``cancelled``."""
 
     moves: tuple[OffsetMove, ...]
@@ -96,29 +90,26 @@ class MoveBack:
     write: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """Write ``cancelled`` with this note.
 
     Before that, commit ``restores``: partitions that are moved back, but without the group's own metadata yet.
-    ``refused``: the command did not do what the user asked for, and exits 6. ``given_up`` will not be delivered.
+    ``refused``: the command did not do what the user asked for, and exits 6. ``abandoned`` will not be delivered.
     """
 
     note: str
-    given_up: tuple[Abandoned, ...] = ()
+    abandoned: tuple[Abandoned, ...] = ()
     restores: tuple[OffsetMove, ...] = ()
     refused: Refused | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Change nothing; ``error`` is why."""
 
     error: Refused | NotFound
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyDone:
+class AlreadyDone(msgspec.Struct, frozen=True):
     """It was done already: a repeated command exits 0."""
 
     why: str

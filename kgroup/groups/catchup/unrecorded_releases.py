@@ -8,8 +8,9 @@ delivered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
@@ -17,8 +18,7 @@ from kgroup.model.groups import Group
 from kgroup.model.records import OffsetRange, merged
 
 
-@dataclass(frozen=True, slots=True)
-class UnrecordedRelease:
+class UnrecordedRelease(msgspec.Struct, frozen=True):
     """A release of ``plan_id`` that is not in the ledger.
 
     ``ranges`` are the released offsets that no other plan covers. ``unknown`` are empty ranges at the end of a gap
@@ -44,9 +44,10 @@ class UnrecordedRelease:
         return {
             "plan_id": self.plan_id,
             "state": "not-in-ledger",
-            "offsets": self.offsets,
-            "retention_deadline": None,
-            "retention_deadline_ms": None,
+            "phase": "not-in-ledger",
+            "pending_offset_count": self.offsets,
+            "retention_deadline_at": None,
+            "retention_deadline_at_ms": None,
             "ranges": [
                 {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
                 for row in self.ranges

@@ -1,6 +1,6 @@
 """Verifies a plan: for each partition what was read, delivered, filtered and lost, in exact ranges. Pure.
 
-Counts of offsets prove nothing, because compaction, aborted transactions and control records leave holes. A plan is
+Counts of offsets verify nothing, because compaction, aborted transactions and control records leave holes. A plan is
 verified if the reader's position reached the end, the log start offset never passed the position, and every visible
 record was delivered, filtered or dead-lettered.
 """
@@ -17,7 +17,7 @@ from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_targe
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
-_NOT_PROVED = "not proved: "
+_NOT_VERIFIED = "not verified: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class LostRange(PartitionValue):
             "partition": self.partition,
             "start": self.start,
             "end": self.end,
-            "offsets": self.offsets,
-            "why": self.why,
+            "offset_count": self.offsets,
+            "reason": self.why,
         }
 
 
@@ -88,7 +88,7 @@ class PartitionVerification(PartitionValue):
     contradictions: tuple[str, ...]
     chunks: int
     chunks_done: int
-    delivered_again: int = 0
+    redelivered: int = 0
     """Records that were delivered before and are gone from the target topic: they are delivered once more."""
 
     @property
@@ -148,20 +148,20 @@ class Verification:
     def totals(self) -> dict[str, Any]:
         """The sums, in JSON."""
         return {
-            "partitions": len(self.partitions),
-            "read_to_end": sum(item.read_to_end for item in self.partitions),
-            "records": self.records,
-            "delivered": self.delivered,
-            "filtered": sum(item.filtered for item in self.partitions),
-            "dead": sum(item.dead for item in self.partitions),
+            "partition_count": len(self.partitions),
+            "read_to_end_count": sum(item.read_to_end for item in self.partitions),
+            "record_count": self.records,
+            "delivered_count": self.delivered,
+            "filtered_count": sum(item.filtered for item in self.partitions),
+            "dead_lettered_count": sum(item.dead for item in self.partitions),
             "bytes": sum(item.size for item in self.partitions),
-            "lost_offsets": sum(row.offsets for row in self.lost),
-            "undelivered_offsets": sum(row.offsets for row in self.undelivered),
-            "may_repeat": sum(item.may_repeat for item in self.partitions),
-            "delivered_again": sum(item.delivered_again for item in self.partitions),
-            "chunks": sum(item.chunks for item in self.partitions),
-            "chunks_done": sum(item.chunks_done for item in self.partitions),
-            "complete": self.complete,
+            "lost_offset_count": sum(row.offsets for row in self.lost),
+            "undelivered_offset_count": sum(row.offsets for row in self.undelivered),
+            "possible_duplicate_count": sum(item.may_repeat for item in self.partitions),
+            "redelivered_count": sum(item.redelivered for item in self.partitions),
+            "chunk_count": sum(item.chunks for item in self.partitions),
+            "finished_chunk_count": sum(item.chunks_done for item in self.partitions),
+            "verified": self.complete,
         }
 
 
@@ -170,12 +170,12 @@ def verify(
     results: Iterable[ChunkResult] = (),
     *,
     log_starts: Mapping[TopicPartition, int] | None = None,
-    twice: Iterable[OffsetRewind] = (),
+    rewinds: Iterable[OffsetRewind] = (),
 ) -> Verification:
     """The verification of a plan by the ledger, in any state of the plan.
 
     ``results`` are of this run's workers; those of earlier runs are only in the ledger. ``log_starts`` are the current
-    log start offsets: undelivered offsets below them are lost. ``twice`` is from ``release_evidence.find_rewinds``.
+    log start offsets: undelivered offsets below them are lost. ``rewinds`` are from ``release_evidence.find_rewinds``.
     """
     plan, progress = ledgered.plan, ledgered.progress
     disputes: dict[int, list[str]] = {}
@@ -192,18 +192,22 @@ def verify(
         sentences = tuple(sentence for chunk in chunks for sentence in disputes.pop(chunk.number, ()))
         proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.tp, 0)))
     nowhere = [sentence for some in disputes.values() for sentence in some]
-    if (note := ledgered.state.note or "").startswith(_NOT_PROVED):
-        nowhere.append(note.removeprefix(_NOT_PROVED))
-    return Verification(plan.id, tuple(proofs), tuple(twice), tuple(nowhere))
+    if (note := ledgered.state.note or "").startswith(_NOT_VERIFIED):
+        nowhere.append(note.removeprefix(_NOT_VERIFIED))
+    return Verification(plan.id, tuple(proofs), tuple(rewinds), tuple(nowhere))
 
 
-def contradiction_note(proof: Verification) -> str | None:
+def contradiction_note(verification: Verification) -> str | None:
     """The note for the ledger if results contradict each other; None: they do not.
 
     Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
     """
-    found = [f"{row.tp} {sentence}" for row in proof.partitions for sentence in row.contradictions]
-    return _NOT_PROVED + "; ".join((*proof.contradictions, *found)) if found or proof.contradictions else None
+    found = [f"{row.tp} {sentence}" for row in verification.partitions for sentence in row.contradictions]
+    return (
+        _NOT_VERIFIED + "; ".join((*verification.contradictions, *found))
+        if found or verification.contradictions
+        else None
+    )
 
 
 def _of_range(
@@ -214,20 +218,20 @@ def _of_range(
     log_start: int,
 ) -> PartitionVerification:
     tp = item.tp
-    owed = merged(row for chunk in chunks for row in undelivered_ranges(chunk, progress))
+    pending = merged(row for chunk in chunks for row in undelivered_ranges(chunk, progress))
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
-    passed = [OffsetRange(*tp, row.start, min(row.end, log_start)) for row in owed if row.start < log_start]
-    left = [OffsetRange(*tp, max(row.start, log_start), row.end) for row in owed if row.end > log_start]
+    passed = [OffsetRange(*tp, row.start, min(row.end, log_start)) for row in pending if row.start < log_start]
+    left = [OffsetRange(*tp, max(row.start, log_start), row.end) for row in pending if row.end > log_start]
     lost = [(row.start, row.end, row.why) for one in known for row in one.lost]
     lost += [(row.start, row.end, f"the log starts at {log_start}, and they were not delivered") for row in passed]
     records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
     if records < filtered + dead:
-        disputed += (f"{records} records were read, and {filtered + dead} filtered out or dead",)
+        disputed += (f"{records} records were read, but {filtered + dead} were filtered or dead-lettered",)
     return PartitionVerification(
         *tp,
         start=item.start,
         end=item.end,
-        delivered_to=owed[0].start if owed else item.end,
+        delivered_to=pending[0].start if pending else item.end,
         records=records,
         filtered=filtered,
         dead=dead,
@@ -238,7 +242,7 @@ def _of_range(
         contradictions=disputed,
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
-        delivered_again=sum(one.redelivered for one in known),
+        redelivered=sum(one.redelivered for one in known),
     )
 
 
@@ -258,18 +262,18 @@ def _disputed(
 ) -> Iterator[str]:
     """Contradictions in a worker's counts, and between them and its progress in the ledger."""
     if chunk is None:
-        yield f"a worker tells of chunk {result.chunk}, which {plan_id} does not have"
+        yield f"a worker reported chunk {result.chunk}, which is not in {plan_id}"
         return
-    told = result.delivered + result.filtered + result.dead
+    counted = result.delivered + result.filtered + result.dead
     where = f"[{result.start}, {result.position})"
-    if told != result.visible:
-        yield f"{where}: {result.visible} records were read, and {told} delivered, filtered out or dead"
+    if counted != result.visible:
+        yield f"{where}: {result.visible} records were read, but {counted} were delivered, filtered or dead-lettered"
     ledger = delivered_to(chunk, progress)
     if result.position > ledger:
-        yield f"{where}: the worker went on to {result.position}, and the ledger has {ledger}"
+        yield f"{where}: the worker read to {result.position}, but the ledger has {ledger}"
 
 
-def gone_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
+def deleted_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
     """Offsets from the group's commit to the log start offset that retention had deleted before the plan was made."""
     rows = (_gone(plan, item) for item in plan.ranges)
     return tuple(row for row in rows if row is not None)

@@ -58,7 +58,7 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
         parts.append(f"{len(behind)} under-replicated ({_numbers(behind)})")
     if few:
         parts.append(f"replication factor {factor}" + (f" with {plural(brokers, 'broker')}" if brokers else ""))
-    places = dict.fromkeys(f"__consumer_offsets:{p.partition}" for p in (*leaderless, *refusing, *behind))
+    affected = dict.fromkeys(f"__consumer_offsets:{p.partition}" for p in (*leaderless, *refusing, *behind))
     rest = "--describe --topic __consumer_offsets --under-replicated-partitions"
     commands = [tool_command("kafka-topics.sh", snapshot.bootstrap, rest)] if leaderless or behind or refusing else []
     if few:
@@ -70,13 +70,13 @@ def offsets_topic_replication(snapshot: ClusterSnapshot) -> Answer:
             f"of {plural(len(partitions), 'partition')} {'; '.join(parts)}",
             remedy="bring back the missing brokers; a low factor is raised by a reassignment with more replicas",
             numbers={
-                "partitions": len(partitions),
-                "without_leader": len(leaderless),
-                "below_min_in_sync": len(refusing),
-                "under_replicated": len(behind),
+                "partition_count": len(partitions),
+                "without_leader_count": len(leaderless),
+                "below_min_in_sync_count": len(refusing),
+                "under_replicated_count": len(behind),
                 "replication_factor": factor,
             },
-            places=tuple(places),
+            affected=tuple(affected),
             commands=commands,
         )
         + partly
@@ -108,10 +108,15 @@ def coordinator_load(snapshot: ClusterSnapshot) -> Answer:
         Severity.WARNING if uneven else Severity.INFO,
         f"broker {busiest} coordinates {most} of {plural(total, 'group')} ({percent(most, total)}); an even share of "
         f"{plural(len(counts), 'broker')} is {fair}",
-        remedy="give the partitions of __consumer_offsets back to their preferred leaders; else spread them by a "
-        "reassignment. Groups that nobody uses: kgroup delete --idle-for",
-        numbers={"groups": total, "busiest": most, "fair_share": fair, "brokers": len(counts)},
-        places=[f"broker {broker}" for broker in sorted(counts, key=lambda broker: (-counts[broker], broker))],
+        remedy="move the partitions of __consumer_offsets to their preferred leaders; else spread them by a "
+        "reassignment, or delete groups that are not used (delete --idle-for)",
+        numbers={
+            "group_count": total,
+            "busiest_group_count": most,
+            "fair_share_group_count": fair,
+            "broker_count": len(counts),
+        },
+        affected=[f"broker {broker}" for broker in sorted(counts, key=lambda broker: (-counts[broker], broker))],
         commands=(
             tool_command(
                 "kafka-leader-election.sh",

@@ -12,7 +12,10 @@ SOON = Threshold(
 )
 AT_ONCE = Threshold("time left that is critical", 3_600_000, "ms", "six of the broker's checks (10m): act now")
 IN_USE = Threshold(
-    "age of the newest commit up to which a group without members is in use", 3_600_000, "ms", "somebody assign()s"
+    "age of the newest commit up to which a group without members is in use",
+    3_600_000,
+    "ms",
+    "a consumer may use assign()",
 )
 
 EXPIRY = Rule(
@@ -23,7 +26,7 @@ EXPIRY = Rule(
 )
 EXPIRY_IN_USE = Rule(
     "offsets-expire-in-use",
-    "offsets expire soon although somebody reads with this group id",
+    "offsets expire soon although a consumer uses this group id",
     "KIP-211; Kafka's documentation of offsets.retention.minutes",
     (SOON, AT_ONCE, IN_USE),
 )
@@ -90,8 +93,13 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
             Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
             f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {duration(retention)})",
             remedy=_remedy(from_empty=from_empty, live=subscribed is not None),
-            numbers={"commits": len(keys), "expiring": len(soon), "first_in_ms": first, "retention_ms": retention},
-            places=[f"{topic}:{number}" for topic, number in soon],
+            numbers={
+                "commit_count": len(keys),
+                "expiring_count": len(soon),
+                "expires_in_ms": first,
+                "retention_ms": retention,
+            },
+            affected=[f"{topic}:{number}" for topic, number in soon],
             commands=_commands(snapshot, from_empty=from_empty, live=subscribed is not None),
         )
         + partly
@@ -109,10 +117,13 @@ def _from_commits(snapshot: GroupSnapshot, keys: list[TopicPartition]) -> dict[T
 
 def _remedy(*, from_empty: bool, live: bool) -> str:
     if live:
-        return "subscribe to these topics, read them under a group id of their own, or forget them if nobody reads them"
+        return (
+            "subscribe to these topics, read them under a group id of their own, or delete the offsets if no consumer "
+            "reads them"
+        )
     if from_empty:
         return (
-            "start a member, however briefly: the time counts anew from when it has left; committing again does not "
+            "start a member, however briefly: the time starts again when it leaves; another commit does not "
             "prolong it. Keep a copy meanwhile"
         )
     return "commit them again: the time counts from each commit"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+
+import msgspec
 
 from kgroup.groups.doctor.finding import (
     Answer,
@@ -16,22 +17,30 @@ from kgroup.groups.doctor.finding import (
     kgroup_command,
     unread_partitions_text,
 )
-from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails
-from kgroup.groups.lag.rates import rate_words
+from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
+from kgroup.groups.lag.rates import rate_words, span_words
 from kgroup.groups.members import labels
+from kgroup.groups.next_commands import skip_record
 from kgroup.model.groups import Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
 
 LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
 LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")
-FEW_PARTITIONS = Threshold("partitions from which one can stand out", 3, "", "of two, one always has half or more")
+FEW_PARTITIONS = Threshold(
+    "partitions from which one is compared with the others", 3, "", "of two, one always has half or more"
+)
 HOT = Threshold("times the median of the topic's other partitions", 5, "x", "hashed keys stay within twice of it")
-HOT_LEAST = Threshold("records in the time looked at", 1_000, "", "fewer are noise in any batch producer")
+HOT_LEAST = Threshold("records in the time that was read", 1_000, "", "fewer are noise in any batch producer")
 STALLED = Threshold(
     "time at one offset that is a warning", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
 )
-STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: nobody is coming back")
+STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
+UNREAD = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
+DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
+ABANDONED = Threshold(
+    "time without a reader from which it is a warning again", 86_400_000, "ms", "a day: the group is probably not used"
+)
 WAITING = Threshold(
     "unread records where it is not known whether any arrive", 100, "", "the mark of a transaction is a lag of 1"
 )
@@ -55,6 +64,12 @@ STALLED_COMMITS = Rule(
     "committed offsets do not move while records arrive",
     "Burrow's rules STOP and STALL; KIP-62",
     (STALLED, STUCK, WAITING),
+)
+NO_READER = Rule(
+    "no-reader",
+    "the group is Empty while its records arrive, or since a reset or a release",
+    "Kafka's documentation of consumer groups: an Empty group has no members",
+    (UNREAD, DESERTED, ABANDONED, WAITING, STALLED),
 )
 COMMITS_WITHOUT_PROGRESS = Rule(
     "idle-commits",
@@ -93,7 +108,8 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         evidence += f" over {plural(len(lags), 'partition')}"
         command = kgroup_command("history", group.name, "--commits", "--topic", where)
         remedy = (
-            "see whether it gets more records (hot-partition) or stands (stalled-commits): else its records are slow"
+            "check whether it gets more records (hot-partition) or is stuck (stalled-commits); else its records are "
+            "slow"
         )
     elif _most(of_member, total) and 2 * partition_counts[member_id] < len(lags):
         where, lag = names.get(member_id, member_id), of_member
@@ -108,8 +124,8 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
             Severity.WARNING,
             evidence,
             remedy=remedy,
-            numbers={"lag": lag, "total_lag": total, "partitions": len(lags)},
-            places=(where,),
+            numbers={"lag": lag, "total_lag": total, "partition_count": len(lags)},
+            affected=(where,),
             commands=(command,),
         )
         + partly
@@ -156,16 +172,15 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
             f"{rate_words(usual)}{more}",
             remedy="spread the busiest key (a suffix, or a key of finer grain); more partitions or members do not help "
             "one key",
-            numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot": len(hot)},
-            places=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
+            numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot_partition_count": len(hot)},
+            affected=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
             commands=(kgroup_command("lag", snapshot.group.name, "--topic", topic),),
         )
         + partly
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(msgspec.Struct, frozen=True):
     """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset."""
 
     partition: Partition
@@ -197,7 +212,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         return partly
     worst = stalls[0]
     facts = snapshot.logs.get(worst.partition.tp)
-    arriving = f" while {rate_words(facts.production.per_second)} arrive" if facts and facts.production else ""
+    arriving = _arriving(facts.production if facts else None)
     tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
     offset = worst.partition.commit.offset if worst.partition.commit else 0
@@ -205,31 +220,89 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         STALLED_COMMITS.finding(
             Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
             f"{worst.partition.tp} at {offset} for {duration(worst.for_ms)}{tried}{arriving}{more}",
-            remedy="a record that cannot be handled, or a call that hangs: look at its owner's log and a thread dump "
-            "before a restart; to skip one record: kgroup reset --topic T:P --shift-by 1",
+            remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump "
+            "before a restart, or skip that record",
             numbers={
-                "partitions": len(stalls),
+                "partition_count": len(stalls),
                 "stalled_ms": worst.for_ms,
-                "attempts": worst.attempts,
+                "attempt_count": worst.attempts,
                 "lag": sum(stall.lag for stall in stalls),
             },
-            places=[str(stall.partition.tp) for stall in stalls],
+            affected=[str(stall.partition.tp) for stall in stalls],
             commands=(
                 kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
-                kgroup_command(
-                    "reset",
-                    group.name,
-                    "--topic",
-                    str(worst.partition.tp),
-                    "--shift-by",
-                    "1",
-                    "--save-skipped",
-                    "skipped.json",
-                ),
+                skip_record(group.name, worst.partition.tp),
             ),
         )
         + partly
     )
+
+
+def no_reader(snapshot: GroupSnapshot) -> Answer:
+    """An Empty group with unread records that arrive, or whose last commit a tool made.
+
+    A consumer with ``assign()`` reads without being a member. Its commits after the group became Empty rule this out,
+    until they have stopped for ``STALLED``.
+    """
+    group = snapshot.group
+    if not group.is_empty:
+        return ()
+    lagging = [p for p in group.partitions if p.commit is not None and p.lag]
+    if not lagging:
+        return NO_READER.partly(unread_partitions_text(_committed(group.partitions)))
+    if snapshot.commits is None:
+        return NO_READER.unknown(snapshot.why("commits", _NO_COMMITS))
+    emptied_ms = snapshot.emptied_at_ms
+    newest = [points[-1] for each in snapshot.commits.values() if (points := each.points)]
+    fresh = [p for p in newest if not p.by_tool and snapshot.now_ms - p.at_ms < STALLED.value]
+    if any(emptied_ms is None or point.at_ms > emptied_ms for point in fresh):
+        return ()
+    arrivals = _arrivals(snapshot, lagging)
+    last_ms = max((point.at_ms for point in newest), default=None)
+    by_tool = any(point.by_tool for point in newest)
+    lag = sum(p.lag or 0 for p in lagging)
+    if not by_tool and arrivals is None and lag < WAITING.value:
+        return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
+    if not by_tool and arrivals is not None and not arrivals.records:
+        return ()
+    since_ms = emptied_ms if emptied_ms is not None else last_ms
+    for_ms = None if since_ms is None else snapshot.now_ms - since_ms
+    if for_ms is not None and for_ms < UNREAD.value:
+        return ()
+    critical = emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
+    age = "" if for_ms is None else f" for {duration(for_ms)}"
+    tool = (
+        f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
+    )
+    worst = max(lagging, key=lambda p: p.lag or 0)
+    jumps = kgroup_command("history", group.name, "--commits", "--topic", str(worst.tp))
+    return NO_READER.finding(
+        Severity.CRITICAL if critical else Severity.WARNING,
+        f"{human_count(lag)} unread on {plural(len(lagging), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
+        remedy="start its consumers: they continue at the committed offsets; if the group is not used any more, delete "
+        "it",
+        numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
+        affected=[str(p.tp) for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
+        # After a reset or a release the way back is what history shows beside it.
+        commands=(jumps,) if by_tool else (jumps, kgroup_command("delete", group.name)),
+    )
+
+
+def _arrivals(snapshot: GroupSnapshot, partitions: list[Partition]) -> Production | None:
+    """The sum of what arrives on these partitions, as far as it is known; None if nothing of it is."""
+    known = [facts.production for p in partitions if (facts := snapshot.logs.get(p.tp)) and facts.production]
+    return Production(sum(each.records for each in known), known[0].span_ms) if known else None
+
+
+def _arriving(production: Production | None) -> str:
+    """`` while 1.8/s (10m) arrive``; empty if nothing arrives, or if that is unknown."""
+    if production is None or not production.records:
+        return ""
+    return f" while {rate_words(production.per_second)}{span_words(production.span_ms)} arrive"
+
+
+def _ago(snapshot: GroupSnapshot, at_ms: int) -> str:
+    return f"{duration(max(0, snapshot.now_ms - at_ms))} ago"
 
 
 def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
@@ -294,7 +367,7 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
         f"{idle} of {plural(total, 'commit')} in {duration(span)} moved nothing, on {plural(len(where), 'partition')}",
         remedy="a longer auto.commit.interval.ms, or commits only after work: these fill __consumer_offsets, which "
         "coordinators load and history is read from",
-        numbers={"commits": total, "without_progress": idle, "span_ms": span, "partitions": len(where)},
-        places=where,
+        numbers={"commit_count": total, "without_progress_count": idle, "span_ms": span, "partition_count": len(where)},
+        affected=where,
         commands=("auto.commit.interval.ms=60000",),
     )

@@ -19,7 +19,7 @@ SKEW = Threshold(
     "share of the busiest member, of what sticky would give it", 150, "%", "below that, more members help as much"
 )
 SKEW_LEAST = Threshold(
-    "partitions that the busiest member has too many", 2, "", "of one more than another nobody can be relieved"
+    "partitions that the busiest member has too many", 2, "", "a difference of one cannot be balanced"
 )
 
 IDLE = Rule(
@@ -79,8 +79,8 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
         f"{plural(len(members), 'member')} for {plural(partitions, 'partition')}: {len(idle_names)} idle "
         f"({some_of(idle_names)})",
         remedy=f"run {plural(len(idle_names), 'member')} fewer, or add partitions (keys then go to other ones)",
-        numbers={"members": len(members), "partitions": partitions, "idle": len(idle_names)},
-        places=idle_names,
+        numbers={"member_count": len(members), "partition_count": partitions, "idle_member_count": len(idle_names)},
+        affected=idle_names,
         commands=more,
     )
 
@@ -117,8 +117,14 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
         f"sticky would give {sticky_counts}",
         remedy="an assignor that balances over all topics: "
         + ("cooperative-sticky, in two rolling restarts (KIP-429)" if classic else "group.remote.assignor=uniform"),
-        numbers={"members": len(here), "partitions": total, "most": counts[0], "least": counts[-1], "even": even[0]},
-        places=[names[member.member_id] for member in order if member.partition_count > even[0]],
+        numbers={
+            "member_count": len(here),
+            "partition_count": total,
+            "largest_partition_count": counts[0],
+            "smallest_partition_count": counts[-1],
+            "even_partition_count": even[0],
+        },
+        affected=[names[member.member_id] for member in order if member.partition_count > even[0]],
         commands=(
             kgroup_command(
                 "simulate",
@@ -151,8 +157,12 @@ def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
         Severity.INFO if shared and not ownerless else Severity.WARNING,
         f"of {plural(len(members), 'member')} {', '.join(parts)}{others}{without}",
         remedy="a group id of its own for each service; while a new subscription rolls out, wait for its end",
-        numbers={"members": len(members), "subscriptions": len(kinds), "topics_without_owner": len(ownerless)},
-        places=[what for what, _ in kinds.most_common()],
+        numbers={
+            "member_count": len(members),
+            "subscription_count": len(kinds),
+            "topic_without_owner_count": len(ownerless),
+        },
+        affected=[what for what, _ in kinds.most_common()],
         commands=(kgroup_command("describe", group.name, "--members", "--verbose"),),
     )
 
@@ -163,7 +173,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
     if group.type != "classic" or group.is_simple:
         return ()
     if readiness is None:
-        return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not looked at"))
+        return MIGRATE.unknown(snapshot.why("readiness", "whether it can migrate was not checked"))
     if readiness.result is not ReadinessResult.READY:
         return ()
     unread = [why for field in ("past", "configs", "access") if (why := snapshot.unread.get(field))]
@@ -179,7 +189,7 @@ def ready_to_migrate(snapshot: GroupSnapshot) -> Answer:
         Severity.INFO,
         f"it can move {how.get(readiness.how, 'now')}; {plural(len(readiness.checks), 'check')}, none against it",
         remedy="plan the move: rebalances without a standstill of all, epochs and assignments visible from outside",
-        numbers={"checks": len(readiness.checks)},
+        numbers={"check_count": len(readiness.checks)},
         commands=(kgroup_command("migrate", group.name, "--protocol", "consumer"),),
     )
 
@@ -192,9 +202,9 @@ def _settled(snapshot: GroupSnapshot) -> Sequence[Member] | str:
     if group.members and group.is_rebalancing:
         return f"it is rebalancing ({group.state})"
     if any(member.assignment is None for member in group.members):
-        return "its members do not tell what they hold"
+        return "the assignments of its members are unknown"
     if any(member.subscription is None and member.subscription_regex is None for member in group.members):
-        return "its members do not tell what they subscribe to"
+        return "the subscriptions of its members are unknown"
     return group.members
 
 

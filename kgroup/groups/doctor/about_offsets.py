@@ -24,7 +24,7 @@ GONE = Rule(
 )
 RECREATED = Rule(
     "topic-recreated",
-    "a topic was deleted and made anew: the committed offsets belong to the old one",
+    "a topic was recreated: the committed offsets belong to the old topic",
     "KIP-516 (topic ids), KIP-320 (leader epochs)",
 )
 
@@ -47,7 +47,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
     if lost:
         worst = max(lost, key=lambda where: lost[where])
         total = f", {human_count(sum(lost.values()))} on {len(lost)} in all" if len(lost) > 1 else ""
-        parts.append(f"{lost[worst]} offsets gone on {worst}{total}")
+        parts.append(f"{lost[worst]} offsets deleted on {worst}{total}")
     if above:
         worst = max(above, key=lambda where: above[where])
         parts.append(f"{worst} committed {plural(above[worst], 'offset')} above the log end" + _more(len(above)))
@@ -58,12 +58,12 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
             remedy="decide before auto.offset.reset does: with latest it skips what is still readable too; only these "
             "partitions, to the log start",
             numbers={
-                "partitions": len(outside),
-                "offsets_gone": sum(lost.values()),
-                "above_end": len(above),
-                "readable": readable,
+                "partition_count": len(outside),
+                "deleted_offset_count": sum(lost.values()),
+                "above_log_end_count": len(above),
+                "readable_offset_count": readable,
             },
-            places=sorted(lost, key=lambda where: -lost[where]) + sorted(above),
+            affected=sorted(lost, key=lambda where: -lost[where]) + sorted(above),
             commands=(kgroup_command("reset", group.name, "--only", "out-of-range"),),
         )
         + partly
@@ -71,7 +71,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
 
 
 def _below(partition: Partition) -> bool:
-    return partition.out_of_range == "BELOW_START"
+    return partition.out_of_range == "below-log-start"
 
 
 def _more(count: int) -> str:
@@ -114,8 +114,12 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
             f"{some_of(where)}{nobody}",
             remedy="auto.offset.reset=by_duration:<DURATION> or earliest, before partitions are added; what was passed "
             "over can be read by a reset to the log start",
-            numbers={"partitions": len(unread), "records": sum(records.values()), "without_owner": ownerless},
-            places=where,
+            numbers={
+                "partition_count": len(unread),
+                "record_count": sum(records.values()),
+                "without_owner_count": ownerless,
+            },
+            affected=where,
             commands=(kgroup_command("reset", group.name, "--topic", where[0], "--to-earliest"),),
         )
         + partly
@@ -139,9 +143,9 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
     return GONE.finding(
         Severity.WARNING if subscribed else Severity.INFO,
         f"{plural(len(topics), 'topic')} {does} not exist: {'; '.join(parts)}",
-        remedy="make the topic, or take it out of the subscription; offsets on it mean nothing if it comes back",
-        numbers={"topics": len(topics), "subscribed": len(subscribed), "commits": len(commits)},
-        places=topics,
+        remedy="create the topic, or remove it from the subscription; the offsets are wrong once it is created again",
+        numbers={"topic_count": len(topics), "subscribed_topic_count": len(subscribed), "commit_count": len(commits)},
+        affected=topics,
         commands=tuple(
             kgroup_command("delete-offsets", group.name, "--topic", topic) for topic in sorted(committed)[:3]
         ),
@@ -173,8 +177,13 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
         Severity.CRITICAL,
         f"{some_of(topics)}: {how}{silent}",
         remedy="read the new topic from its start; the old offsets point at other records",
-        numbers={"topics": len(topics), "commits": len(stale), "by_topic_id": len(by_id), "inside_log": inside},
-        places=[str(partition.tp) for partition in stale],
+        numbers={
+            "topic_count": len(topics),
+            "commit_count": len(stale),
+            "by_topic_id_count": len(by_id),
+            "inside_log_count": inside,
+        },
+        affected=[str(partition.tp) for partition in stale],
         commands=tuple(kgroup_command("reset", group.name, "--topic", topic, "--to-earliest") for topic in topics[:3]),
     )
 

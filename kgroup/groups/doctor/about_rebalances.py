@@ -18,12 +18,12 @@ STORM = Threshold(
 HEAVY = Threshold("rebalances in that time that are critical", 10, "", "one a minute: caches and state never warm up")
 STOPPED = Threshold("share of that time stopped that is critical", 25, "%", "a quarter of the capacity is lost")
 ONGOING = Threshold(
-    "time since the last one while the storm counts as going on", 120_000, "ms", "the mean gap of the fewest that count"
+    "time since the last one after which the storm is over", 120_000, "ms", "the mean gap of the fewest that count"
 )
 LARGE_MEMBERS = Threshold(
     "members from which a group is large", 10, "", "a rolling restart under an eager assignor stops all 20 times"
 )
-LARGE_PARTITIONS = Threshold("partitions from which a group is large", 100, "", "all of them stand still each time")
+LARGE_PARTITIONS = Threshold("partitions from which a group is large", 100, "", "a rebalance stops all of them")
 TAKEN = Threshold(
     "partitions moved in the log although their owner stayed", 50, "", "fewer are a member or two that came or went"
 )
@@ -42,7 +42,7 @@ REBALANCE_STORM = Rule(
 )
 EAGER = Rule(
     "eager-assignor",
-    "a large or stateful group with an assignor that stops everybody at each rebalance",
+    "a large or stateful group whose assignor stops all members at each rebalance",
     "KIP-429",
     (LARGE_MEMBERS, LARGE_PARTITIONS, TAKEN),
 )
@@ -75,17 +75,17 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     stopped = sum(rebalance.took_ms or 0 for rebalance in window)
     span = max(window[-1].at_ms - window[0].at_ms, 1)
     heavy = len(window) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
-    now = "going on" if going_on else f"over since {utc_minute(last_ms)}"
+    now = "not over" if going_on else f"over since {utc_minute(last_ms)}"
     stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{member} ({count})' for member, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and window is latest else Severity.WARNING,
         f"{len(window)} in {duration(span)}, {now}{stopped_text}{by}",
-        remedy="look who comes and goes: members out max.poll.interval.ms after joining are too slow (fewer "
-        "max.poll.records, or a longer interval); out a session timeout after joining, they crash or pause",
-        numbers={"rebalances": len(window), "span_ms": span, "stopped_ms": stopped, "going_on": int(going_on)},
-        places=[member for member, _ in culprits],
+        remedy="find the members that leave: those that leave max.poll.interval.ms after joining are too slow (fewer "
+        "max.poll.records, or a longer interval); those that leave a session timeout after joining crash or pause",
+        numbers={"rebalance_count": len(window), "span_ms": span, "stopped_ms": stopped, "rebalancing": int(going_on)},
+        affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
 
@@ -129,10 +129,10 @@ def eager_assignor(snapshot: GroupSnapshot) -> Answer:
         remedy="cooperative-sticky, in two rolling restarts: first list it before the present one, then alone; or the "
         "consumer protocol",
         numbers={
-            "members": members,
-            "partitions": partitions,
-            "moved_needlessly": moved_count,
-            "state_topics": len(snapshot.state_topics),
+            "member_count": members,
+            "partition_count": partitions,
+            "moved_needlessly_count": moved_count,
+            "state_topic_count": len(snapshot.state_topics),
         },
         commands=(
             "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
@@ -167,8 +167,13 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         f"{utc_minute(history.since_ms)}, {away}; {plural(costs, 'rebalance')}",
         remedy="an instance id of its own for each instance, and a session timeout above the restart time: then a "
         "restart costs no rebalance (a member that dies for good is noticed later)",
-        numbers={"restarts": len(restarts), "members": len(names), "longest_away_ms": longest, "rebalances": costs},
-        places=names,
+        numbers={
+            "restart_count": len(restarts),
+            "member_count": len(names),
+            "longest_away_ms": longest,
+            "rebalance_count": costs,
+        },
+        affected=names,
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,

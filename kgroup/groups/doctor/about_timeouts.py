@@ -25,7 +25,7 @@ HEARTBEATS = Threshold(
     "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"
 )
 DEFAULT_HEARTBEAT = Threshold(
-    "what a classic client's heartbeat interval is taken for", 3_000, "ms", "the default; brokers are not told it"
+    "assumed heartbeat interval of a classic client", 3_000, "ms", "the default; clients do not send it to brokers"
 )
 LONG_POLL = Threshold(
     "max.poll.interval.ms that is info", 3_600_000, "ms", "twelve times the default; an hour of lag before anyone acts"
@@ -50,17 +50,17 @@ SESSION = Rule(
 )
 POLL = Rule(
     "poll-interval",
-    "max.poll.interval.ms is so long that a member that hangs is never thrown out",
+    "max.poll.interval.ms is so long that a member that hangs is never removed",
     "KIP-62; Kafka's documentation of max.poll.interval.ms",
     (LONG_POLL, ENDLESS_POLL),
 )
 STATIC = Rule(
     "static-session",
-    "static members that are gone, or stay on after a stop, keep the group from becoming Empty",
+    "static members that are gone, or remain after a stop, keep the group from becoming Empty",
     "KIP-345, KIP-848",
     (LONG_SESSION,),
 )
-_NOT_SENT = "classic members do not tell brokers their heartbeat.interval.ms"
+_NOT_SENT = "classic members do not send their heartbeat.interval.ms to brokers"
 _UNSEEN = "the members' settings were not found in __consumer_offsets"
 
 
@@ -82,10 +82,10 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
     return HEARTBEAT.finding(
         Severity.INFO,
         f"session timeout {duration(least)} ({plural(len(short), 'member')}): a third is {duration(least // 3)}, "
-        f"and clients heartbeat every {duration(DEFAULT_HEARTBEAT.value)} unless told otherwise",
+        f"and clients heartbeat every {duration(DEFAULT_HEARTBEAT.value)} by default",
         remedy="a heartbeat interval of at most a third of the session timeout, or a longer session",
-        numbers={"session_timeout_ms": least, "third_ms": least // 3, "members": len(short)},
-        places=[names[member_id] for member_id in short],
+        numbers={"session_timeout_ms": least, "heartbeat_limit_ms": least // 3, "member_count": len(short)},
+        affected=[names[member_id] for member_id in short],
         commands=(f"heartbeat.interval.ms={least // 3}", "session.timeout.ms=45000"),
     )
 
@@ -105,7 +105,7 @@ def _servers(snapshot: GroupSnapshot) -> Answer:
         f"every {duration(interval)} in a session of {duration(session)}: {session // interval} fit, "
         f"{HEARTBEATS.value} should",
         remedy="a shorter interval or a longer session, as configs of the group, within what the brokers allow",
-        numbers={"heartbeat_interval_ms": interval, "session_timeout_ms": session, "third_ms": session // 3},
+        numbers={"heartbeat_interval_ms": interval, "session_timeout_ms": session, "heartbeat_limit_ms": session // 3},
         commands=(tool_command("kafka-configs.sh", snapshot.bootstrap, rest),),
     )
 
@@ -150,12 +150,12 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
         f"{duration(session)}: {longest.instance_id} {duration(away_ms)}",
         remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
         numbers={
-            "restarts": len(restarts),
-            "too_long": len(late),
+            "restart_count": len(restarts),
+            "too_long_count": len(late),
             "longest_away_ms": away_ms,
             "session_timeout_ms": session,
         },
-        places=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),
+        affected=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),
         commands=(command if consumer else f"session.timeout.ms={advised}",),
     )
 
@@ -187,9 +187,9 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
             Severity.WARNING if most >= ENDLESS_POLL.value else Severity.INFO,
             f"{duration(most)} ({most} ms) for {len(long)} of {plural(len(known), 'member')}: "
             f"{_some_labels(names, long)}; one that hangs keeps its partitions so long",
-            remedy="as long as the slowest batch takes, not more: fewer max.poll.records make batches short",
-            numbers={"members": len(long), "max_poll_interval_ms": most},
-            places=[names[member_id] for member_id in long],
+            remedy="as long as the slowest batch needs, not more: fewer max.poll.records make batches short",
+            numbers={"member_count": len(long), "max_poll_interval_ms": most},
+            affected=[names[member_id] for member_id in long],
             commands=("max.poll.interval.ms=300000", "max.poll.records=100"),
         )
         + partly
@@ -227,8 +227,12 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
         Severity.WARNING if gone and long else Severity.INFO,
         evidence,
         remedy="wait, or remove those that will not come back; until then reset and delete are refused",
-        numbers={"static": len(static), "gone": len(gone), "session_timeout_ms": longest or 0},
-        places=[names[member.member_id] for member in named],
+        numbers={
+            "static_member_count": len(static),
+            "left_member_count": len(gone),
+            "session_timeout_ms": longest or 0,
+        },
+        affected=[names[member.member_id] for member in named],
         commands=_evictions(snapshot, named),
     )
 

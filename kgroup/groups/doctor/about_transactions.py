@@ -21,13 +21,13 @@ ABORTS = Threshold(
 
 LSO = Rule(
     "lso-stuck",
-    "the last stable offset does not move: read_committed consumers stand",
+    "the last stable offset does not move: read_committed consumers are blocked",
     "KIP-98, KIP-664",
     (SLOW, HANGING),
 )
 TRANSACTION = Rule(
     "hanging-transaction",
-    "a transaction is open that nobody will end",
+    "a transaction is open that no producer will end",
     "KIP-664, KIP-890",
     (HANGING, ABORTS),
 )
@@ -80,11 +80,15 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     return (
         LSO.finding(
             severity,
-            f"{worst} stands at {stable} for {duration(age)}: {human_count(records)} records held back{more}{passed}",
+            f"{worst} is at {stable} for {duration(age)}: {human_count(records)} records held back{more}{passed}",
             remedy="end the transaction: its producer, or after transaction.timeout.ms the coordinator; one that hangs "
             "has to be aborted (hanging-transaction)",
-            numbers={"partitions": len(blocked), "held_back": -sum(row[2] for row in blocked), "held_ms": age},
-            places=[row[3] for row in blocked],
+            numbers={
+                "partition_count": len(blocked),
+                "held_back_count": -sum(row[2] for row in blocked),
+                "held_ms": age,
+            },
+            affected=[row[3] for row in blocked],
             commands=(kgroup_command("lag", group.name, "--topic", topic, "--isolation", "read_committed"),),
         )
         + partly
@@ -124,13 +128,13 @@ def _hanging(rule: Rule, transactions: Sequence[OpenTransaction], snapshot: Grou
         f"{first.producer_epoch}{producer}{more}{unsure}",
         remedy="abort it: its records are then skipped by read_committed readers; with security, add --command-config",
         numbers={
-            "transactions": len(hanging),
+            "transaction_count": len(hanging),
             "producer_id": first.producer_id,
             "producer_epoch": first.producer_epoch,
             "start_offset": first.start_offset,
             "silent_ms": snapshot.now_ms - first.last_ms,
         },
-        places=[f"{t.tp}" for t in hanging],
+        affected=[f"{t.tp}" for t in hanging],
         commands=[
             tool_command(
                 "kafka-transactions.sh",

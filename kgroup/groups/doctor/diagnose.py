@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity, sort_findings
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
@@ -15,7 +17,7 @@ _Snapshot = TypeVar("_Snapshot")
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
-    """The answers of all group rules. What could not be checked is listed in ``not_looked``, never as a finding."""
+    """The answers of all group rules. What could not be checked is listed in ``not_checked``, never as a finding."""
     diagnosis = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
@@ -44,15 +46,23 @@ def _diagnosis(
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
-    """The cluster first, then groups by number of critical findings, of warnings, of infos, then by name."""
+    """The cluster first, then groups by their worst finding: its severity, then the order of the rules.
+
+    What has stopped comes before what could be better. Of equal ones the group with more critical findings comes
+    first, then with more warnings, more infos, then by name.
+    """
     weights = tuple(reversed(Severity))
-    return tuple(
-        sorted(diagnoses, key=lambda d: (d.group is not None, *(-d.count(severity) for severity in weights), d.subject))
-    )
+
+    def key(diagnosis: Diagnosis) -> tuple[int | str | bool, ...]:
+        worst = diagnosis.findings[0] if diagnosis.findings else None
+        first = (0, 0) if worst is None else (-1 - worst.severity.rank, ORDER.index(worst.rule))
+        counts = (-diagnosis.count(severity) for severity in weights)
+        return diagnosis.group is not None, *first, *counts, diagnosis.subject
+
+    return tuple(sorted(diagnoses, key=key))
 
 
-@dataclass(frozen=True, slots=True)
-class CheckDecision:
+class CheckDecision(msgspec.Struct, frozen=True):
     """Whether the check failed (exit 8), and one line for each finding that caused it."""
 
     failed: bool
@@ -72,8 +82,7 @@ def check_fail_on(diagnoses: Iterable[Diagnosis], fail_on: Severity | None) -> C
     return CheckDecision(bool(lines), lines)
 
 
-@dataclass(frozen=True, slots=True)
-class FindingSummary:
+class FindingSummary(msgspec.Struct, frozen=True):
     """A rule over many groups: its worst severity, the number of groups (the cluster counts as one), worst first."""
 
     rule: str
@@ -92,7 +101,7 @@ class FindingSummary:
 
 
 def finding_summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:
-    """One row per rule with findings: the worst severity first, then the most frequent."""
+    """One row per rule with findings: the worst severity first, then what has stopped before what could be better."""
     by_rule: dict[str, list[tuple[Finding, str]]] = {}
     for diagnosis in worst_first(diagnoses):
         for finding in diagnosis.findings:
@@ -102,11 +111,10 @@ def finding_summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...
         by_weight = sorted(findings, key=lambda pair: -pair[0].severity.rank)
         subjects = tuple(subject for _, subject in by_weight)
         rows.append(FindingSummary(rule, by_weight[0][0].severity, len(findings), subjects))
-    return tuple(sorted(rows, key=lambda row: (-row.severity.rank, -row.count, ORDER.index(row.rule))))
+    return tuple(sorted(rows, key=lambda row: (-row.severity.rank, ORDER.index(row.rule))))
 
 
-@dataclass(frozen=True, slots=True)
-class UncheckedRow:
+class UncheckedRow(msgspec.Struct, frozen=True):
     """A reason why rules could not check, and in how many groups. Several rules may lack the same right."""
 
     why: str

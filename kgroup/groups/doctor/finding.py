@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
+
+import msgspec
 
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
-from kgroup.support.instants import rfc3339
+from kgroup.support.instants import minute_text
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
@@ -31,12 +32,11 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A problem of a group or the cluster.
 
     ``rule`` is the id of its rule. ``evidence`` describes what was observed; ``numbers`` has the same for programs
-    (counts, records, offsets; durations end in ``_ms``). ``places`` are all affected partitions, members, topics or
+    (counts, records, offsets; durations end in ``_ms``). ``affected`` are all affected partitions, members, topics or
     brokers, the worst first; the evidence names some. ``remedy`` is what to do, ``commands`` are complete commands or
     settings for it; kgroup's own lack ``--execute``. ``source`` is a KIP, a Kafka issue or Kafka's documentation.
     """
@@ -46,8 +46,8 @@ class Finding:
     evidence: str
     remedy: str
     source: str
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    places: tuple[str, ...] = ()
+    numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
+    affected: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
@@ -57,15 +57,14 @@ class Finding:
             "severity": self.severity.value,
             "evidence": self.evidence,
             "numbers": dict(self.numbers),
-            "places": list(self.places),
+            "affected": list(self.affected),
             "remedy": self.remedy,
             "commands": list(self.commands),
             "source": self.source,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NotChecked:
+class NotChecked(msgspec.Struct, frozen=True):
     """A rule that could not check, and the reason; with ``partly`` it checked what could be read."""
 
     rule: str
@@ -74,15 +73,14 @@ class NotChecked:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
-        return {"rule": self.rule, "why": self.why, "partly": self.partly}
+        return {"rule": self.rule, "reason": self.why, "partly": self.partly}
 
 
 Answer = tuple[Finding | NotChecked, ...]
 """The answer of a rule; empty if there is no problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True):
     """The findings of one group, or of the cluster (``group`` None), worst first.
 
     ``checked_count`` is the number of rules that could check at least a part.
@@ -112,11 +110,11 @@ class Diagnosis:
         return {
             "group": self.group,
             "scope": "cluster" if self.group is None else "group",
-            "worst": self.worst.value if self.worst else None,
-            "counts": {severity.value: self.count(severity) for severity in Severity},
+            "worst_severity": self.worst.value if self.worst else None,
+            "finding_counts": {severity.value: self.count(severity) for severity in Severity},
             "findings": [finding.document() for finding in self.findings],
-            "rules_looked_at": self.checked_count,
-            "not_looked_at": [missing.document() for missing in self.not_checked],
+            "checked_rule_count": self.checked_count,
+            "unchecked_rules": [missing.document() for missing in self.not_checked],
         }
 
 
@@ -128,8 +126,7 @@ def sort_findings(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Fi
 Unit = Literal["", "ms", "%", "x"]
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(msgspec.Struct, frozen=True):
     """A number from which a rule reports a finding, and the reason for this number.
 
     ``unit`` is ``ms``, ``%``, ``x`` (times), or "" for a count; ``name`` describes what is counted.
@@ -146,8 +143,7 @@ class Threshold:
         return format_duration(self.value / 1000) if self.unit == "ms" else f"{self.value}{self.unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A rule of the doctor. ``id`` is stable and kebab-case, ``meaning`` is the problem in one line.
 
     ``source`` is its reference, ``thresholds`` are all that it uses. ``scope`` ``cluster`` affects every group.
@@ -166,11 +162,11 @@ class Rule:
         *,
         remedy: str,
         numbers: Mapping[str, int],
-        places: Sequence[str] = (),
+        affected: Sequence[str] = (),
         commands: Sequence[str] = (),
     ) -> Answer:
         """The answer of a rule that found the problem."""
-        return (Finding(self.id, severity, evidence, remedy, self.source, numbers, tuple(places), tuple(commands)),)
+        return (Finding(self.id, severity, evidence, remedy, self.source, numbers, tuple(affected), tuple(commands)),)
 
     def unknown(self, why: str) -> Answer:
         """The answer of a rule that could not check anything, with the reason."""
@@ -198,8 +194,8 @@ def duration(ms: int) -> str:
 
 
 def utc_minute(timestamp_ms: int) -> str:
-    """``2026-11-21T03:05Z``; a number outside the calendar is shown in ms."""
-    return rfc3339(timestamp_ms, "minutes") or f"{timestamp_ms} ms"
+    """``2026-11-21 03:05Z``."""
+    return minute_text(timestamp_ms)
 
 
 def kgroup_command(*words: str) -> Hint:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.doctor.snapshot import (
     CommitPoint,
@@ -22,8 +23,7 @@ from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorLogFacts:
+class DoctorLogFacts(msgspec.Struct, frozen=True):
     """The part of ``GroupSnapshot`` that comes from the log, with the same field names."""
 
     settings: Mapping[str, MemberSettings]
@@ -43,7 +43,10 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
             for member_id, facts in log_facts.members.items()
         },
         commits={
-            tp: CommitSeries(tuple(CommitPoint(commit.offset, commit.timestamp_ms) for commit in commits), ids.get(tp))
+            tp: CommitSeries(
+                tuple(CommitPoint(commit.offset, commit.timestamp_ms, commit.by_tool) for commit in commits),
+                ids.get(tp),
+            )
             for tp, commits in log_facts.commits.items()
         },
         commits_since_ms=log_facts.read_since_ms,

@@ -6,8 +6,9 @@ The order is that of findings with equal severity: problems that stop reading co
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.doctor import (
     about_cluster,
@@ -30,6 +31,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_offsets.RECREATED, about_offsets.topic_recreated),
     (about_transactions.TRANSACTION, about_transactions.hanging_transaction),
     (about_transactions.LSO, about_transactions.lso_stuck),
+    (about_lag.NO_READER, about_lag.no_reader),
     (about_lag.STALLED_COMMITS, about_lag.stalled_commits),
     (about_rebalances.REBALANCE_STORM, about_rebalances.rebalance_storm),
     (about_expiry.EXPIRY, about_expiry.offsets_expire),
@@ -62,6 +64,7 @@ OF_COMMITS: tuple[Rule, ...] = (
     about_offsets.OUT_OF_RANGE,
     about_offsets.RECREATED,
     about_transactions.LSO,
+    about_lag.NO_READER,
     about_lag.STALLED_COMMITS,
     about_expiry.EXPIRY,
     about_offsets.NEVER_READ,
@@ -75,13 +78,12 @@ BY_ID = {rule.id: rule for rule in RULES}
 ORDER = tuple(rule.id for rule in RULES)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """What a rule checks, why it matters, how to see the problem and how to fix it; ``Rule`` has the rest."""
 
     rule: str
-    what: str
-    why: str
+    description: str
+    impact: str
     how_to_see: tuple[str, ...]
     how_to_fix: tuple[str, ...]
 
@@ -92,10 +94,10 @@ class Explanation:
             "rule": self.rule,
             "scope": rule.scope,
             "meaning": rule.meaning,
-            "what": self.what,
-            "why": self.why,
-            "see": list(self.how_to_see),
-            "mend": list(self.how_to_fix),
+            "description": self.description,
+            "impact": self.impact,
+            "how_to_see": list(self.how_to_see),
+            "how_to_fix": list(self.how_to_fix),
             "thresholds": [
                 {"name": t.name, "value": t.value, "unit": t.unit or None, "reason": t.reason} for t in rule.thresholds
             ],

@@ -6,7 +6,8 @@ A field that is None could not be read; ``unread`` has the reason under the fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kgroup.groups.migration.check import Readiness
 from kgroup.model.groups import Group
@@ -15,8 +16,7 @@ from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSettings:
+class MemberSettings(msgspec.Struct, frozen=True):
     """The timeouts of a member as ``__consumer_offsets`` holds them (GroupMetadata, or record type 5).
 
     ``rebalance_timeout_ms`` is its max.poll.interval.ms. ``session_timeout_ms`` is None for members of the consumer
@@ -27,16 +27,15 @@ class MemberSettings:
     rebalance_timeout_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPoint:
-    """A commit: the offset, and its time by the broker's clock."""
+class CommitPoint(msgspec.Struct, frozen=True):
+    """A commit: the offset, and its time by the broker's clock. ``by_tool``: a reset or a release, not a consumer."""
 
     offset: int
     at_ms: int
+    by_tool: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSeries:
+class CommitSeries(msgspec.Struct, frozen=True):
     """Commits of one partition, oldest first, as far back as the log holds them.
 
     ``topic_id`` is the topic id in the newest commit, as text (written since Kafka 4.1); None if it has none.
@@ -46,8 +45,7 @@ class CommitSeries:
     topic_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Production:
+class Production(msgspec.Struct, frozen=True):
     """The offsets that were written in the last ``span_ms``, including transaction markers."""
 
     records: int
@@ -59,8 +57,7 @@ class Production:
         return 1000 * self.records / self.span_ms if self.span_ms > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LogDetails:
+class LogDetails(msgspec.Struct, frozen=True):
     """Facts about a partition's log, in addition to its range.
 
     ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record at that offset (None: there is
@@ -78,8 +75,7 @@ class LogDetails:
     unread_since_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDetails:
+class TopicDetails(msgspec.Struct, frozen=True):
     """A topic that exists. ``id`` is text, as in ``CommitSeries``. ``cleanup`` are the words of ``cleanup.policy``."""
 
     partitions: int
@@ -87,8 +83,7 @@ class TopicDetails:
     cleanup: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(msgspec.Struct, frozen=True):
     """A completed generation of a classic group, or an epoch of a consumer group.
 
     ``took_ms`` is its duration, ``taken`` the number of partitions that moved although their owner stayed; None if
@@ -103,8 +98,7 @@ class Rebalance:
     rollout: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRestart:
+class MemberRestart(msgspec.Struct, frozen=True):
     """A member that left and came back ``away_ms`` later; None: it came back before the group noticed.
 
     ``instance_id`` is None for a dynamic member.
@@ -115,8 +109,7 @@ class MemberRestart:
     away_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceHistory:
+class RebalanceHistory(msgspec.Struct, frozen=True):
     """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time."""
 
     since_ms: int
@@ -124,8 +117,7 @@ class RebalanceHistory:
     restarts: tuple[MemberRestart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSnapshot:
+class GroupSnapshot(msgspec.Struct, frozen=True):
     """All facts about one group.
 
     ``group`` has the members, and a row for every partition that is assigned or committed, and for every other
@@ -143,27 +135,26 @@ class GroupSnapshot:
     settings: Mapping[str, MemberSettings] | None = None
     commits: Mapping[TopicPartition, CommitSeries] | None = None
     commits_since_ms: int | None = None
-    logs: Mapping[TopicPartition, LogDetails] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, LogDetails] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicDetails] | None = None
     gone: frozenset[str] | None = None
     state_topics: tuple[str, ...] = ()
     history: RebalanceHistory | None = None
-    broker: BrokerFacts = field(default_factory=BrokerFacts)
+    broker: BrokerFacts = msgspec.field(default_factory=BrokerFacts)
     configs: Mapping[str, str] | None = None
     emptied_at_ms: int | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     readiness: Readiness | None = None
     bootstrap: str | None = None
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def why(self, name: str, otherwise: str) -> str:
         """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""
         return self.unread.get(name) or self.broker.unread.get(name) or otherwise
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSnapshot:
+class ClusterSnapshot(msgspec.Struct, frozen=True):
     """Facts that affect every group.
 
     ``min_in_sync`` is ``min.insync.replicas`` of ``__consumer_offsets``. ``groups_by_coordinator`` has every broker
@@ -179,7 +170,7 @@ class ClusterSnapshot:
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     bootstrap: str | None = None
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def why(self, name: str, otherwise: str) -> str:
         """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""

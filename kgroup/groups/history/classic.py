@@ -7,7 +7,8 @@ static member is replaced (same generation). Heartbeats leave no trace, failed j
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.history.context import HistoryContext, ProtocolSwitch, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
@@ -17,8 +18,7 @@ from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitio
 _NOBODY: Mapping[str, str | None] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True):
     """Member ids that joined, left and replaced others; ``replaced`` is, for static members, new id -> old id."""
 
     joined: tuple[str, ...]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from kgroup.groups.history.context import HistoryContext, PartitionMoves, ProtocolSwitch, identity, reasons
 from kgroup.groups.history.departures import Absence, Departure, departure
 from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
@@ -407,8 +409,7 @@ class EpochChanges:
         return bool(self.joined or self.gone or self.replaced or self.subscribed or self.pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedMember:
+class ObservedMember(msgspec.Struct, frozen=True):
     """A member at one moment."""
 
     member_id: str

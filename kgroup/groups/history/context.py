@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from kgroup.groups.history.evidence import CommitEvidence
 from kgroup.groups.history.model import Cause, Reason
 from kgroup.model.group_log import (
@@ -22,8 +24,7 @@ from kgroup.model.topic_partition import TopicPartition
 _MEMBER_ID_SHOWN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLabel:
+class MemberLabel(msgspec.Struct, frozen=True):
     """The fields of a member from which its name is made."""
 
     instance_id: str | None
@@ -132,8 +133,7 @@ def identity(member_id: str, instance_id: str | None) -> Identity:
     return ("member", member_id) if instance_id is None else ("instance", instance_id)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMoves:
+class PartitionMoves(msgspec.Struct, frozen=True):
     """How many partitions changed their owner, and how many of these although the old owner stayed in the group."""
 
     moved: int
@@ -179,8 +179,7 @@ class Ownership:
         self._known = True
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolSwitch:
+class ProtocolSwitch(msgspec.Struct, frozen=True):
     """A group that has just switched to protocol ``to``; ``members`` is member id -> instance id before the switch."""
 
     to: RebalanceProtocol

@@ -8,7 +8,7 @@ and no record is missing. A silence that is as long as one timeout but not the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kgroup.groups.history.model import Cause
 
@@ -19,8 +19,7 @@ _UNSHARP_MS = 500
 _LATE_MS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+class Absence(msgspec.Struct, frozen=True):
     """A member that is gone, and what is known of its end.
 
     ``silent_ms`` is the time from its last sign of life until it was gone, ``proven_ms`` from the last one that
@@ -42,8 +41,7 @@ class Absence:
     mute_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(msgspec.Struct, frozen=True):
     """How a member went; ``inferred`` is whether that was concluded from timing."""
 
     cause: Cause

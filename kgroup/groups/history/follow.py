@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.summary import GroupHistory
@@ -12,8 +13,7 @@ _SETTLED_AFTER_MS = 10_000
 """An epoch that not all members reach is reported after this time, in its state at that time."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryDelta:
+class HistoryDelta(msgspec.Struct, frozen=True):
     """The history with only its new steps and jumps; ``began`` is whether a rebalance began since the last refresh."""
 
     history: GroupHistory

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from kgroup.model.group_log import Partitions, RebalanceProtocol
 
@@ -35,8 +36,7 @@ DEPARTURES = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED,
 """The causes that mean that a member is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """A cause and the names of the members that it affects.
 
     ``inferred``: concluded from timing, not written in the log (session expired, poll interval exceeded).
@@ -56,8 +56,7 @@ class StepKind(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class PresentMember:
+class PresentMember(msgspec.Struct, frozen=True):
     """A member during a step; ``name`` stays the same if the member restarts.
 
     ``partitions`` (in a consumer group the target) is None if unknown. ``other`` is whether they differ from the
@@ -77,8 +76,7 @@ class PresentMember:
     poll_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
+class HistoryStep(msgspec.Struct, frozen=True):
     """A generation (classic) or an epoch (consumer) of a group.
 
     ``at_ms`` is when the record was written: for a generation when its assignment was known, for an epoch at its
@@ -138,8 +136,7 @@ class SignatureKind(StrEnum):
     NEVER_SYNCED = "never-synced"
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """A recognised pattern; ``first`` and ``last`` are the ``log_offset`` of its steps, both included."""
 
     kind: SignatureKind
@@ -152,8 +149,7 @@ class Signature:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberCounts:
+class MemberCounts(msgspec.Struct, frozen=True):
     """How often a member (by name) joined or went, and how many rebalances it caused."""
 
     name: str
@@ -162,8 +158,7 @@ class MemberCounts:
     rebalances: int
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryTotals:
+class HistoryTotals(msgspec.Struct, frozen=True):
     """Sums over the steps of a span of time.
 
     ``per_hour`` is None for a span of no length. ``longest_took_ms``, ``longest_quiet_ms`` and ``quiet_ms`` (the sum

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+import msgspec
+
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.track import OwnedCommit
+from kgroup.groups.next_commands import undo_move
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.hint import Hint
 
 SLICES = 12
 _ONE_REQUEST_MS = 1_000
@@ -53,15 +56,14 @@ class CommitAuthor(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetJump:
+class OffsetJump(msgspec.Struct, frozen=True):
     """Commits by one author, within a second, that were not ordinary progress.
 
     ``who`` is a member's name, a producer id or the text of kgroup's mark, None if unknown. ``moved`` is the sum of
     new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
     generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``rebalance_distance_ms`` is the time
     since the nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old,
-    new).
+    new). ``is_first_record`` is whether there was no group before it.
     """
 
     at_ms: int
@@ -74,10 +76,24 @@ class OffsetJump:
     empty_since_ms: int | None
     rebalance_distance_ms: int | None
     changes: tuple[tuple[str, int, int | None, int | None], ...]
+    is_first_record: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTrend:
+def undo_jump(group: str, jump: OffsetJump) -> Hint | None:
+    """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
+
+    None for a move that a catch-up made back, for a time outside the calendar, and where there was no group before.
+    """
+    if jump.is_first_record:
+        return None
+    if jump.by is not CommitAuthor.KGROUP:
+        return undo_move(group, jump.at_ms)
+    if jump.who is None or (jump.moved is not None and jump.moved < 0):
+        return None
+    return Hint("{}", ("catchup", "cancel", jump.who))
+
+
+class CommitTrend(msgspec.Struct, frozen=True):
     """The commits of one partition within the span that was asked for.
 
     ``rate`` is in records per second without jumps, None below two commits. ``rates`` has one rate for each of
@@ -99,8 +115,7 @@ class CommitTrend:
     repeated: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReport:
+class CommitReport(msgspec.Struct, frozen=True):
     """Jumps and trends of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
 
     jumps: tuple[OffsetJump, ...]
@@ -109,8 +124,7 @@ class CommitReport:
     open: int
 
 
-@dataclass(frozen=True, slots=True)
-class _UnusualCommit:
+class _UnusualCommit(msgspec.Struct, frozen=True):
     """A commit that is not ordinary progress, before those of one request are joined."""
 
     commit: CommitWritten
@@ -126,12 +140,17 @@ def commits_of(
     since_ms: int,
     until_ms: int,
     mark: Callable[[str], str | None] = lambda metadata: None,
+    *,
+    begins_empty: bool = False,
+    first_offset: int | None = None,
 ) -> CommitReport:
     """The commits of a span of time; ``commits`` has earlier ones too, to detect the first jump of the span.
 
     ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none.
+    ``begins_empty`` is whether the group had no members before the first step: it never had any, or not for so long.
+    ``first_offset`` is the log offset of the group's first record, None if it is unknown.
     """
-    context = _Context(steps, mark)
+    context = _Context(steps, mark, begins_empty=begins_empty)
     counted = [one for one in commits if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
     context.count_outsiders(counted)
     by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
@@ -146,7 +165,7 @@ def commits_of(
             trends.append(trend)
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
-        tuple(_join_requests(jumps, context)),
+        tuple(_join_requests(jumps, context, first_offset)),
         tuple(trends),
         inside.count(TransactionEnd.ABORTED),
         inside.count(TransactionEnd.OPEN),
@@ -156,8 +175,11 @@ def commits_of(
 class _Context:
     """The group's steps, to find the one during which a commit happened."""
 
-    def __init__(self, steps: Sequence[HistoryStep], mark: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, steps: Sequence[HistoryStep], mark: Callable[[str], str | None], *, begins_empty: bool = False
+    ) -> None:
         self._steps = steps
+        self._begins_empty = begins_empty
         self._offsets = [step.log_offset for step in steps]
         self._mark = mark
         self._outside: dict[tuple[int, TopicPartition], int] = {}
@@ -175,7 +197,8 @@ class _Context:
         """Count the commits of each partition in each step without members."""
         for one in commits:
             index = self.index_of(one.commit.log_offset)
-            if index >= 0 and not self._steps[index].members and one.commit.offset is not None:
+            empty = self._begins_empty if index < 0 else not self._steps[index].members
+            if empty and one.commit.offset is not None:
                 key = (index, TopicPartition(one.commit.topic, one.commit.partition))
                 self._outside[key] = self._outside.get(key, 0) + 1
 
@@ -188,7 +211,8 @@ class _Context:
         if commit.producer_id is not None:
             return CommitAuthor.TRANSACTION, str(commit.producer_id)
         index = self.index_of(commit.log_offset)
-        if index < 0 or self._steps[index].kind is not StepKind.EMPTY:
+        empty = self._begins_empty if index < 0 else self._steps[index].kind is StepKind.EMPTY
+        if not empty:
             return CommitAuthor.UNKNOWN, None
         again = self._outside.get((index, commit.tp), 0)
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
@@ -298,22 +322,32 @@ def _repeated(offsets: Sequence[int | None]) -> int:
     return count
 
 
-def _join_requests(unusual: Iterable[_UnusualCommit], context: _Context) -> Iterator[OffsetJump]:
-    """Join the commits of one request: those with the same author and kind within a second."""
-    gathered: list[list[_UnusualCommit]] = []
-    newest: dict[tuple[CommitMove, CommitAuthor, str | None], list[_UnusualCommit]] = {}
+def _join_requests(
+    unusual: Iterable[_UnusualCommit], context: _Context, first_offset: int | None
+) -> Iterator[OffsetJump]:
+    """Join the commits of one request: those with the same author and kind within a second.
+
+    A request commits a partition once, and its commits are written together, so no rebalance is between them.
+    ``first_offset`` is the log offset of the group's first record, None if it is unknown.
+    """
+    gathered: list[dict[TopicPartition, _UnusualCommit]] = []
+    newest: dict[tuple[CommitMove, CommitAuthor, str | None, int], dict[TopicPartition, _UnusualCommit]] = {}
     for one in sorted(unusual, key=lambda one: one.commit.log_offset):
-        key = one.move, one.by, one.who
+        key = one.move, one.by, one.who, context.index_of(one.commit.log_offset)
         batch = newest.get(key)
-        if batch is None or not 0 <= one.commit.at_ms - batch[0].commit.at_ms <= _ONE_REQUEST_MS:
-            batch = newest[key] = []
+        if batch is None or one.commit.tp in batch or not _is_soon(next(iter(batch.values())), one):
+            batch = newest[key] = {}
             gathered.append(batch)
-        batch.append(one)
+        batch[one.commit.tp] = one
     for batch in gathered:
-        yield _jump(batch, context)
+        yield _jump(tuple(batch.values()), context, first_offset)
 
 
-def _jump(batch: Sequence[_UnusualCommit], context: _Context) -> OffsetJump:
+def _is_soon(first: _UnusualCommit, one: _UnusualCommit) -> bool:
+    return 0 <= one.commit.at_ms - first.commit.at_ms <= _ONE_REQUEST_MS
+
+
+def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int | None) -> OffsetJump:
     first = batch[0]
     at_ms, log_offset = first.commit.at_ms, first.commit.log_offset
     step = context.step_of(log_offset)
@@ -329,4 +363,5 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context) -> OffsetJump:
         step.at_ms if step is not None and step.kind is StepKind.EMPTY else None,
         context.ms_from_rebalance(at_ms, log_offset),
         tuple((one.commit.topic, one.commit.partition, one.old, one.commit.offset) for one in batch),
+        is_first_record=log_offset == first_offset,
     )

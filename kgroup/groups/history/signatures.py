@@ -21,6 +21,7 @@ LOOP = 3
 LOOP_GAP_MS = 600_000
 """The longest pause between two rollouts of a crash loop: Kubernetes waits up to five minutes before a restart."""
 _EXACT_MS = 1_500
+_FAILURES = frozenset({Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED})
 
 
 def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
@@ -39,14 +40,33 @@ def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> t
 
 
 def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
-    """Rollouts; at least three of them with short pauses become one crash loop."""
+    """Rollouts; at least three of them with short pauses become one crash loop.
+
+    Rollouts in which the members were replaced one by one remain rollouts, however many they are: each member left, and
+    its successor was there before the next one left. In a crash loop members are gone together, or without leaving.
+    """
     runs: list[list[Signature]] = []
     for one in rollouts(steps):
-        if runs and one.from_ms - runs[-1][-1].to_ms <= LOOP_GAP_MS:
+        last = runs[-1][-1] if runs else None
+        near = last is not None and one.from_ms - last.to_ms <= LOOP_GAP_MS
+        if near and last is not None and not _is_orderly(steps, last) and not _is_orderly(steps, one):
             runs[-1].append(one)
         else:
             runs.append([one])
     return tuple(one for run in runs for one in ([_loop(run)] if len(run) >= LOOP else run))
+
+
+def _is_orderly(steps: Sequence[HistoryStep], rollout: Signature) -> bool:
+    """Whether the members went one at a time, and none of them expired or exceeded its poll interval."""
+    least = len(rollout.members) - 1
+    for before, step in pairwise(steps):
+        if not rollout.first <= step.log_offset <= rollout.last:
+            continue
+        here = {present.member_id for present in step.members if not present.away}
+        went = {present.member_id for present in before.members if not present.away} - here
+        if len(here) < least or len(went) > 1 or step.causes & _FAILURES:
+            return False
+    return True
 
 
 def _loop(run: Sequence[Signature]) -> Signature:
@@ -133,10 +153,14 @@ def never_synced(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tupl
             continue
         gone_ms = step.at_ms if step.joined_ms is None else step.joined_ms
         if names := _lost(before, step, gone_ms, evidence):
-            signatures.append(_stuck(before, step, names, f"{', '.join(names)} joined, never committed, and was gone"))
+            signatures.append(
+                _never_synced(before, step, names, f"{', '.join(names)} joined, never committed, and was gone")
+            )
         elif (session_ms := _standstill_ms(before, step, gone_ms, evidence)) is not None:
             text = f"quiet for {format_duration(session_ms / 1000)}"
-            signatures.append(_stuck(before, step, (), f"{text}: waited for a member that never came back to join"))
+            signatures.append(
+                _never_synced(before, step, (), f"{text}: waited for a member that never came back to join")
+            )
     return tuple(signatures)
 
 
@@ -181,7 +205,7 @@ def _names(reasons: Sequence[Reason], causes: frozenset[Cause]) -> frozenset[str
     return frozenset(name for reason in reasons if reason.cause in causes for name in reason.members)
 
 
-def _stuck(before: HistoryStep, step: HistoryStep, names: tuple[str, ...], text: str) -> Signature:
+def _never_synced(before: HistoryStep, step: HistoryStep, names: tuple[str, ...], text: str) -> Signature:
     return Signature(
         SignatureKind.NEVER_SYNCED,
         before.at_ms,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.history import documents
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, HistoryTotals, MemberCounts, Signature, StepKind
@@ -19,8 +20,7 @@ from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
+class HistoryQuery(msgspec.Struct, frozen=True):
     """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
@@ -39,8 +39,7 @@ class HistoryQuery:
     mark: Callable[[str], str | None] = lambda metadata: None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupHistory:
+class GroupHistory(msgspec.Struct, frozen=True):
     """A group over a span of time.
 
     ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
@@ -73,6 +72,13 @@ class GroupHistory:
         return oldest_ms is not None and oldest_ms <= self.span.since_ms
 
     @property
+    def observed_ms(self) -> int:
+        """The length of the part of the span that the log has: shorter than the span if the log is younger."""
+        oldest_ms = self.reach.oldest_ms
+        since_ms = self.span.since_ms if oldest_ms is None else max(self.span.since_ms, oldest_ms)
+        return max(0, self.span.until_ms - since_ms)
+
+    @property
     def whole(self) -> bool:
         """Whether no record of the span can be missing: it was read to its start, and compaction has not reached it."""
         whole_from = self.reach.whole_from
@@ -84,22 +90,22 @@ class GroupHistory:
         query = self.span
         return {
             "group": self.group,
-            "since": rfc3339(query.since_ms),
-            "until": rfc3339(query.until_ms),
+            "since_at": rfc3339(query.since_ms),
+            "until_at": rfc3339(query.until_ms),
             "state": query.state,
             "over": self.over,
             "totals": documents.totals_document(self.totals),
             "signatures": [documents.signature_document(signature) for signature in self.signatures],
-            "before": None if self.before is None else documents.step_document(self.before),
+            "step_before": None if self.before is None else documents.step_document(self.before),
             "steps": [documents.step_document(step) for step in self.steps],
             "commits": None
             if self.commits is None
-            else documents.commits_document(self.commits, query.until_ms - query.since_ms),
-            "log": {
-                **documents.of_reach(self.reach),
+            else documents.commits_document(self.group, self.commits, query.until_ms - query.since_ms),
+            "scan": {
+                "complete": self.whole,
+                **documents.scan_document(self.reach),
                 "covers_span": self.covered,
-                "whole": self.whole,
-                "unreadable_records": self.unreadable,
+                "unreadable_record_count": self.unreadable,
             },
         }
 
@@ -123,14 +129,28 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         totals=totals,
         over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
-        commits=_commits(tracked, query) if query.commits else None,
+        commits=_commits(tracked, query, reach) if query.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
 
 
-def _commits(tracked: TrackedGroup, query: HistoryQuery) -> CommitReport:
+def _commits(tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) -> CommitReport:
+    """The commits of the span. Before its first record of members a group was Empty if the log has all its records.
+
+    So was a group that is Empty and has no such record in what was read.
+    """
     commits = [one for one in tracked.commits if query.includes(one.commit.topic, one.commit.partition)]
-    return commits_of(commits, tracked.steps, query.since_ms, query.until_ms, query.mark)
+    records = (*(step.log_offset for step in tracked.steps), *(one.commit.log_offset for one in tracked.commits))
+    begins_empty = reach.complete or (query.state == "Empty" and not tracked.steps)
+    return commits_of(
+        commits,
+        tracked.steps,
+        query.since_ms,
+        query.until_ms,
+        query.mark,
+        begins_empty=begins_empty,
+        first_offset=min(records, default=None) if reach.complete else None,
+    )
 
 
 _HOUR_MS = 3_600_000

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.history.classic import GenerationTracker
 from kgroup.groups.history.consumer import BATCH_MS, Epochs
@@ -29,16 +31,14 @@ from kgroup.model.group_log import (
 from kgroup.model.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedCommit:
+class OwnedCommit(msgspec.Struct, frozen=True):
     """A commit, and the name of the member that owned the partition then; None if it had none or it is unknown."""
 
     commit: CommitWritten
     owner: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedGroup:
+class TrackedGroup(msgspec.Struct, frozen=True):
     """The result of one pass over the events: all steps, oldest first, all commits, and the evidence from commits."""
 
     steps: tuple[HistoryStep, ...]

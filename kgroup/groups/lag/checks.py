@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus, status_words
@@ -12,12 +13,11 @@ from kgroup.support.errors import UsageError
 from kgroup.support.units import percent
 
 
-@dataclass(frozen=True, slots=True)
-class LagBounds:
+class LagBounds(msgspec.Struct, frozen=True):
     """The bounds of a check; None: not checked. A value equal to its bound is no violation.
 
     ``max_lag`` is in records, ``max_lag_time_s`` is the age of the oldest unread record, ``fail_on`` is the mildest
-    status that is a violation: OK < WARN < REWIND < STALL < STOP.
+    status that is a violation: OK < WARN < REWIND < STALL < STOP < NO-READER.
     """
 
     max_lag: int | None = None
@@ -30,8 +30,7 @@ class LagBounds:
         return self != LagBounds()
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """A bound that does not hold. ``known`` is False if the value is unknown, which does not pass the check."""
 
     subject: str
@@ -50,9 +49,10 @@ class Violation:
 def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
     """Parse ``stop`` into STOP. Raises UsageError if it is no status, and for OK, with which every check would fail."""
     name = text.strip().upper()
-    if name in LagStatus.__members__ and name != LagStatus.OK:
-        return LagStatus[name]
-    raise UsageError(f"{option} {text}: not a status to fail on", hint="WARN, REWIND, STALL or STOP, mildest first")
+    statuses = {str(status): status for status in LagStatus if status is not LagStatus.OK}
+    if name in statuses:
+        return statuses[name]
+    raise UsageError(f"{option} {text} is not a status", hint="Choose one of: warn, rewind, stall, stop, no-reader.")
 
 
 def check_lag(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[Violation, ...]:
@@ -77,14 +77,14 @@ def check_hidden(report: GroupLag) -> tuple[Violation, ...]:
     hidden = report.total.hidden
     if hidden is None:
         return ()
-    return (Violation(report.group, f"not all of it can be seen ({hidden})", report.group, known=False),)
+    return (Violation(report.group, f"commits are hidden ({hidden})", report.group, known=False),)
 
 
 def _lag(row: LagRow, bound: int) -> list[Violation]:
     if row.lag is not None and row.lag > bound:
         return [_violation(row, f"lag {row.lag} is over {bound}{_most(row)}")]
     if row.missing is not None:
-        return [_violation(row, f"lag unknown ({row.missing}), at most {bound} is asked for", known=False)]
+        return [_violation(row, f"lag unknown ({row.missing}), the limit is {bound}", known=False)]
     return []
 
 
@@ -97,7 +97,7 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
         return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
     if row.time_lag_ms is None:
         why = row.missing or "the first unread record was not read"
-        return [_violation(row, f"age of the oldest unread record unknown ({why}), {bound} is asked for", known=False)]
+        return [_violation(row, f"age of the oldest unread record unknown ({why}), the limit is {bound}", known=False)]
     return []
 
 
@@ -110,7 +110,7 @@ def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
         if status is not None and not unknown and not hidden:
             return []
         why = next((result.why for result in (row.status_result, *unknown) if result.why), hidden or "nothing known")
-        return [_violation(row, f"status unknown ({why}), better than {mildest} is asked for", known=False)]
+        return [_violation(row, f"status unknown ({why}), better than {mildest} is required", known=False)]
     where = ""
     if isinstance(row, LagSum):
         bad = [p for p in row.partitions if p.status is status]

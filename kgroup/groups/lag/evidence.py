@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
@@ -32,16 +33,14 @@ class EvidenceSource(StrEnum):
     SIBLINGS = "siblings"
 
 
-@dataclass(frozen=True, slots=True)
-class LogPoint:
+class LogPoint(msgspec.Struct, frozen=True):
     """A known log end at a past moment (ListOffsets by time): then the log had exactly the records below ``end``."""
 
     timestamp_ms: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class FirstUnread:
+class FirstUnread(msgspec.Struct, frozen=True):
     """The first record that a consumer at the committed offset would get, read from the partition.
 
     ``offset`` is None if no record is left up to the log end: transaction markers, aborted and compacted records do
@@ -52,8 +51,7 @@ class FirstUnread:
     timestamp_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BlockingTransaction:
+class BlockingTransaction(msgspec.Struct, frozen=True):
     """An open transaction that blocks the last stable offset (DescribeProducers, KIP-664).
 
     ``since_ms`` is when it began; None, like ``transactional_id``, if the broker did not report it. ``at_least``: it
@@ -68,8 +66,7 @@ class BlockingTransaction:
     at_least: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True):
     """The retention settings of a partition.
 
     ``time_ms`` is ``retention.ms`` and ``limit_bytes`` is ``retention.bytes``; None: no limit. ``size_bytes`` is the
@@ -84,8 +81,7 @@ class Retention:
     deletes: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionEvidence:
+class PartitionEvidence(msgspec.Struct, frozen=True):
     """The evidence of one partition, in addition to its commit and its log range.
 
     ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
@@ -104,34 +100,41 @@ class PartitionEvidence:
     leader: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberFacts:
+def is_by_tool(known: PartitionEvidence) -> bool:
+    """Whether a reset, a release or another tool made the partition's last commit."""
+    return bool(known.commits) and known.commits[-1].by_tool
+
+
+class MemberFacts(msgspec.Struct, frozen=True):
     """A member's ``max.poll.interval.ms`` and session timeout, from ``__consumer_offsets``; None: unknown."""
 
     max_poll_interval_ms: int | None
     session_timeout_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChurn:
+class GroupChurn(msgspec.Struct, frozen=True):
     """The number of generations or epochs since the group's last commit, and how long the longest lasted."""
 
     generations: int
     longest_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """Another group that reads a topic of this one: its lag there (None: unknown) and the time of its last commit."""
+class Sibling(msgspec.Struct, frozen=True):
+    """Another group that reads a topic of this one: its lag there (None: unknown) and the time of its last commit.
+
+    ``unread_since_ms`` is about when its first unread record was written: then or earlier, None: nothing is unread, or
+    unknown. ``is_empty`` is whether it has no members.
+    """
 
     group: str
     topic: str
     lag: int | None
     last_commit_ms: int | None = None
+    unread_since_ms: int | None = None
+    is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LagEvidence:
+class LagEvidence(msgspec.Struct, frozen=True):
     """Everything that was read about one group, in addition to the group itself.
 
     ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
@@ -142,20 +145,19 @@ class LagEvidence:
 
     now_ms: int
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    partitions: Mapping[TopicPartition, PartitionEvidence] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionEvidence] = msgspec.field(default_factory=dict)
     state_since_ms: int | None = None
     siblings: tuple[Sibling, ...] | None = None
-    members: Mapping[str, MemberFacts] = field(default_factory=dict)
+    members: Mapping[str, MemberFacts] = msgspec.field(default_factory=dict)
     churn: GroupChurn | None = None
-    unknown: Mapping[EvidenceSource, str] = field(default_factory=dict)
+    unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 
     def why_unknown(self, source: EvidenceSource) -> str:
         """The reason why the source is missing: that of the reader, or ``not read``."""
         return self.unknown.get(source, "not read")
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnds:
+class LogEnds(msgspec.Struct, frozen=True):
     """Known ends of one log, oldest first; ends never decrease. Between two points the log is assumed to grow evenly.
 
     Example: with ends (0 ms, 100) and (10,000 ms, 200), the log end after 5 s was 150; a consumer that committed 130
@@ -193,6 +195,32 @@ class LogEnds:
             return None
         share = (timestamp_ms - before.timestamp_ms) / (following.timestamp_ms - before.timestamp_ms)
         return max(least_end, before.end + round(share * (following.end - before.end))) - committed
+
+    def end_at(self, timestamp_ms: int) -> float | None:
+        """The log end at that moment, between two points in proportion; None before the first point."""
+        after = bisect_right(self.points, timestamp_ms, key=lambda p: p.timestamp_ms)
+        if not after:
+            return None
+        before = self.points[after - 1]
+        if after == len(self.points):
+            return before.end
+        following = self.points[after]
+        share = (timestamp_ms - before.timestamp_ms) / (following.timestamp_ms - before.timestamp_ms)
+        return before.end + share * (following.end - before.end)
+
+    def written_ms(self, offset: int) -> int | None:
+        """When the record at ``offset`` was written, between two points in proportion; None for the log end or above.
+
+        Below the first point it is the time of that point: the record is at least as old.
+        """
+        after = bisect_right(self.points, offset, key=lambda p: p.end)
+        if after == len(self.points):
+            return None
+        if not after:
+            return self.points[0].timestamp_ms if len(self.points) > 1 else None
+        before, following = self.points[after - 1 : after + 1]
+        share = (offset - before.end) / (following.end - before.end)
+        return round(before.timestamp_ms + share * (following.timestamp_ms - before.timestamp_ms))
 
     def growth(self, since_ms: int, least_ms: int) -> float | None:
         """Offsets per second since the newest point at or before ``since_ms``, or since the oldest point.

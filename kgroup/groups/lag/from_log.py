@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
+
+from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.model.group_log import (
     CommitWritten,
@@ -23,10 +25,12 @@ from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 
 _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
+_TAG = "kgroup "
+_MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
+_MOMENT_MS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class LagLogFacts:
+class LagLogFacts(msgspec.Struct, frozen=True):
     """The part of ``LagEvidence`` that comes from the log, with the same field names.
 
     ``read_since_ms`` applies to every partition. ``state_since_ms`` is None if the log does not show it: a rebalance
@@ -44,10 +48,11 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
     """The evidence in a group's events, which must be in log order.
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
-    count.
+    count. Commits by a tool are marked.
     """
     commits: dict[TopicPartition, list[LoggedCommit]] = {}
     members: dict[str, MemberFacts] = {}
+    by_tool = _tool_commits(events, reach, group)
     for event in events:
         match event:
             case CommitWritten(topic=topic, partition=number, offset=None, ending=ending):
@@ -55,7 +60,10 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
                     commits.pop(TopicPartition(topic, number), None)
             case CommitWritten(topic=topic, partition=number, offset=int(offset), ending=ending):
                 if ending in _COUNTED:
-                    commit = LoggedCommit(topic, number, offset, None, event.at_ms, event.log_offset)
+                    made_by_tool = event.log_offset in by_tool
+                    commit = LoggedCommit(
+                        topic, number, offset, None, event.at_ms, event.log_offset, by_tool=made_by_tool
+                    )
                     commits.setdefault(TopicPartition(topic, number), []).append(commit)
             case GenerationWritten():
                 members = {
@@ -76,6 +84,67 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
         members=members,
         churn=_churn(events, now_ms),
     )
+
+
+def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) -> frozenset[int]:
+    """The log offsets of commits that no consumer made: kgroup's own, and those to the group while it was Empty.
+
+    A consumer with ``assign()`` commits while the group is Empty too, but again and again. Before the first record of
+    members the group was Empty if the log was read from its start, or if the group is Empty and has no such record. The
+    members that a consumer group had before the range are not known, so there only its present Empty state counts.
+    """
+    found: set[int] = set()
+    alone: dict[TopicPartition, list[CommitWritten]] = {}
+    emptied = _emptied_at(events, group)
+    empty = reach.complete or emptied == -1
+    for index, event in enumerate(events):
+        match event:
+            case CommitWritten(offset=int(), producer_id=None, ending=TransactionEnd.PLAIN):
+                if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
+                    found.add(event.log_offset)
+                elif empty:
+                    alone.setdefault(event.tp, []).append(event)
+            case CommitWritten():
+                pass
+            case GenerationWritten(members=here):
+                empty = not here
+                found |= _single_commits(alone)
+                alone = {}
+            case MemberWritten(details=details) if details is not None:
+                empty = False
+                found |= _single_commits(alone)
+                alone = {}
+            case GroupDeleted():
+                empty = True
+            case _:
+                pass
+        if index == emptied:
+            empty = True
+    return frozenset(found | _single_commits(alone))
+
+
+def _emptied_at(events: Sequence[Event], group: Group) -> int | None:
+    """The index of the record that made the group Empty, -1: it is older than all events; None: not Empty."""
+    if not group.is_empty:
+        return None
+    kinds = (GenerationWritten, EpochWritten, MemberWritten, GroupDeleted)
+    return next((index for index in range(len(events) - 1, -1, -1) if isinstance(events[index], kinds)), -1)
+
+
+def _single_commits(alone: Mapping[TopicPartition, Sequence[CommitWritten]]) -> set[int]:
+    """The commits to an Empty group that are not those of a consumer with ``assign()``: too few since the last rewind.
+
+    A consumer shows by three commits, or by two with a leader epoch, which administrators do not send.
+    """
+    single: set[int] = set()
+    for commits in alone.values():
+        went_back = [n for n in range(1, len(commits)) if (commits[n].offset or 0) < (commits[n - 1].offset or 0)]
+        recent = commits[went_back[-1] :] if went_back else commits
+        moments = len({commit.at_ms // _MOMENT_MS for commit in recent})
+        by_consumers = len({c.at_ms // _MOMENT_MS for c in recent if c.leader_epoch is not None})
+        if moments < _MOMENTS and by_consumers < _MOMENTS_OF_A_CONSUMER:
+            single.update(commit.log_offset for commit in commits)
+    return single
 
 
 def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import Enum
 from itertools import groupby
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import (
     EvidenceSource,
@@ -13,6 +16,7 @@ from kgroup.groups.lag.evidence import (
     LogEnds,
     LogPoint,
     PartitionEvidence,
+    is_by_tool,
 )
 from kgroup.groups.lag.rates import (
     UNKNOWN_OUTLOOK,
@@ -22,11 +26,19 @@ from kgroup.groups.lag.rates import (
     incoming_rate,
     keeps_up,
     outlook,
+    rates_by_span,
     rates_of,
     retention_left,
 )
 from kgroup.groups.lag.report import GroupLag, PartitionLag, sum_partitions
-from kgroup.groups.lag.status import DEFAULT_RULES, CommitReading, StatusResult, StatusRules, evaluate_status
+from kgroup.groups.lag.status import (
+    DEFAULT_RULES,
+    CommitReading,
+    StatusResult,
+    StatusRules,
+    evaluate_status,
+    no_reader,
+)
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import hidden_words
 
@@ -37,6 +49,7 @@ _RATE_SPAN_MS = 600_000
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
+    absence = _reader_absence(group, evidence)
     partitions = tuple(
         _partition(
             group.name,
@@ -44,6 +57,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
             evidence.partitions.get(each.tp, _NOTHING),
             evidence,
             rules,
+            absence=absence,
         )
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
     )
@@ -62,8 +76,48 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Absence(Enum):
+    """Whether the group lacks a reader. GROWING: and records arrive, or a tool committed last."""
+
+    NONE = "none"
+    QUIET = "quiet"
+    GROWING = "growing"
+
+
+def _reader_absence(group: Group, evidence: LagEvidence) -> _Absence:
+    """Whether the group is Empty, and whether records arrive there or a tool committed last.
+
+    If nothing of the log was read, this is unknown: a consumer with ``assign()`` commits to an Empty group. Where the
+    log shows one, its commits decide the status.
+    """
+    if not group.is_empty or EvidenceSource.COMMITS in evidence.unknown:
+        return _Absence.NONE
+    emptied_ms = evidence.state_since_ms
+    known = [(p, evidence.partitions.get(p.tp, _NOTHING)) for p in group.partitions if p.commit is not None]
+    if all(not facts.commits and facts.read_since_ms is None for _, facts in known):
+        return _Absence.NONE
+    if all(p.lag == 0 for p, _ in known):
+        return _Absence.NONE  # Nothing is unread: nobody has to read it.
+    for _, facts in known:
+        last = facts.commits[-1] if facts.commits else None
+        if last is not None and not last.by_tool and (emptied_ms is None or last.timestamp_ms > emptied_ms):
+            return _Absence.NONE
+    growing = any(_arrives(p, facts, evidence.now_ms) or is_by_tool(facts) for p, facts in known)
+    return _Absence.GROWING if growing else _Absence.QUIET
+
+
+def _arrives(partition: Partition, facts: PartitionEvidence, now_ms: int) -> bool:
+    """Whether records arrived in the last ten minutes, or after the last commit."""
+    if partition.log is None:
+        return False
+    rate = incoming_rate(LogEnds.of(facts.ends, LogPoint(now_ms, partition.log.end)), now_ms - _RATE_SPAN_MS)
+    if rate:
+        return True
+    first_ms = None if facts.first_unread is None else facts.first_unread.timestamp_ms
+    return first_ms is not None and bool(facts.commits) and first_ms > facts.commits[-1].timestamp_ms
+
+
+class _Span(msgspec.Struct, frozen=True):
     """The unread part [first, end). ``phantom`` counts the offsets before ``first`` that hold no record."""
 
     first: int
@@ -76,7 +130,13 @@ class _Span:
 
 
 def _partition(
-    group: str, partition: Partition, known: PartitionEvidence, all_: LagEvidence, rules: StatusRules
+    group: str,
+    partition: Partition,
+    known: PartitionEvidence,
+    all_: LagEvidence,
+    rules: StatusRules,
+    *,
+    absence: _Absence,
 ) -> PartitionLag:
     why = _why_unknown(partition, known, all_.isolation)
     log = partition.log
@@ -85,7 +145,7 @@ def _partition(
         span, measured = None, _Measured(StatusResult(None, why=why), Rates(), None)
     else:
         span = _span(partition.commit.offset, log, known, all_.isolation)
-        measured = _measure(span, log, known, all_, rules)
+        measured = _measure(span, log, known, all_, rules, absence=absence)
     lag = None if span is None else span.lag
     first_ms = measured.first_ms
     return PartitionLag(
@@ -107,16 +167,17 @@ def _partition(
         retention_left=_retention_left(span, log, known, measured, all_.now_ms),
         leader=known.leader,
         why=why,
+        spans=measured.spans,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
+class _Measured(msgspec.Struct, frozen=True):
     """Status and rates of a partition. ``first_ms``: timestamp of the first unread record, None: unknown or none."""
 
     status_result: StatusResult
     rates: Rates
     first_ms: int | None
+    spans: tuple[Rates, ...] = ()
 
 
 def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isolation) -> str | None:
@@ -126,7 +187,7 @@ def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isol
         return "its log could not be read"
     if partition.commit is None:
         return "nothing is committed"
-    if partition.out_of_range == "ABOVE_END":
+    if partition.out_of_range == "above-log-end":
         # This is not a lag of 0: the topic was recreated or lost records, and the consumer will be reset.
         return "committed above the log end"
     if isolation is Isolation.READ_COMMITTED and known.last_stable is None:
@@ -153,7 +214,15 @@ def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Is
     return _Span(first, end, first - start)
 
 
-def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvidence, rules: StatusRules) -> _Measured:
+def _measure(
+    span: _Span,
+    log: LogRange,
+    known: PartitionEvidence,
+    all_: LagEvidence,
+    rules: StatusRules,
+    *,
+    absence: _Absence,
+) -> _Measured:
     first_ms = _first_ms(span, known.first_unread)
     points = list(known.ends)
     if first_ms is not None:
@@ -162,6 +231,8 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
     ends = LogEnds.of(points, LogPoint(all_.now_ms, log.end))
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
+    empty_ms = None if all_.state_since_ms is None else all_.now_ms - all_.state_since_ms
+    may_restart = empty_ms is not None and empty_ms < rules.least_span_ms and not is_by_tool(known)
     if not commits and EvidenceSource.COMMITS in all_.unknown:
         status_result = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if status_result.status is None:
@@ -177,7 +248,26 @@ def _measure(span: _Span, log: LogRange, known: PartitionEvidence, all_: LagEvid
             keeps_up=keeps_up(span.lag, commits, incoming),
         )
         status_result = evaluate_status(reading, rules)
-    return _Measured(status_result, rates_of(commits, ends, status_result.status, all_.now_ms), first_ms)
+        if span.lag > rules.allowed and _lacks_reader(absence, status_result, may_restart=may_restart):
+            status_result = no_reader(reading, all_.state_since_ms, rules)
+    status, now_ms = status_result.status, all_.now_ms
+    rates, spans = rates_of(commits, ends, status, now_ms), rates_by_span(commits, ends, status, now_ms)
+    if absence is not _Absence.NONE and not may_restart:
+        rates, *rest = (replace(each, outgoing=each.outgoing or 0.0) for each in (rates, *spans))
+        spans = tuple(rest)
+    return _Measured(status_result, rates, first_ms, spans)
+
+
+def _lacks_reader(absence: _Absence, result: StatusResult, *, may_restart: bool) -> bool:
+    """Whether unread records lack a reader: at once if more arrive, else where the commits have stopped for so long.
+
+    A group with regular commits that was emptied just now may only restart. Where the commits show nothing, that it is
+    Empty is all that is known.
+    """
+    if may_restart and result.status is not None:
+        return False
+    stuck = result.status is not None and result.status.is_stuck
+    return absence is _Absence.GROWING or (absence is _Absence.QUIET and stuck)
 
 
 def _first_ms(span: _Span, first_unread: FirstUnread | None) -> int | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from kgroup.groups.lag.evidence import LogEnds, Retention
 from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
@@ -16,18 +17,21 @@ from kgroup.support.units import human_count
 _LEAST_MS = 1000
 _SPAN_MS = 600_000
 _MINUTE_MS = 60_000
+SPANS_MS = (_MINUTE_MS, _SPAN_MS)
+"""The spans over which rates are measured, the shortest first."""
+
 _FEW = 3
 _EVEN = 0.02
 _PAUSES = 2
 _LONGEST_S = 366 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Arriving and committed offsets per second; None if unknown."""
+class Rates(msgspec.Struct, frozen=True):
+    """Arriving and committed offsets per second over the last ``span_ms``; None if unknown, or if spans differ."""
 
     incoming: float | None = None
     outgoing: float | None = None
+    span_ms: int | None = None
 
     @property
     def growth(self) -> float | None:
@@ -44,14 +48,13 @@ class Rates:
 class LagTrend(StrEnum):
     """The trend of a lag: it stays small, shrinks to 0, never reaches 0, or is unknown."""
 
-    KEEPS_UP = "keeps_up"
+    KEEPS_UP = "keeps-up"
     DRAINING = "draining"
     NEVER = "never"
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """The trend of a lag, and the seconds until it is 0: 0 if it keeps up, None for never and unknown."""
 
     pace: LagTrend
@@ -62,22 +65,69 @@ UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
 
 
 def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int) -> Rates:
-    """The rates of the last ten minutes, or of the last minute if the trend has clearly reversed.
+    """The rates of the last ten minutes, or of the last minute if the trend has clearly reversed; one span for both.
+
+    If the consumer's commits do not reach back ten minutes, it is the last minute, or the time since its first commit.
 
     Example: nothing arrived for eight minutes; since then 20 records per second arrive and 15 are read. Over ten
     minutes that is 4/s in and 15/s out, so the lag seems to shrink. Over the last minute it grows by 5/s.
     """
-    usual = Rates(incoming_rate(ends, now_ms - _SPAN_MS), outgoing_rate(commits, status, now_ms - _SPAN_MS))
-    since_ms = now_ms - _MINUTE_MS
-    if sum(commit.timestamp_ms >= since_ms for commit in commits) < _FEW:
-        return usual
-    latest = Rates(incoming_rate(ends, since_ms), outgoing_rate(commits, status, since_ms))
-    if usual.growth is None or latest.growth is None or (usual.growth < 0) == (latest.growth < 0):
+    latest, usual = rates_by_span(commits, ends, status, now_ms)
+    if usual.growth is None:
+        return latest if latest.growth is not None else _since_first_commit(commits, ends, status, now_ms) or usual
+    if latest.growth is None or (usual.growth < 0) == (latest.growth < 0):
         return usual
     # A difference of so few records may be chance (about twice the standard deviation of a Poisson count).
     seconds = _MINUTE_MS / 1000
     chance = 2 * math.sqrt(max(latest.incoming or 0.0, latest.outgoing or 0.0) * seconds)
     return latest if abs(latest.growth) * seconds > chance and not latest.is_even else usual
+
+
+def rates_by_span(
+    commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
+) -> tuple[Rates, ...]:
+    """The rates over each of ``SPANS_MS``. ``outgoing`` is None if the consumer's commits do not cover the span."""
+    return tuple(
+        Rates(
+            incoming_rate(ends, now_ms - span_ms),
+            outgoing_rate(commits, status, now_ms - span_ms) if _covers(commits, status, now_ms, span_ms) else None,
+            span_ms,
+        )
+        for span_ms in SPANS_MS
+    )
+
+
+def _covers(commits: Sequence[LoggedCommit], status: LagStatus | None, now_ms: int, span_ms: int) -> bool:
+    """Whether the consumer's commits show what it read in the span. In a minute that takes at least three commits."""
+    if status is not None and status.is_stuck:
+        return True
+    readings = _readings(commits)
+    since_ms = now_ms - span_ms
+    if not readings or readings[0].timestamp_ms > since_ms + max(span_ms // 10, usual_pause_ms(readings) or 0):
+        return False
+    return span_ms > _MINUTE_MS or sum(commit.timestamp_ms >= since_ms for commit in readings) >= _FEW
+
+
+def _since_first_commit(
+    commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
+) -> Rates | None:
+    """The rates since the consumer's first commit; None if they are unknown."""
+    readings = _readings(commits)
+    outgoing = outgoing_rate(commits, status)
+    if outgoing is None or not readings:
+        return None
+    first_ms = max(readings[0].timestamp_ms, now_ms - _SPAN_MS)
+    end = ends.end_at(first_ms)
+    span_ms = now_ms - first_ms
+    if end is None or span_ms < _LEAST_MS:
+        return None
+    return Rates((ends.points[-1].end - end) * 1000 / span_ms, outgoing, span_ms)
+
+
+def _readings(commits: Sequence[LoggedCommit]) -> Sequence[LoggedCommit]:
+    """The commits that show what was read: those of consumers, since the last rewind or the last commit by a tool."""
+    after_tool = next((n for n in range(len(commits), 0, -1) if commits[n - 1].by_tool), 0)
+    return commits[max(after_tool, last_rewind(commits) or 0) :]
 
 
 def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
@@ -88,12 +138,13 @@ def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
 def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, since_ms: int = 0) -> float | None:
     """Committed offsets per second from ``since_ms``, or from the first commit if that is later, to the last commit.
 
-    0 if the partition is stuck. Commits before the last rewind do not count: a reset is no reading. Without a commit
-    after ``since_ms`` the last two count. None for fewer than two commits, or less than a second between them.
+    0 if the partition is stuck. A reset is no reading: commits by a tool do not count, nor those before them or before
+    the last rewind. Without a commit after ``since_ms`` the last two count. None for fewer than two commits, or less
+    than a second between them.
     """
     if status is not None and status.is_stuck:
         return 0.0
-    forward = commits[last_rewind(commits) or 0 :]
+    forward = _readings(commits)
     if len(forward) <= 1:
         return None
     first = max(0, min(sum(commit.timestamp_ms <= since_ms for commit in forward) - 1, len(forward) - 2))
@@ -150,8 +201,7 @@ def slowest(outlooks: Sequence[Outlook]) -> Outlook:
     return max(outlooks, key=lambda each: each.seconds or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadPart:
+class UnreadPart(msgspec.Struct, frozen=True):
     """The unread part of a log.
 
     ``offsets`` is the number of unread offsets, ``log_offsets`` that of the whole log. ``first_ms`` is the timestamp
@@ -164,8 +214,7 @@ class UnreadPart:
     incoming: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionLeft:
+class RetentionLeft(msgspec.Struct, frozen=True):
     """The time until retention may delete the first unread record; 0: at any moment, None: unknown.
 
     It is the earliest moment: a broker deletes whole segments, and checks every five minutes. ``by`` is ``time`` or
@@ -228,14 +277,37 @@ def rate_words(rate: float) -> str:
     return f"{rate * 60:.1f}/min" if rate * 60 >= 0.1 else f"{rate * 3600:.2g}/h"
 
 
+def span_words(span_ms: int | None) -> str:
+    """`` (10m)``; empty if the span is unknown."""
+    return "" if span_ms is None else f" ({format_duration(span_ms // 1000)})"
+
+
+def sum_rates(rates: Sequence[Rates]) -> Rates:
+    """The sum of rates over one span. A rate is None if one of them is unknown, ``span_ms`` if the spans differ."""
+    spans = {each.span_ms for each in rates}
+    return Rates(
+        _total([each.incoming for each in rates]),
+        _total([each.outgoing for each in rates]),
+        spans.pop() if len(spans) == 1 else None,
+    )
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum; None if one is unknown, because a partial sum would be mistaken for the total."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
 def trend_words(rates: Rates) -> str | None:
-    """``+1.72k/s`` if the lag grows, ``-300/s`` if it shrinks, or ``flat``; None if a rate is unknown."""
+    """``+1.72k/s`` if the lag grows, ``-300/s`` if it shrinks, or ``flat``; None if a rate is unknown.
+
+    Over ten minutes, or over another span, which is then shown: ``+17/s (1m)``.
+    """
     growth = rates.growth
     if growth is None:
         return None
-    if rates.is_even:
-        return "flat"
-    return f"{'+' if growth > 0 else '-'}{rate_words(abs(growth))}"
+    trend = "flat" if rates.is_even else f"{'+' if growth > 0 else '-'}{rate_words(abs(growth))}"
+    return trend if rates.span_ms == _SPAN_MS else trend + span_words(rates.span_ms)
 
 
 def outlook_words(outlook: Outlook) -> str | None:

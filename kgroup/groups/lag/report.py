@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
 from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
-from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, RetentionLeft, slowest
+from kgroup.groups.lag.rates import SPANS_MS, LagTrend, Outlook, Rates, RetentionLeft, slowest, sum_rates
 from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition, partitions_document
 from kgroup.model.topic_partition import TopicPartition
@@ -47,15 +49,14 @@ class LagRow(Protocol):
         """A phrase that names the partitions with an unknown lag; None if all are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(msgspec.Struct, frozen=True):
     """The lag of one partition.
 
     ``first`` is the first unread offset, ``end`` the offset against which the lag is measured. Both are None if
     unknown; ``why`` is the reason. ``phantom`` counts the offsets from the commit on that hold no record (compacted,
     aborted, markers); they are not in ``lag``. Later offsets without a record are not detected, so on a compacted
     topic ``lag`` is an upper bound. ``held_back`` is the number of offsets between the last stable offset and the high
-    watermark, None: not read.
+    watermark, None: not read. ``spans`` has the rates over each of ``SPANS_MS``, ``rates`` those that count.
     """
 
     group: str
@@ -74,6 +75,7 @@ class PartitionLag:
     retention_left: RetentionLeft | None
     leader: int | None
     why: str | None = None
+    spans: tuple[Rates, ...] = ()
 
     @property
     def where(self) -> str:
@@ -116,30 +118,31 @@ class PartitionLag:
             "log_end": p.log.end if p.log else None,
             "measured_against": self.end,
             "lag": self.lag,
-            "phantom": self.phantom,
-            "held_back": self.held_back,
+            "phantom_count": self.phantom,
+            "held_back_count": self.held_back,
             "open_transaction": None if transaction is None else _transaction_document(transaction),
-            "lag_ms": self.time_lag_ms,
-            "last_commit": rfc3339(self.last_commit_ms),
-            "last_commit_ms": self.last_commit_ms,
-            **_judged_document(self.status_result),
+            "time_lag_ms": self.time_lag_ms,
+            "last_commit_at": rfc3339(self.last_commit_ms),
+            "last_commit_at_ms": self.last_commit_ms,
+            **_status_document(self.status_result),
             **_rates_document(self.rates, self.outlook),
             "retention_left_ms": self.retention_left.left_ms if self.retention_left else None,
             "member_id": p.owner.member_id if p.owner else None,
             "client_id": p.owner.client_id if p.owner else None,
             "host": p.owner.host if p.owner else None,
-            "leader": self.leader,
-            "error": p.error or (self.why if self.lag is None else None),
+            "leader_broker_id": self.leader,
+            "error_code": p.error,
+            "lag_unknown_reason": self.why if self.lag is None else None,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LagSum:
+class LagSum(msgspec.Struct, frozen=True):
     """The sum over the partitions of a ``topic``, or of the group (None).
 
     ``lag`` is the sum of the known lags, None if none is known. ``unknown`` is the number of partitions with an
     unknown lag. ``largest`` and ``oldest`` are the partitions with the most unread records and with the oldest one;
     None if nothing is unread or known. ``hidden`` is a phrase about ``Group.hidden_commits``, None without any.
+    ``missing`` names the first partition with an unknown lag and the number of others; None if all are known.
     """
 
     group: str
@@ -154,22 +157,13 @@ class LagSum:
     rates: Rates
     outlook: Outlook
     hidden: str | None = None
+    spans: tuple[Rates, ...] = ()
+    missing: str | None = None
 
     @property
     def name(self) -> str:
         """``orders-enrich orders``, or ``orders-enrich``."""
         return self.group if self.topic is None else f"{self.group} {self.topic}"
-
-    @property
-    def missing(self) -> str | None:
-        """The first partition with an unknown lag and the number of others; None if all are known."""
-        if not self.partitions:
-            return self.hidden or "no committed offset, and no partition is assigned"
-        unknown = [p for p in self.partitions if p.lag is None]
-        if not unknown:
-            return self.hidden
-        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        return f"{unknown[0].where}: {unknown[0].why}{more}"
 
     @property
     def status(self) -> LagStatus | None:
@@ -180,11 +174,11 @@ class LagSum:
         """The fields of its JSON form; callers add the name and the partitions."""
         return {
             "lag": self.lag,
-            "unknown_partitions": self.unknown,
-            "lag_ms": self.time_lag_ms,
-            "largest": None if self.largest is None else self.largest.where,
-            "oldest": None if self.oldest is None else self.oldest.where,
-            **_judged_document(self.status_result),
+            "unknown_partition_count": self.unknown,
+            "time_lag_ms": self.time_lag_ms,
+            "largest_partition": _partition_document(self.largest),
+            "oldest_partition": _partition_document(self.oldest),
+            **_status_document(self.status_result),
             **_rates_document(self.rates, self.outlook),
         }
 
@@ -197,6 +191,7 @@ def sum_partitions(
     ages = [(p.time_lag_ms, p) for p in partitions if p.time_lag_ms is not None]
     lagging = [(lag, p) for lag, p in known if lag > 0]
     aged = [(age, p) for age, p in ages if p.lag]
+    spans = tuple(sum_rates([p.spans[n] if p.spans else Rates() for p in partitions]) for n in range(len(SPANS_MS)))
     return LagSum(
         group=group,
         topic=topic,
@@ -207,17 +202,33 @@ def sum_partitions(
         largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
         oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
         status_result=_worst(partitions, hidden),
-        rates=Rates(
-            _total(p.rates.incoming for p in partitions),
-            _total(p.rates.outgoing for p in partitions),
-        ),
+        rates=_rates_of(partitions, spans),
         outlook=slowest([p.outlook for p in partitions]),
         hidden=hidden,
+        spans=spans,
+        missing=_missing(partitions, hidden),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLag:
+def _missing(partitions: Sequence[PartitionLag], hidden: str | None) -> str | None:
+    if not partitions:
+        return hidden or "no committed offset, and no partition is assigned"
+    unknown = [p for p in partitions if p.lag is None]
+    if not unknown:
+        return hidden
+    more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+    return f"{unknown[0].where}: {unknown[0].why}{more}"
+
+
+def _rates_of(partitions: Sequence[PartitionLag], spans: Sequence[Rates]) -> Rates:
+    """The sum of the rates that count. Where their spans differ, a span that all partitions have counts instead."""
+    total = sum_rates([p.rates for p in partitions])
+    if total.span_ms is not None or total.growth is None:
+        return total
+    return next((each for each in spans if each.growth is not None), total)
+
+
+class GroupLag(msgspec.Struct, frozen=True):
     """The lag of one group, an item of ``kgroup lag``. ``topics`` are sorted by name."""
 
     group: str
@@ -233,6 +244,13 @@ class GroupLag:
     def name(self) -> str:
         """The group's name."""
         return self.group
+
+    def condensed(self, level: RowLevel) -> GroupLag:
+        """Only what the rows of ``level`` show: a group without its partitions needs a hundredth of the memory."""
+        if level is RowLevel.PARTITION:
+            return self
+        topics = tuple(replace(each, partitions=()) for each in self.topics) if level is RowLevel.TOPIC else ()
+        return replace(self, partitions=(), topics=topics, total=replace(self.total, partitions=()))
 
     def document(self) -> dict[str, Any]:
         """Its JSON form: an item of ``kgroup.lag/v1``."""
@@ -260,19 +278,12 @@ def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResu
     )
 
 
-def _total(rates: Iterable[float | None]) -> float | None:
-    """The sum of all rates; None if one is unknown, because a partial sum would be mistaken for the total."""
-    values = list(rates)
-    known = [rate for rate in values if rate is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-def _judged_document(result: StatusResult) -> dict[str, Any]:
+def _status_document(result: StatusResult) -> dict[str, Any]:
     return {
-        "lag_status": None if result.status is None else str(result.status),
-        "lag_status_since": rfc3339(result.since_ms),
-        "lag_status_since_ms": result.since_ms,
-        "lag_status_unknown": result.why if result.status is None else None,
+        "lag_status": None if result.status is None else result.status.code,
+        "lag_status_began_at": rfc3339(result.since_ms),
+        "lag_status_began_at_ms": result.since_ms,
+        "lag_status_unknown_reason": result.why if result.status is None else None,
     }
 
 
@@ -280,10 +291,15 @@ def _rates_document(rates: Rates, outlook: Outlook) -> dict[str, Any]:
     return {
         "in_per_s": _rounded(rates.incoming),
         "out_per_s": _rounded(rates.outgoing),
+        "rate_span_ms": rates.span_ms,
         "growth_per_s": _rounded(rates.growth),
         "pace": None if outlook.pace is LagTrend.UNKNOWN else str(outlook.pace),
         "caught_up_in_ms": None if outlook.seconds is None else round(outlook.seconds * 1000),
     }
+
+
+def _partition_document(row: PartitionLag | None) -> dict[str, str | int] | None:
+    return None if row is None else row.partition.tp.document()
 
 
 def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:
@@ -292,8 +308,8 @@ def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:
         "producer_epoch": transaction.producer_epoch,
         "transactional_id": transaction.transactional_id,
         "start_offset": transaction.start_offset,
-        "since": rfc3339(transaction.since_ms),
-        "since_ms": transaction.since_ms,
+        "began_at": rfc3339(transaction.since_ms),
+        "began_at_ms": transaction.since_ms,
     }
 
 
@@ -334,9 +350,10 @@ def rows_of(reports: Sequence[GroupLag], level: RowLevel) -> list[LagRow]:
 
 
 def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None = None) -> list[_Row]:
-    """The first ``top`` rows (None: all), worst first. Equal rows are sorted by lag, then keep their order.
+    """The first ``top`` rows (None: all), worst first. Equal rows are sorted by lag, then by age.
 
-    Rows with an unknown value come after bad rows and before good ones, because they may be either.
+    By status, all rows that are not read (STALL, STOP, NO-READER) are equal: their lag and age say which is worst. Rows
+    with an unknown value come after bad rows and before good ones, because they may be either.
     """
     keys: dict[SortBy, Callable[[_Row], tuple[float, ...]]] = {
         SortBy.STATUS: _by_status,
@@ -348,13 +365,15 @@ def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None 
         in_order = sorted(rows, key=lambda row: row.name)
     else:
         key = keys[by]
-        in_order = sorted(rows, key=lambda row: (*key(row), *_known(row.lag)))
+        in_order = sorted(rows, key=lambda row: (*key(row), *_known(row.lag), *_known(row.time_lag_ms)))
     return in_order if top is None else in_order[:top]
 
 
 def _by_status(row: LagRow) -> tuple[float, ...]:
     status = row.status_result.status
-    return (-0.5 if status is None else -float(status.severity),)
+    if status is None:
+        return (-0.5,)
+    return (-float(LagStatus.STALL.severity if status.is_stuck else status.severity),)
 
 
 def _known(value: float | None) -> tuple[float, ...]:

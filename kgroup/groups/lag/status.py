@@ -4,6 +4,8 @@ Burrow samples for minutes before it has a result (linkedin/Burrow, core/interna
 from the log; the log ends at their times are known from a few points. Rules that would be unfair with such data have
 an additional bound, documented at the rule. The rules in their order:
 
+NO-READER  the group is Empty and records are unread: more arrive, a tool committed last, or it would be STOP or STALL
+           (``measure`` decides this)
 STOP    no commit for longer than the last commits took together, while a record was unread; or for three times their
         usual pause, if all of them have the same offset
 REWIND  the committed offset moved backwards
@@ -15,9 +17,10 @@ WARN    the offset moves, but the lag never shrank from one commit to the next
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+
+import msgspec
 
 from kgroup.groups.lag.evidence import LogEnds
 from kgroup.model.groups import LoggedCommit
@@ -25,27 +28,32 @@ from kgroup.support.durations import format_duration
 
 
 class LagStatus(StrEnum):
-    """Burrow's status of a partition. ``severity`` orders them; STOP is the worst."""
+    """Burrow's status of a partition, or NO-READER: no member reads. ``severity`` orders them; the last is worst."""
 
     OK = "OK"
     WARN = "WARN"
     REWIND = "REWIND"
     STALL = "STALL"
     STOP = "STOP"
+    NO_READER = "NO-READER"
+
+    @property
+    def code(self) -> str:
+        """The status in JSON and CSV: ``no-reader``."""
+        return self.value.lower()
 
     @property
     def severity(self) -> int:
-        """0 for OK to 4 for STOP."""
+        """0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER."""
         return list(LagStatus).index(self)
 
     @property
     def is_stuck(self) -> bool:
         """Whether the partition is not read at all."""
-        return self in (LagStatus.STALL, LagStatus.STOP)
+        return self in (LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER)
 
 
-@dataclass(frozen=True, slots=True)
-class StatusRules:
+class StatusRules(msgspec.Struct, frozen=True):
     """The bounds of the rules.
 
     A lag up to ``allowed`` counts as none. The last ``window`` commits count that are at least ``distance_ms`` apart;
@@ -69,14 +77,14 @@ _FEW = 3
 """The number of commits that show a regular pattern, and of usual pauses without a commit that show its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusResult:
+class StatusResult(msgspec.Struct, frozen=True):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 
     ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
     be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of the same
-    offset of a STALL, ``back`` the number of offsets that a REWIND moved backwards. ``caught_up`` is whether an OK
-    partition is at the log end, or was at one of its last commits, so that all unread records are newer.
+    offset of a STALL. ``back`` is the number of offsets that a REWIND moved backwards, at ``back_at_ms``; a partition
+    without a reader has them too. ``caught_up`` is whether an OK partition is at the log end, or was at one of its last
+    commits, so that all unread records are newer.
     """
 
     status: LagStatus | None
@@ -85,11 +93,11 @@ class StatusResult:
     at_least: bool = False
     repeats: int | None = None
     back: int | None = None
+    back_at_ms: int | None = None
     caught_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReading:
+class CommitReading(msgspec.Struct, frozen=True):
     """The commits of a partition, oldest first, and the other facts that ``evaluate_status`` needs.
 
     ``lag`` is the present lag. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
@@ -114,19 +122,50 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     recent = recent_commits(reading.commits, rules)
     if stopped := _stopped(reading, recent, rules):
         return stopped
+    if rewound := _rewound(reading, rules):
+        return rewound
     went_back = last_rewind(reading.commits)
     if went_back is not None:
-        fresh = reading.now_ms - reading.commits[went_back].timestamp_ms <= rules.rewind_ms
-        behind_since = not _reached(reading.commits[went_back:], reading.ends, rules)
-        if fresh and behind_since:
-            before, after = reading.commits[went_back - 1 : went_back + 1]
-            return StatusResult(LagStatus.REWIND, after.timestamp_ms, back=before.offset - after.offset)
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
         return StatusResult(LagStatus.OK, caught_up=True)
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
+
+
+def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules) -> StatusResult:
+    """NO-READER of a partition of an Empty group with unread records.
+
+    It counts from ``emptied_ms``, when the group became Empty, or from the first unread record if that came later. If
+    ``emptied_ms`` is unknown, it counts from the last commit, or at least from the start of the scanned range.
+    """
+    base = emptied_ms
+    if base is None and reading.commits:
+        base = reading.commits[-1].timestamp_ms
+    known = base is not None
+    base = reading.read_since_ms if base is None else base
+    since = None if base is None else max(base, reading.waiting_since_ms or base)
+    rewound = _rewound(reading, rules) if reading.commits else None
+    return StatusResult(
+        LagStatus.NO_READER,
+        since,
+        at_least=not known and since is not None and since == base,
+        back=rewound.back if rewound else None,
+        back_at_ms=rewound.back_at_ms if rewound else None,
+    )
+
+
+def _rewound(reading: CommitReading, rules: StatusRules) -> StatusResult | None:
+    """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since."""
+    went_back = last_rewind(reading.commits)
+    if went_back is None or _reached(reading.commits[went_back:], reading.ends, rules):
+        return None
+    before, after = reading.commits[went_back - 1 : went_back + 1]
+    if reading.now_ms - after.timestamp_ms > rules.rewind_ms:
+        return None
+    at_ms = after.timestamp_ms
+    return StatusResult(LagStatus.REWIND, at_ms, back=before.offset - after.offset, back_at_ms=at_ms)
 
 
 def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:
@@ -180,7 +219,7 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
             return StatusResult(LagStatus.OK, caught_up=True)
-        return StatusResult(None, why="a single commit tells no rhythm")
+        return StatusResult(None, why="only one commit was found, at least two are needed")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
     return StatusResult(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
 
@@ -215,9 +254,9 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
 def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> StatusResult:
     lags = [lag for c in recent if (lag := reading.ends.lag_at(c.timestamp_ms, c.offset)) is not None]
     if len(recent) < _FEW:
-        return StatusResult(None, why=f"{len(recent)} commits are too few to tell")
+        return StatusResult(None, why=f"{len(recent)} commits were found, at least three are needed")
     if len(lags) < _FEW:
-        return StatusResult(None, why="where the log ended at its commits is not known")
+        return StatusResult(None, why="the log end at the time of its commits is unknown")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))
     return StatusResult(LagStatus.OK if shrinks else LagStatus.WARN)
 

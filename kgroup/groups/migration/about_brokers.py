@@ -12,7 +12,7 @@ from kgroup.support.units import plural, some_of
 
 PROTOCOL = CheckSubject(
     "protocol-available",
-    "the brokers speak the wanted protocol now",
+    "the brokers support the target protocol",
     "KIP-848; ConsumerGroupDescribe about a group that does not exist",
     "protocol not available",
 )
@@ -24,7 +24,7 @@ POLICY = CheckSubject(
 )
 DEFECTS = CheckSubject(
     "broker-defects",
-    "known defects of the brokers' release; the patch level can't be read",
+    "known defects of the brokers' release; brokers do not report the patch level",
     "Kafka's issues, by the branches their fixes are in",
     "broker defects",
 )
@@ -77,7 +77,7 @@ def _capped(case: MigrationCase) -> MigrationCheck:
     )
     return PROTOCOL.info(
         f"available, but ConsumerGroupHeartbeat only as version 0: {where}{known if case.release else ''}",
-        remedy="clients can't subscribe by pattern (SubscriptionPattern) through it",
+        remedy="clients cannot subscribe by pattern (SubscriptionPattern) through it",
     )
 
 
@@ -112,7 +112,10 @@ def _refused(case: MigrationCase) -> tuple[str, str]:
     broker = case.broker
     lacking = f"; {_products(case.rules.services)}" if case.rules.services else ""
     if broker.heartbeat_version is not None:
-        return "the brokers list its requests, but refuse them (UNSUPPORTED_VERSION)" + lacking, "ask who runs them"
+        return (
+            "the brokers list its requests, but refuse them (UNSUPPORTED_VERSION)" + lacking,
+            "ask the operators of the brokers",
+        )
     if case.release:
         return (
             f"ConsumerGroupHeartbeat (API 68) is not offered, but brokers are of {broker.release}: a proxy hides it",
@@ -135,7 +138,7 @@ def _classic(case: MigrationCase) -> MigrationCheck:
             brief="no classic protocol",
             remedy="add classic to it on every broker and restart them",
         )
-    return PROTOCOL.ok("available" if protocols is not None else "every broker speaks it: it can't be switched off")
+    return PROTOCOL.ok("available" if protocols is not None else "every broker supports it: it cannot be switched off")
 
 
 def migration_policy(case: MigrationCase) -> MigrationCheck | None:
@@ -169,8 +172,8 @@ def _what_it_does(case: MigrationCase, policy: str) -> str:
         return f"policy {policy}: a consumer member is refused (GROUP_ID_NOT_FOUND) while classic ones run"
     if policy == "DISABLED":
         return (
-            f"policy {policy}: classic members are refused (INCONSISTENT_GROUP_PROTOCOL, from 4.3.1 on), or, before, "
-            "stay beside the others for good"
+            f"policy {policy}: classic members are refused (INCONSISTENT_GROUP_PROTOCOL, from 4.3.1 on). "
+            "Before 4.3.1 they join, and the group never turns classic"
         )
     return f"policy {policy}: classic members may join, but the group never turns classic"
 
@@ -181,7 +184,7 @@ def broker_defects(case: MigrationCase) -> MigrationCheck | None:
         return DEFECTS.unknown("the brokers' release is not known" + case.why("release"))
     defects = [(defect, levels) for defect in case.rules.broker_defects if (levels := _levels(case, defect))]
     if not defects:
-        return DEFECTS.ok(f"none known of {case.broker.release} that would matter here")
+        return DEFECTS.ok(f"none known for {case.broker.release} that would matter here")
     evidence = "; ".join(f"{levels}: {defect.what} ({_reference(defect)})" for defect, levels in defects)
     serious = [(defect, levels) for defect, levels in defects if defect.level is DefectLevel.WARNING]
     certain = [defect for defect, levels in serious if levels.startswith(_ALL)]
@@ -240,7 +243,7 @@ def topic_describe(case: MigrationCase) -> MigrationCheck | None:
     if not access.authorizer:
         return ACCESS.ok("the cluster has no authorizer")
     if not access.blind:
-        return ACCESS.ok("every principal that may read the group may describe its topics, as far as ACLs tell")
+        return ACCESS.ok("every principal that may read the group may describe its topics, as far as ACLs show")
     first, others = access.blind[0], len(access.blind) - _NAMED_PRINCIPALS
     named = "; ".join(f"{blind.principal} on {some_of(blind.topics)}" for blind in access.blind[:_NAMED_PRINCIPALS])
     more = f"; {plural(others, 'principal')} more" if others > 0 else ""

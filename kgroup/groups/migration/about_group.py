@@ -9,7 +9,7 @@ from kgroup.groups.members import labels
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.groups import ListedGroup, is_of_consumers
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
 KIND = CheckSubject(
@@ -39,13 +39,11 @@ STATIC = CheckSubject(
 )
 REGEX = CheckSubject(
     "regex",
-    "subscriptions by pattern, which the server matches in its own way (RE2J, whole names)",
+    "subscriptions by pattern, which the server matches differently (RE2J, whole names)",
     "KIP-848; librdkafka's migration guide",
     "regex subscription",
 )
-RACK = CheckSubject(
-    "rack", "members with a rack: server-side assignors take no notice", "KAFKA-19387", "rack awareness"
-)
+RACK = CheckSubject("rack", "members with a rack: server-side assignors ignore it", "KAFKA-19387", "rack awareness")
 
 _OWN_KINDS = ("share", "streams")
 _NO_LIMIT = 2_147_483_647
@@ -58,7 +56,7 @@ _INSTEAD = {
     "Kafka Streams": "Streams has a protocol of its own: group.protocol=streams (KIP-1071), on brokers from 4.2.1 on "
     "(4.2.0: KAFKA-20254)",
     "a share group": "share groups have a protocol of their own (KIP-932)",
-    "Spark": "Spark makes a group anew for each query; its consumer's options say how",
+    "Spark": "Spark creates a group for each query; its consumer's options choose the protocol",
     "Flink": "Flink's consumers assign partitions themselves and are never members",
 }
 
@@ -68,9 +66,9 @@ def kind(case: MigrationCase) -> MigrationCheck | None:
     group = case.group
     if group.state == "Dead":
         return KIND.blocked(
-            "there is no such group (state Dead), and a conversion would make one",
+            "there is no such group (state Dead), and a conversion would create one",
             brief="no such group",
-            remedy="look for its name: kgroup list",
+            remedy=Hint("search for its name: {}", ("list",)),
         )
     owner = _owner(case)
     if owner is not None:
@@ -83,7 +81,7 @@ def kind(case: MigrationCase) -> MigrationCheck | None:
         return KIND.info(f"{evidence}: accepted", remedy=remedy)
     if group.is_simple:
         return KIND.info(
-            'it only keeps offsets (protocol type ""): nobody has joined it as a classic group',
+            'it only keeps offsets (protocol type ""): no member has ever joined it as a classic group',
             remedy="consumers that assign() partitions use no rebalance protocol and gain nothing",
         )
     if group.protocol_type is None:
@@ -108,7 +106,7 @@ def members(case: MigrationCase) -> MigrationCheck | None:
     if case.empty:
         return MEMBERS.ok("Empty")
     if not case.members:
-        return MEMBERS.unknown(f"{case.group.state}, but its members may not be seen" + case.why("members"))
+        return MEMBERS.unknown(f"{case.group.state}, but this user may not see its members" + case.why("members"))
     names = list(labels(case.group).values())
     return MEMBERS.info(f"{plural(len(names), 'member')}: {some_of(names)}")
 
@@ -126,8 +124,8 @@ def already_there(case: MigrationCase) -> MigrationCheck | None:
         return ALREADY.info(f"a rollout is under way: {brief}", brief=brief)
     if kind == target:
         return ALREADY.unknown(
-            f"of type {kind}, but its members may not be seen: classic ones may be left" + case.why("members"),
-            brief="live; its members may not be seen",
+            f"of type {kind}, but this user may not see its members: classic ones may be left" + case.why("members"),
+            brief="live; this user may not see its members",
         )
     return ALREADY.info(f"of type {kind}")
 
@@ -166,7 +164,7 @@ def _size_now(case: MigrationCase, setting: str, limit: int) -> MigrationCheck:
     if now == limit and case.to_consumer and case.instances:
         # The coordinator counts members before it sees which member the newcomer replaces: fixed after 4.3.1.
         return SIZE.info(
-            f"{evidence}: full, so a static member's successor is refused (KAFKA-20601, open in 4.3.1)",
+            f"{evidence}: full, so the successor of a static member is refused (KAFKA-20601, open in 4.3.1)",
             brief="full, with static members: offline only",
             remedy=f"raise {setting} on the brokers, or stop the group first",
             offline_only=True,
@@ -193,7 +191,7 @@ def static_members(case: MigrationCase) -> MigrationCheck | None:
         "(UNRELEASED_INSTANCE_ID, fatal)",
         brief="static members",
         remedy="roll out so that each instance stops before its successor starts (StatefulSet, maxSurge: 0); after a "
-        f"crash: kgroup evict {quote(case.group.name)} --instance ID, or wait for the session to end",
+        "crash: " + Hint("{}, or wait for the session to end", ("evict", case.group.name, "--instance", "ID")),
     )
 
 
@@ -203,18 +201,18 @@ def regex(case: MigrationCase) -> MigrationCheck | None:
     if case.to_consumer:
         if patterns:
             return REGEX.ok(f"matched by the server already: {some_of(patterns)}")
-        return REGEX.unknown("classic members send topic names only, so patterns can't be seen", remedy=_PATTERNS)
+        return REGEX.unknown("classic members send topic names only, so patterns are not visible", remedy=_PATTERNS)
     if patterns:
         return REGEX.warning(
             f"{some_of(patterns)}: matched by the client again, by its own rules (Java: whole names; librdkafka: any "
-            "part of a name, unless ^ and $ say otherwise)",
+            "part of a name, unless it has ^ and $)",
             brief=f"regex {patterns[0]}",
             remedy="Java: subscribe(Pattern) instead of subscribe(SubscriptionPattern), which fails on the classic "
             "protocol; librdkafka: begin it with ^ and end it with $",
         )
     if case.members:
         return REGEX.ok("no member subscribes by pattern")
-    return REGEX.unknown("whether the application subscribes by pattern can't be seen of an Empty group")
+    return REGEX.unknown("an Empty group does not show whether the application subscribes by pattern")
 
 
 def _patterns(case: MigrationCase) -> Sequence[str]:
@@ -231,7 +229,7 @@ def rack(case: MigrationCase) -> MigrationCheck | None:
     if not racks:
         return RACK.ok("no member names a rack")
     return RACK.info(
-        f"members in {plural(len(racks), 'rack')} ({some_of(racks)}); server-side assignors take no notice of racks",
-        remedy="reading from the closest replica (client.rack, KIP-392) goes on; more traffic may cross racks where "
+        f"members in {plural(len(racks), 'rack')} ({some_of(racks)}); server-side assignors ignore racks",
+        remedy="reading from the closest replica (client.rack, KIP-392) continues; more traffic may cross racks where "
         "replicas are not in all of them",
     )

@@ -6,7 +6,8 @@ from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339
+from kgroup.support.hint import Hint
+from kgroup.support.instants import minute_text
 from kgroup.support.units import plural, some_of
 
 EXPIRY = CheckSubject(
@@ -23,7 +24,7 @@ GONE = CheckSubject(
 )
 HIDDEN = CheckSubject(
     "hidden-commits",
-    "commits on topics that this user may not DESCRIBE: the broker leaves them out, and they could not be made again",
+    "commits on topics that this user may not DESCRIBE: the broker hides them, and kgroup could not keep them",
     "OffsetFetch without DESCRIBE on a topic; seen on a 4.3.1 broker",
     "hidden commits",
 )
@@ -55,7 +56,7 @@ def offsets_expiry(case: MigrationCase) -> MigrationCheck | None:
             "no commits: the broker removes an Empty group that has none at its next check "
             "(offsets.retention.check.interval.ms, 10m by default)",
             brief="no commits",
-            remedy="nothing can be lost; start the application soon after, or let it make the group itself",
+            remedy="no offset can be lost; start the application soon after, or let it create the group itself",
         )
     times = [past.commits_ms[place] for place in committed if place in past.commits_ms] if past else []
     if retention_ms is None or not times:
@@ -65,9 +66,9 @@ def offsets_expiry(case: MigrationCase) -> MigrationCheck | None:
     horizon_ms = case.evidence.now_ms + min(_SOON_MS, retention_ms // 2)
     soon = sum(time + retention_ms < horizon_ms for time in times)
     if not soon:
-        return EXPIRY.ok(f"the first would expire at {rfc3339(first_ms, 'minutes')}; {_KEPT}")
+        return EXPIRY.ok(f"the first would expire at {minute_text(first_ms)}; {_KEPT}")
     within = format_duration((horizon_ms - case.evidence.now_ms) / 1000)
-    when = "at once" if first_ms <= case.evidence.now_ms else f"the first at {rfc3339(first_ms, 'minutes')}"
+    when = "at once" if first_ms <= case.evidence.now_ms else f"the first at {minute_text(first_ms)}"
     return EXPIRY.info(
         f"{soon} of {plural(len(committed), 'commit')} would expire within {within} of the conversion, {when}; {_KEPT}"
     )
@@ -83,10 +84,11 @@ def gone_topics(case: MigrationCase) -> MigrationCheck | None:
     if case.live:
         return GONE.info(evidence)
     brief = f"topic {missing[0]} is gone" if len(missing) == 1 else f"{len(missing)} topics are gone"
+    words = (word for topic in missing for word in ("--topic", topic))
     return GONE.warning(
-        f"{evidence}; they can't be made again, and may expire soon after",
+        f"{evidence}; kgroup cannot commit them again, and they may expire soon after",
         brief=brief,
-        remedy="kgroup delete-offsets removes them, if they are not missed",
+        remedy=Hint("{} deletes them, if they are not needed", ("delete-offsets", case.group.name, *words)),
     )
 
 
@@ -98,20 +100,20 @@ def hidden_commits(case: MigrationCase) -> MigrationCheck | None:
     if past and past.hidden:
         topics = sorted({topic for topic, _ in past.hidden})
         return HIDDEN.blocked(
-            f"{plural(len(past.hidden), 'commit')} on {some_of(topics)} can't be seen: no DESCRIBE on Topic",
+            f"{plural(len(past.hidden), 'commit')} on {some_of(topics)} are hidden: no DESCRIBE on Topic",
             brief=f"no DESCRIBE on {topics[0]}",
             remedy=acl_hint("Describe", "topic", topics[0]),
         )
     if may_hide is False:
-        return HIDDEN.ok("none: nothing is kept from this user")
+        return HIDDEN.ok("none: this user may see all topics")
     if past and past.searched:
         return HIDDEN.ok("none in __consumer_offsets")
-    evidence = "commits on topics that this user may not DESCRIBE can't be seen, and would not be kept"
+    evidence = "commits on topics that this user may not DESCRIBE are hidden, and would be lost"
     if may_hide is None:
         return HIDDEN.unknown(evidence + case.why("past"))
     return HIDDEN.warning(
         evidence + case.why("past"),
-        brief="hidden commits?",
+        brief="hidden commits not known",
         remedy="migrate as a user who may DESCRIBE all its topics, and READ __consumer_offsets",
     )
 

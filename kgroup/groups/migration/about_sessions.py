@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationCase
@@ -26,8 +26,7 @@ _CLIENTS_DEFAULT_MS = 45_000
 _HEARTBEATS_IN_A_SESSION = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(msgspec.Struct, frozen=True):
     ms: int
     origin: str
 
@@ -74,7 +73,7 @@ def _changed(case: MigrationCase, was: tuple[int, ...], will_be: _Value, bounds:
         return SESSION.warning(
             f"was {_span(was)} in the client, now {_text(new)}; the brokers' maximum is {_text(bounds.max_ms)}",
             brief=f"session timeout {_text(old)} > {_text(bounds.max_ms)}",
-            remedy=f"a member that is silent for {_text(new)} is thrown out; {_option(bounds.max_ms)} is the most, "
+            remedy=f"a member that is silent for {_text(new)} is removed; {_option(bounds.max_ms)} is the most, "
             "more needs another group.consumer.max.session.timeout.ms on the brokers",
         )
     old = max(ms for ms in was if ms != new)
@@ -103,13 +102,13 @@ def heartbeat(case: MigrationCase) -> MigrationCheck | None:
     sets_timeouts = requested_ms is not None or case.request.session_timeout_ms is not None
     if sets_timeouts and will_be.ms >= session_timeout.ms:
         return HEARTBEAT.blocked(
-            f"{facts}: brokers want a session timeout that is longer",
+            f"{facts}: brokers require a longer session timeout",
             brief=f"heartbeat {_text(will_be.ms)} >= session {_text(session_timeout.ms)}",
             remedy="a shorter --heartbeat-interval, or a longer --session-timeout",
         )
     if will_be.ms * _HEARTBEATS_IN_A_SESSION > session_timeout.ms:
         return HEARTBEAT.warning(
-            f"{facts}: fewer than {_HEARTBEATS_IN_A_SESSION} fit, so one that is lost or late may cost the membership",
+            f"{facts}: fewer than {_HEARTBEATS_IN_A_SESSION} fit, so one lost heartbeat may end the membership",
             brief=f"heartbeat {_text(will_be.ms)}, session {_text(session_timeout.ms)}",
             remedy=f"--heartbeat-interval of at most {_text(session_timeout.ms // _HEARTBEATS_IN_A_SESSION)}",
         )
@@ -120,7 +119,7 @@ def _classic_session(case: MigrationCase) -> MigrationCheck:
     """The check for the classic protocol: each client has its own timeout; BLOCKED if the user sets a group's."""
     if case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None:
         return SESSION.blocked(
-            "a classic group has no timeouts of its own: its members bring theirs",
+            "a classic group has no timeouts of its own: its members set theirs",
             brief="timeouts of a classic group",
             remedy="without --session-timeout and --heartbeat-interval: session.timeout.ms in the client",
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 
 class CheckStatus(StrEnum):
@@ -21,10 +22,10 @@ class CheckStatus(StrEnum):
 class ReadinessResult(StrEnum):
     """Whether a group is ready to migrate; DONE if it has migrated already."""
 
-    DONE = "DONE"
-    READY = "READY"
-    WARNING = "WARNING"
-    BLOCKED = "BLOCKED"
+    DONE = "done"
+    READY = "ready"
+    WARNING = "warning"
+    BLOCKED = "blocked"
 
 
 class MigrationPath(StrEnum):
@@ -36,8 +37,7 @@ class MigrationPath(StrEnum):
     NONE = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationCheck:
+class MigrationCheck(msgspec.Struct, frozen=True):
     """One check of one group.
 
     ``id`` is stable and kebab-case. ``evidence`` is what was found, ``brief`` the same in a few words for a table of
@@ -65,8 +65,7 @@ class MigrationCheck:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(msgspec.Struct, frozen=True):
     """The result of a group's checks: the main ``reason`` in a few words, and how many ``more`` block or warn."""
 
     group: str
@@ -80,15 +79,14 @@ class Readiness:
         """Its JSON form."""
         return {
             "group": self.group,
-            "verdict": self.result.value,
+            "readiness": self.result.value,
             "how": None if self.how is MigrationPath.NONE else self.how.value,
             "reason": self.reason,
             "checks": [check.document() for check in self.checks],
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSubject:
+class CheckSubject(msgspec.Struct, frozen=True):
     """A row of the table of checks.
 
     ``id`` is stable and kebab-case. ``meaning`` is one line about what is checked, ``source`` is where the rule comes

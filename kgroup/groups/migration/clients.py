@@ -83,7 +83,7 @@ def minimum_versions(rules: MigrationRules) -> str:
 
 
 def _needed_version(row: ClientRow) -> str:
-    advised = f" ({row.recommended} advised)" if row.recommended else " (better wait)" if row.wait else ""
+    advised = f" ({row.recommended} advised)" if row.recommended else " (wait for a release)" if row.wait else ""
     return f"{row.title} {row.usable_from}{advised}"
 
 
@@ -93,7 +93,7 @@ def check_clients(case: MigrationCase) -> MigrationCheck | None:
         return None
     named = case.evidence.clients
     if not named:
-        return CLIENTS.unknown("not said, and can't be read from outside", remedy="check with --client NAME:VERSION")
+        return CLIENTS.unknown("not given, and not visible to Kafka", remedy="check with --client NAME:VERSION")
     checks = sorted((_check_client(client, case.rules) for client in named), key=lambda c: _HEAVY.index(c.status))
     heaviest = checks[-1]
     evidence = "; ".join(check.evidence for check in reversed(checks))
@@ -111,7 +111,7 @@ def _check_client(client: ApplicationClient, rules: MigrationRules) -> Migration
     if row.support is ClientSupport.NONE:
         return CLIENTS.blocked(
             f"{row.title} does not speak the consumer protocol ({certainty}){_and_notes(row)}",
-            brief=f"{row.name} can't",
+            brief=f"{row.name}: not supported",
             remedy=f"leave what uses {row.title} on the classic protocol, or change the client",
         )
     if row.support is ClientSupport.UNKNOWN:
@@ -152,7 +152,7 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, cer
     if row.wait:
         return CLIENTS.warning(
             f"{named}: no release can be advised yet ({certainty}){known}{_and_notes(row)}",
-            brief=f"{row.name}: better wait",
+            brief=f"{row.name}: wait for a release",
             remedy="stay on the classic protocol, or try it on another cluster first",
         )
     if advised is not None and version < advised:
@@ -167,7 +167,7 @@ def _by_version(row: ClientRow, client: ApplicationClient, version: Version, cer
         return CLIENTS.warning(
             f"{named}: usable ({certainty}){known}",
             brief=f"{row.name}: {serious[0].id}",
-            remedy="read what it says first",
+            remedy="Read that first.",
         )
     if usable is None:
         return CLIENTS.unknown(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from kgroup.groups.migration.rules import MigrationRules, parse_version
 from kgroup.model.groups import Group, Member
@@ -14,16 +15,14 @@ from kgroup.model.topic_partition import TopicPartition
 Protocol = Literal["classic", "consumer"]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationClient:
+class ApplicationClient(msgspec.Struct, frozen=True):
     """The client of an application, from ``--client`` because brokers do not report it: ``java``, ``4.3.1``."""
 
     name: str
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationRequest:
+class MigrationRequest(msgspec.Struct, frozen=True):
     """The user's request: the target protocol, and the group's own timeouts (None: unchanged).
 
     ``accepted`` are the codes of ``--accept``; ``foreign-owner`` accepts an owner that only the group's name suggests.
@@ -35,8 +34,7 @@ class MigrationRequest:
     accepted: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationEvidence:
+class MigrationEvidence(msgspec.Struct, frozen=True):
     """All known facts about one group.
 
     ``group`` is its present state with its commits. ``kind`` is its type from the listing (``share`` and ``streams``
@@ -59,15 +57,14 @@ class MigrationEvidence:
     clients: tuple[ApplicationClient, ...] = ()
     configured: tuple[str, ...] = ()
     may_hide: bool | None = None
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 FIRST_RELEASE = (4, 0)
 """The first broker release whose consumer protocol is not early access."""
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationCase:
+class MigrationCase(msgspec.Struct, frozen=True):
     """The evidence, the user's request and the rules, with values that several checks derive from them."""
 
     evidence: MigrationEvidence

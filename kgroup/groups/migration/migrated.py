@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.change_plan import ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
@@ -14,8 +15,7 @@ from kgroup.model.groups import RowError
 from kgroup.support.instants import rfc3339
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationResult:
+class MigrationResult(msgspec.Struct, frozen=True):
     """A group, its readiness and the result of its migration.
 
     ``rows`` are the planned commits, ``configs`` the planned group configs. ``configured`` and ``converted`` are
@@ -28,7 +28,7 @@ class MigrationResult:
     readiness: Readiness
     target: str
     rows: tuple[ChangeRow, ...] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     configured: bool | None = None
     converted: bool | None = None
     error: RowError | None = None
@@ -89,18 +89,19 @@ class MigrationResult:
             "type": self.evidence.kind,
             "state": group.state,
             "target": self.target,
-            "members": self.member_count,
-            "topics": self.topics,
-            "commits": len(committed(group)),
+            "member_count": self.member_count,
+            "topic_count": self.topics,
+            "commit_count": len(committed(group)),
             "converted": self.converted,
-            "read_back": self.identical if self.converted else None,
+            "read_back_count": self.identical if self.converted else None,
             "configs": dict(self.configs),
             "configured": self.configured,
-            "kept_until": rfc3339(kept),
-            "kept_until_ms": kept,
+            "offsets_expire_at": rfc3339(kept),
+            "offsets_expire_at_ms": kept,
             "client_config": self.config,
             "change_id": self.change_id,
-            "error": self.error.code if self.error else None,
+            "error_code": self.error.code if self.error else None,
+            "error_message": self.error.message if self.error else None,
         }
 
 

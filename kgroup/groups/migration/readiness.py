@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kgroup.groups.migration import about_assignors, about_brokers, about_group, about_offsets, about_sessions, clients
 from kgroup.groups.migration.about_brokers import defect_notes
@@ -145,8 +146,7 @@ _LABELS = {subject.id: subject.label for subject in CHECKS}
 _SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ReadinessSummary:
+class ReadinessSummary(msgspec.Struct, frozen=True):
     """Groups of one readiness that migrate in one way; ``reason`` is their common one, or counts their reasons."""
 
     result: ReadinessResult

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.members import labels
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
@@ -18,7 +20,7 @@ from kgroup.groups.wait_conditions import Observation, Stable
 from kgroup.groups.wait_progress import EventLine
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.quoting import quote
+from kgroup.support.hint import Hint
 from kgroup.support.units import NAMED, plural, some_of
 
 
@@ -38,17 +40,17 @@ def _to_consumer(case: MigrationCase) -> tuple[str, ...]:
     assignor = server_assignor(case.assignor or "") if case.group.type == "classic" else None
     setting = f" and group.remote.assignor={assignor}" if assignor else ""
     set_up = (
-        f"In the application's configuration set group.protocol=consumer{setting}; take out session.timeout.ms, "
+        f"In the application's configuration set group.protocol=consumer{setting}; remove session.timeout.ms, "
         "heartbeat.interval.ms and partition.assignment.strategy, with which the client would not start."
     )
     names = labels(case.group)
     classic_labels = [names[member.member_id] for member in case.classic_left]
     instances = f"those that are left ({some_of(classic_labels)})" if classic_labels else "its instances"
-    convert = "" if case.rolls_out else " The first one converts the group; the others go on beside it."
+    convert = "" if case.rolls_out else " The first one converts the group; the others continue in it."
     return (
         set_up,
         f"Restart {instances} one by one, {_order(case)}.{convert}",
-        f"Follow it until no classic member is left: kgroup migrate {_name(case)} --watch",
+        Hint("Follow it until no classic member is left: {}", ("migrate", case.group.name, "--watch")),
         _way_back(case),
     )
 
@@ -57,11 +59,13 @@ def _to_classic(case: MigrationCase) -> tuple[str, ...]:
     names = client_assignors(case.group.assignor or "")
     setting = f" and partition.assignment.strategy={names[0]}" if names else ""
     return (
-        f"In the application's configuration set group.protocol=classic{setting}; take out group.remote.assignor, with "
+        f"In the application's configuration set group.protocol=classic{setting}; remove group.remote.assignor, with "
         "which the client would not start.",
-        f"Restart its instances one by one, {_order(case)}. They join beside the others.",
-        "The group turns classic when the last member of the consumer protocol has left: "
-        f"kgroup migrate {_name(case)} --protocol classic --watch",
+        f"Restart its instances one by one, {_order(case)}. They join the group together with the others.",
+        Hint(
+            "The group turns classic when the last member of the consumer protocol has left: {}",
+            ("migrate", case.group.name, "--protocol", "classic", "--watch"),
+        ),
     )
 
 
@@ -74,17 +78,14 @@ def _way_back(case: MigrationCase) -> str:
     match case.broker.policy:
         case "BIDIRECTIONAL" | "DOWNGRADE":
             how = (
-                "restart them one by one with the old configuration; the last consumer member that leaves turns it back"
+                "restart them one by one with the old configuration; the group turns classic when the last consumer "
+                "member leaves"
             )
         case None:
             how = "stop all of them, and start them with the old configuration"
         case policy:
             how = f"stop all of them, and start them with the old configuration (policy {policy} has no other way)"
-    return f"The way back: {how}."
-
-
-def _name(case: MigrationCase) -> str:
-    return quote(case.group.name)
+    return f"To revert: {how}."
 
 
 PROTOCOLS = ("classic", "consumer")
@@ -95,13 +96,12 @@ def other_than(protocol: str) -> str:
     return "classic" if protocol == "consumer" else "consumer"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedGroup:
+class FollowedGroup(msgspec.Struct, frozen=True):
     """One group over all refreshes so far.
 
     ``group`` is from the last refresh, None if it did not exist. ``type`` is the last known type, kept when the group
     is gone. ``owners`` has the last owner of each partition, and ``moved`` counts changes of the owner; a partition
-    that was unassigned in between counts when it gets another owner. ``turned_back`` counts changes from the
+    that was unassigned in between counts when it gets another owner. ``reverted_count`` counts changes from the
     ``target`` type to the other one. ``first_epoch`` is the first group epoch seen with the present type.
     ``changed_s`` is the time of the last change, on a monotonic clock; None if there was none since the first refresh.
     """
@@ -110,9 +110,9 @@ class FollowedGroup:
     target: str
     group: Group | None = None
     type: str | None = None
-    owners: Mapping[TopicPartition, str] = field(default_factory=dict)
+    owners: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
     moved: int = 0
-    turned_back: int = 0
+    reverted_count: int = 0
     first_epoch: int | None = None
     was_read: bool = False
     changed_s: float | None = None
@@ -135,7 +135,7 @@ class FollowedGroup:
             type=self.type if group is None else group.type,
             owners=owners,
             moved=self.moved + moved,
-            turned_back=self.turned_back + self._returns_to_old_type(group),
+            reverted_count=self.reverted_count + self._returns_to_old_type(group),
             first_epoch=epoch if changed_type or self.first_epoch is None else self.first_epoch,
             was_read=True,
             changed_s=now_s if self.was_read and _event_key(group) != _event_key(self.group) else self.changed_s,
@@ -198,13 +198,13 @@ def _event_key(group: Group | None) -> Hashable:
 def back_text(before: FollowedGroup, after: FollowedGroup) -> str | None:
     """``pay-svc is classic again: a classic member (pay-0 10.0.7.2) joined first``; None if it did not turn back."""
     group = after.group
-    if group is None or after.turned_back == before.turned_back:
+    if group is None or after.reverted_count == before.reverted_count:
         return None
     again = f"{after.name} is {group.type} again"
     known = {member.member_id for member in _members(before.group)}
     names = _names(group)
     if not group.members:
-        return f"{again}, and Empty: a {group.type} member came and went, or it was migrated back"
+        return f"{again}, and Empty: a {group.type} member joined and left, or another client converted it"
     stayed = [names[m.member_id] for m in group.members if m.member_id in known]
     came = [names[m.member_id] for m in group.members if m.member_id not in known and m.protocol == group.type]
     if stayed and group.type == "classic":
@@ -232,10 +232,10 @@ def line_of(followed: FollowedGroup) -> EventLine:
     if group is None and followed.type is None:
         return EventLine("absent", f"{name} does not exist: waiting for it")
     if group is None:
-        why = "a group without members and commits goes at the broker's next check"
-        return EventLine("gone", f"{name} is gone ({why}): waiting for it to come back")
+        why = "the broker deletes a group without members and commits at its next check"
+        return EventLine("gone", f"{name} is gone ({why}): waiting until it exists again")
     if not group.members:
-        empty = f"{name} is {group.state}, of type {group.type}: the member that joins first decides which it will be"
+        empty = f"{name} is {group.state}, of type {group.type}: the first member that joins decides its type"
         return EventLine(("empty", group.type, group.state), empty)
     members, total = followed.members, followed.member_count
     unknown = total - sum(members.values())
@@ -247,11 +247,11 @@ def line_of(followed: FollowedGroup) -> EventLine:
     if 0 < len(remaining) <= NAMED:
         parts.append(f"still {other_than(target)}: {', '.join(remaining)}")
     if unknown:
-        parts.append(f"the broker does not tell what {plural(unknown, 'member')} {_verb(unknown)}")
+        parts.append(f"the broker does not report which protocol {plural(unknown, 'member')} {_verb(unknown)}")
     if group.type == "consumer" and target == "classic" and members["classic"] == total:
         # The broker changes the type at the moment when the last consumer member leaves, or never.
         parts.append(
-            "its type is consumer all the same, and will be until all its members are stopped at once: "
+            "its type stays consumer until all its members are stopped at once: "
             "group.consumer.migration.policy does not allow a downgrade, or group.max.size is less than its members"
         )
     shown = tuple(remaining) if len(remaining) <= NAMED else ()
@@ -280,7 +280,7 @@ def rollout_summary(groups: Sequence[FollowedGroup], finished: Sequence[str]) ->
 def rollout_events(before: FollowedGroup, after: FollowedGroup) -> Iterator[tuple[str, str]]:
     """Events between two refreshes that ``line_of`` does not show, as (fixed word, text)."""
     if back := back_text(before, after):
-        yield "BACK", back
+        yield "REVERTED", back
     elif joined := joined_text(before, after):
         yield "ROLLOUT", joined
 

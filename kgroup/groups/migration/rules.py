@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Certainty(StrEnum):
@@ -31,8 +32,7 @@ class DefectLevel(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDefect:
+class ClientDefect(msgspec.Struct, frozen=True):
     """A known defect of a client; ``fixed_in`` are the releases with the fix, empty if it is open."""
 
     id: str
@@ -42,8 +42,7 @@ class ClientDefect:
     certainty: Certainty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRow:
+class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
     """A client library or a framework.
 
     ``also`` are its other names. ``usable_from`` is None if the first usable version is unknown, ``recommended`` if
@@ -72,8 +71,7 @@ class ClientRow:
         return (self.name, *self.also)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerDefect:
+class BrokerDefect(msgspec.Struct, frozen=True, kw_only=True):
     """A known defect of brokers from release ``since`` until the releases of ``fixed_in`` (empty: open).
 
     ``targets`` are the protocols whose groups, or the migration to which, it affects. ``live``, ``static``: only a live
@@ -92,8 +90,7 @@ class BrokerDefect:
     certainty: Certainty
 
 
-@dataclass(frozen=True, slots=True)
-class KnownProduct:
+class KnownProduct(msgspec.Struct, frozen=True):
     """A product that is not part of Apache Kafka, and how it handles KIP-848: a service, a proxy, a monitor."""
 
     name: str
@@ -102,8 +99,7 @@ class KnownProduct:
     certainty: Certainty
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationRules:
+class MigrationRules(msgspec.Struct, frozen=True):
     """All tables; ``services`` are brokers that are not Apache Kafka, ``proxies`` run between clients and brokers."""
 
     clients: tuple[ClientRow, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
+
+import msgspec
 
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.simulation.model import SimulationTiming
@@ -14,8 +15,7 @@ _FEWEST = 3
 """The least number of rebalances whose median is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownDurations:
+class KnownDurations(msgspec.Struct, frozen=True):
     """Known durations in seconds, None if unknown; ``rebalance_s`` is the median of ``rebalances_seen``."""
 
     restart_s: float | None = None
@@ -24,16 +24,14 @@ class KnownDurations:
     rebalances_seen: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenDurations:
+class ChosenDurations(msgspec.Struct, frozen=True):
     """The durations that a simulation uses, and their sources."""
 
     timing: SimulationTiming
     sources: DurationSources
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRebalances:
+class MeasuredRebalances(msgspec.Struct, frozen=True):
     """The median duration of ``count`` rebalances."""
 
     median_s: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
@@ -31,8 +32,7 @@ class RebalanceStyle(Enum):
     """One target assignment per epoch; only partitions that move are revoked, without a barrier (KIP-848)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedGroup:
+class SimulatedGroup(msgspec.Struct, frozen=True):
     """A group that is not rebalancing; ``protocol`` is classic or consumer.
 
     ``owned`` of each member is its assignment, for the consumer protocol the target: each partition has one owner.
@@ -49,7 +49,7 @@ class SimulatedGroup:
         if self.assignor not in known:
             raise UsageError(
                 f"the {self.protocol} protocol has no assignor {self.assignor} that could be simulated",
-                hint=f"one of {', '.join(known)}",
+                hint=f"choose one of: {', '.join(known)}",
             )
 
     @property
@@ -73,8 +73,7 @@ class RestartStrategy(Enum):
     DYNAMIC = "dynamic"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupChange(msgspec.Struct, frozen=True):
     """The change of a group, in this order: add partitions, remove, add, kill members, restart all.
 
     All added members join at the same time, and all removed ones leave at the same time. A killed member (kill -9) is
@@ -97,8 +96,7 @@ class GroupChange:
         return self.add > 0 or self.kill > 0 or self.restart is not None
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationTiming:
+class SimulationTiming(msgspec.Struct, frozen=True):
     """Durations in seconds that do not follow from the assignor; the result is only as good as these values.
 
     ``restart_s``: from closing a member until it joins again. ``session_timeout_s``: after this time an absent static
@@ -114,8 +112,7 @@ class SimulationTiming:
     handover_s: float = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Standstill:
+class Standstill(msgspec.Struct, frozen=True):
     """Partitions of these members that no member reads for some seconds.
 
     ``cause``: ``rebalance`` (classic), ``handover`` (consumer protocol), ``away`` (their static member is gone and
@@ -128,8 +125,7 @@ class Standstill:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stops:
+class Stops(msgspec.Struct, frozen=True):
     """Standstills of one cause and length: how many times, and the fewest and most partitions of one of them."""
 
     cause: str
@@ -139,8 +135,7 @@ class Stops:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationStep:
+class SimulationStep(msgspec.Struct, frozen=True):
     """One event of the group: ``join``, ``leave``, ``expire``, ``away``, ``kill``, ``grow`` or ``switch``.
 
     ``moved`` partitions changed their owner, ``taken`` of them although their owner stayed. ``needless`` of those were
@@ -156,8 +151,7 @@ class SimulationStep:
     standstills: tuple[Standstill, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
+class Balance(msgspec.Struct, frozen=True):
     """How even an assignment is: members, members without partitions, fewest and most partitions of a member."""
 
     members: int
@@ -172,8 +166,7 @@ class Balance:
         return cls(len(sizes), sizes.count(0), min(sizes, default=0), max(sizes, default=0))
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(msgspec.Struct, frozen=True):
     """The effect of a change.
 
     Assignments use the member ids from the start: a restarted member keeps its id here, though Kafka gives it a new
@@ -185,7 +178,7 @@ class Simulation:
     after: Assigned
     steps: tuple[SimulationStep, ...]
     settled: bool
-    instance_ids: Mapping[str, str | None] = field(default_factory=dict)
+    instance_ids: Mapping[str, str | None] = msgspec.field(default_factory=dict)
 
     @property
     def balance_before(self) -> Balance:
@@ -246,13 +239,15 @@ def parse_removed(values: Sequence[str]) -> tuple[int, tuple[str, ...]]:
     """A number of members (0 if names are given) and names; raises UsageError for both at once, and for 0."""
     numbers = [text for text in values if re.fullmatch(r"[0-9]{1,9}", text)]
     if numbers and len(values) > 1:
-        raise UsageError(f"--remove {numbers[0]} and another --remove: a number, or names")
+        raise UsageError(
+            f"--remove {numbers[0]} and another --remove are mutually exclusive: give one number, or names"
+        )
     if numbers:
         if not int(numbers[0]):
-            raise UsageError("--remove 0: that is nobody")
+            raise UsageError("--remove must be at least 1")
         return int(numbers[0]), ()
     if any(re.fullmatch(r"-[0-9]+", text) for text in values):
-        raise UsageError(f"--remove {values[0]}: a number of members, or who it is")
+        raise UsageError(f"--remove {values[0]}: not a number of members and not a name")
     return 0, tuple(values)
 
 
@@ -264,13 +259,13 @@ def parse_growth(values: Sequence[str]) -> tuple[int, tuple[str, ...] | None]:
     for text in values:
         parsed = re.fullmatch(_GROWTH, text)
         if parsed is None or not int(parsed["number"]):
-            raise UsageError(f"--partitions {text}: how many more? Write +6, or orders=+6")
+            raise UsageError(f"--partitions {text}: write how many partitions to add: +6, or orders=+6")
         if int(parsed["number"]) > _MOST_PARTITIONS:
             raise UsageError(f"--partitions {text}: more than {_MOST_PARTITIONS}")
         parts.append((parsed["topic"], int(parsed["number"])))
     if len(parts) > 1 and None in [topic for topic, _ in parts]:
-        raise UsageError(f"--partitions +{parts[0][1]} is of each topic: no other beside it")
+        raise UsageError(f"--partitions +{parts[0][1]} is for each topic, so no other --partitions is possible")
     if len({number for _, number in parts}) > 1:
-        raise UsageError("--partitions: the same number for all topics; simulate others apart")
+        raise UsageError("--partitions must have the same number for all topics; simulate others separately")
     topics = tuple(dict.fromkeys(topic for topic, _ in parts if topic is not None))
     return parts[0][1], topics or None

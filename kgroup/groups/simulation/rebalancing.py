@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.assignors import assign
 from kgroup.groups.assignors.java_order import (
@@ -23,8 +25,7 @@ _MOST_ROUNDS = 20
 not idempotent, and a third round was seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceOutcome:
+class RebalanceOutcome(msgspec.Struct, frozen=True):
     """The members with their new partitions, the number of rounds, and whether no further round is needed."""
 
     members: tuple[Subscriber, ...]

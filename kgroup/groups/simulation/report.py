@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.members import member_names
+from kgroup.groups.simulation.lag_effect import LagEffect, MeasuredLag, lag_effect
 from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, SimulationTiming
 from kgroup.groups.simulation.scenarios import SimulatedScenario, select_scenario
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class DurationSources:
+class DurationSources(msgspec.Struct, frozen=True):
     """The source of each duration: ``option``, ``default``, ``log``, ``group`` (its session timeout).
 
     ``rebalances_seen`` is the number of rebalances whose median is used, None if it is not from the log.
@@ -28,11 +29,11 @@ class DurationSources:
     rebalances_seen: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationReport:
+class SimulationReport(msgspec.Struct, frozen=True):
     """A group, the change, and the cost of each scenario.
 
     ``assignor`` is the requested one or None. ``exact_ids``: the topics' ids are known; they decide ties in uniform.
+    ``lag`` is the group's lag and rates, None if they were not measured.
     """
 
     group: Group
@@ -42,6 +43,17 @@ class SimulationReport:
     sources: DurationSources
     exact_ids: bool
     played: tuple[SimulatedScenario, ...]
+    lag: MeasuredLag | None = None
+
+    @property
+    def lag_effect(self) -> LagEffect | None:
+        """What the shown scenario does to the lag; None if that was not measured."""
+        if self.lag is None:
+            return None
+        played = self.shown_scenario
+        partitions = sum(topic.partitions for topic in played.scenario.group.topics)
+        seconds = max(run.partition_seconds for run in played.runs)
+        return lag_effect(self.lag, played.first.balance_before, played.first.balance_after, partitions, seconds)
 
     @property
     def shown_scenario(self) -> SimulatedScenario:
@@ -57,11 +69,11 @@ class SimulationReport:
             "state": self.group.state,
             "assignor": self.group.assignor,
             "change": {
-                "add": change.add,
-                "remove": change.remove or len(change.leaving),
-                "kill": change.kill,
-                "leaving": list(change.leaving),
-                "partitions": change.more_partitions,
+                "added_member_count": change.add,
+                "removed_member_count": change.remove or len(change.leaving),
+                "killed_member_count": change.kill,
+                "removed_members": list(change.leaving),
+                "added_partition_count": change.more_partitions,
                 "topics": None if change.grown is None else list(change.grown),
                 "restart": None if change.restart is None else "rolling",
                 "static": change.restart is RestartStrategy.STATIC,
@@ -76,9 +88,10 @@ class SimulationReport:
                 "rebalance_from": sources.rebalance,
                 "handover_ms": round(timing.handover_s * 1000),
                 "handover_from": sources.handover,
-                "rebalances_seen": sources.rebalances_seen,
-                "topic_ids": self.exact_ids,
+                "measured_rebalance_count": sources.rebalances_seen,
+                "topic_ids_known": self.exact_ids,
             },
+            "lag_effect": None if (effect := self.lag_effect) is None else effect.document(),
             "scenarios": [self._scenario(one, is_shown=one is self.shown_scenario) for one in self.played],
         }
 
@@ -91,18 +104,18 @@ class SimulationReport:
             "as_it_is": scenario.as_it_is,
             "static": scenario.change.restart is RestartStrategy.STATIC,
             "shown": is_shown,
-            "runs": len(played.runs),
+            "run_count": len(played.runs),
             "settled": all(run.settled for run in played.runs),
-            "rebalances": None if played.rebalances is None else played.rebalances.document(),
-            "moved": played.span(lambda run: run.moved).document(),
-            "taken": played.span(lambda run: run.taken).document(),
-            "needless": played.span(lambda run: run.needless).document(),
+            "rebalance_count": None if played.rebalances is None else played.rebalances.document(),
+            "moved_partition_count": played.span(lambda run: run.moved).document(),
+            "interrupted_partition_count": played.span(lambda run: run.taken).document(),
+            "needless_move_count": played.span(lambda run: run.needless).document(),
             "standstills": [
                 {
                     "cause": stop.cause,
-                    "ms": round(stop.seconds * 1000),
-                    "times": stop.times.document(),
-                    "partitions": stop.partitions.document(),
+                    "duration_ms": round(stop.seconds * 1000),
+                    "standstill_count": stop.times.document(),
+                    "partition_count": stop.partitions.document(),
                 }
                 for stop in played.stops
             ],
@@ -118,16 +131,15 @@ class SimulationReport:
                     "instance_id": line.instance_id,
                     "name": line.name,
                     "new": line.before is None,
-                    "before": _assignment(line.before),
-                    "after": _assignment(line.after),
+                    "assignment_before": _assignment(line.before),
+                    "assignment_after": _assignment(line.after),
                 }
                 for line in member_changes(self.group, played)
             ],
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MemberChange:
+class MemberChange(msgspec.Struct, frozen=True):
     """A member before and after; ``before`` is None for an added member, ``after`` for one that is gone.
 
     ``member_id`` is None if it is invented.
@@ -169,7 +181,12 @@ def member_changes(group: Group, played: SimulatedScenario) -> tuple[MemberChang
 
 def _balance(assigned: Assigned) -> dict[str, int]:
     balance = Balance.of(assigned)
-    return {"members": balance.members, "idle": balance.idle, "fewest": balance.fewest, "most": balance.most}
+    return {
+        "member_count": balance.members,
+        "idle_member_count": balance.idle,
+        "fewest_partition_count": balance.fewest,
+        "most_partition_count": balance.most,
+    }
 
 
 def _assignment(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:

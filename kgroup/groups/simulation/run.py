@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from kgroup.groups.assignors.java_order import member_order
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
@@ -317,7 +319,7 @@ def _leaving(run: SimulationRun, change: GroupChange) -> list[Subscriber]:
         name for name in change.leaving if all(name not in (member.member_id, member.instance_id) for member in members)
     ]
     if unknown:
-        raise NotFound(f"not a member or instance of the group: {', '.join(unknown)}")
+        raise NotFound(f"the group has no member or instance: {', '.join(unknown)}")
     return [member for member in members if member.member_id in change.leaving or member.instance_id in change.leaving]
 
 

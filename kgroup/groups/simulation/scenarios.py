@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
 from kgroup.groups.simulation.model import (
@@ -25,8 +27,7 @@ _MOST_WORK = 200_000
 """The limit of members and partitions processed in all runs of a scenario: about three seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationScenario:
+class SimulationScenario(msgspec.Struct, frozen=True):
     """One scenario; ``group`` is its state before the change, ``as_it_is`` whether that is the live assignment.
 
     ``switched_from`` is the group with its old assignor if another assignor is the only change, else None.
@@ -47,8 +48,7 @@ class SimulationScenario:
         return f"{name}, static" if static else name
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRange:
+class ValueRange(msgspec.Struct, frozen=True):
     """The smallest and the largest value of a number over all runs."""
 
     least: int
@@ -64,8 +64,7 @@ class ValueRange:
         return {"least": self.least, "most": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """Standstills of one cause and length over all runs: how many times, and of how many partitions."""
 
     cause: str
@@ -74,8 +73,7 @@ class Stop:
     partitions: ValueRange
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedScenario:
+class SimulatedScenario(msgspec.Struct, frozen=True):
     """A scenario with the result of each run; ``runs`` differ in member ids that cannot be known beforehand."""
 
     scenario: SimulationScenario
@@ -172,8 +170,8 @@ def check_assignor(assignor: str) -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(assignor.lower(), names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-        raise UsageError(f"--assignor {assignor}: Kafka does not come with one of this name", hint=hint)
+        hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(names)}"
+        raise UsageError(f"--assignor {assignor}: Kafka has no assignor of this name", hint=hint)
 
 
 def _find_assignor(assignor: str, protocol: str) -> tuple[str, str]:

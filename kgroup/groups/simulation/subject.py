@@ -10,6 +10,8 @@ from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, Simulate
 from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.hint import Hint
+from kgroup.support.units import plural
 
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
 """A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
@@ -21,13 +23,15 @@ def check_subject(group: Group) -> None:
     if not is_of_consumers(group.protocol_type):
         owner = foreign_owner(group)
         what = f"belongs to {owner.framework} {owner.evidence}" if owner else f"is of type {group.protocol_type}"
-        raise Refused(f"{group.name} {what}: what its members are given is no partitions", code="foreign-owner")
+        raise Refused(f"{group.name} {what}: its members are not assigned partitions", code="foreign-owner")
     if group.members is None:
-        raise Refused(f"{group.name}: its members may not be seen by this user", code="members-hidden")
+        raise Refused(
+            f"{group.name}: this user may not see its members (DESCRIBE on the Group is needed)", code="members-hidden"
+        )
     if group.state not in _AT_REST.get(group.type, ()):
         raise Refused(
             f"{group.name} is in the middle of a rebalance ({group.state}): there is no assignment to start from",
-            hint=f"kgroup wait {group.name} --for stable",
+            hint=Hint("{}", ("wait", group.name, "--for", "stable")),
             code="rebalancing",
         )
 
@@ -59,7 +63,7 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
     if len(set(owned)) < len(owned):
         topic, number = next(tp for tp in owned if owned.count(tp) > 1)
         raise Refused(
-            f"{group.name}: {topic}:{number} has two owners, as it may have in the middle of a rebalance only",
+            f"{group.name}: {topic}:{number} has two owners, which is possible only during a rebalance",
             code="rebalancing",
         )
     known = known_assignors(group.type)
@@ -67,8 +71,8 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
     if assignor not in known:
         if instead is None:
             raise Refused(
-                f"{group.name} is assigned by {assignor}, which only its own clients know",
-                hint="--assignor range (or another one) shows what that one would do",
+                f"{group.name} uses the assignor {assignor}, which only its own clients know",
+                hint="--assignor range (or another one) simulates that assignor",
                 code="unknown-assignor",
             )
         assignor = instead if instead in known else next(iter(known))
@@ -100,7 +104,10 @@ def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
             continue
         if alike:
             ids = ", ".join(member.member_id for member in alike[:3])
-            raise NotFound(f"{group.name}: {len(alike)} members have the client id {name}", hint=f"name one: {ids}")
+            raise NotFound(
+                f"{group.name}: {len(alike)} members have the client id {name}",
+                hint=f"Name one by its member id: {ids}",
+            )
         from difflib import get_close_matches
 
         known = dict.fromkeys(text for m in members for text in (m.instance_id, m.client_id, m.member_id) if text)
@@ -108,7 +115,7 @@ def leavers(group: Group, named: Sequence[str]) -> tuple[str, ...]:
         raise NotFound(
             f"{group.name} has no member or instance {name}",
             details=(f"Near: {', '.join(near)}",) if near else (),
-            hint=f"kgroup describe {group.name} --members",
+            hint=Hint("{}", ("describe", group.name, "--members")),
         )
     return tuple(dict.fromkeys(member_ids))
 
@@ -123,26 +130,26 @@ def check_grown(group: Group, growing: Sequence[str], topics: Mapping[str, Assig
             raise NotFound(
                 f"{group.name} does not read a topic {name}",
                 details=(f"Near: {', '.join(near)}",) if near else (),
-                hint=f"kgroup describe {group.name} --members --verbose",
+                hint=Hint("{}", ("describe", group.name, "--members", "--verbose")),
             )
 
 
 def check_numbers(group: Group, change: GroupChange) -> None:
     """Raise Refused if the change removes more members than there are, or then kills more than are left."""
     there = len(group.members or ())
-    members = "nobody is" if not there else "one member is" if there == 1 else f"{there} members are"
+    members = plural(there, "member")
     if change.remove > there:
-        raise Refused(f"{group.name}: {members} there, {change.remove} can't be removed", code="too-few-members")
+        raise Refused(f"{group.name} has {members}: {change.remove} cannot be removed", code="too-few-members")
     remaining = there - (change.remove or len(change.leaving)) + change.add
     if change.kill > remaining:
-        raise Refused(f"{group.name}: {members} there, {change.kill} can't be killed", code="too-few-members")
+        raise Refused(f"{group.name} has {members}: {change.kill} cannot be killed", code="too-few-members")
 
 
 def no_members_error(group: Group) -> KgroupError:
     """The refusal to remove or restart members of a group without any."""
     return Refused(
-        f"{group.name} is {group.state}: there is nobody to be removed or restarted, and nothing is assigned",
-        hint="--add N shows what N members would be given",
+        f"{group.name} is {group.state}: it has no members to remove or restart",
+        hint="--add N shows what N members would be assigned",
         code="no-members",
     )
 

@@ -1,15 +1,17 @@
-"""A group's verdict: its lines in order, at most one further fact to check (``->``, no advice), and its JSON form."""
+"""A group's verdict: its lines in order, at most one further fact to check (``->``), commands, and its JSON form."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.verdict.commands import verdict_commands
 from kgroup.groups.verdict.lines import (
     RetentionVerdict,
     VerdictLine,
@@ -37,13 +39,16 @@ from kgroup.groups.verdict.shape import (
 )
 from kgroup.model.groups import Group
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import short_time
+from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import percent, plural
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVerdict:
-    """A group's lag and its interpretation. ``next`` is the next fact to check, None if nothing is unusual."""
+class GroupVerdict(msgspec.Struct, frozen=True):
+    """A group's lag and its interpretation.
+
+    ``next`` is the next fact to check, None if nothing is unusual. ``commands`` are kgroup's commands that follow from
+    the verdict, the most urgent first.
+    """
 
     group: Group
     report: GroupLag
@@ -53,41 +58,44 @@ class GroupVerdict:
     shape: Shape
     safe: RetentionVerdict | None
     siblings: OtherGroupsLag | None
+    commands: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
-        """``Stable for 41m``, or ``Stable, since when is unknown`` if that could not be read."""
+        """``Stable for 41m``, or ``Stable for an unknown time`` if that could not be read."""
         state, since_ms = self.group.state, self.evidence.state_since_ms
         if since_ms is None:
-            return f"{state}, since when is unknown" if EvidenceSource.STATE in self.evidence.unknown else state
+            return f"{state} for an unknown time" if EvidenceSource.STATE in self.evidence.unknown else state
         return f"{state} for {format_duration(max(0, self.evidence.now_ms - since_ms) // 1000)}"
 
     def document(self) -> dict[str, Any]:
         """Its JSON form: the field ``group_verdict`` of a described group."""
         siblings = self.siblings
         return {
-            "state_since_ms": self.evidence.state_since_ms,
-            "lag_status": None if self.report.total.status is None else str(self.report.total.status),
+            "state_began_at": rfc3339(self.evidence.state_since_ms),
+            "state_began_at_ms": self.evidence.state_since_ms,
+            "lag_status": None if self.report.total.status is None else self.report.total.status.code,
             "draining": is_draining(self.report) if self.report.total.outlook.pace is not LagTrend.UNKNOWN else None,
             "shape": {
-                "kind": str(self.shape.kind),
+                "pattern": str(self.shape.kind),
                 "subject": self.shape.subject,
-                "partitions": [p.where for p in self.shape.behind],
-                "of": self.shape.of,
+                "partitions": [p.partition.tp.document() for p in self.shape.behind],
+                "partition_count": self.shape.of,
             },
-            "stuck": [p.where for p in stuck_of(self.report)],
+            "stuck_partitions": [p.partition.tp.document() for p in stuck_of(self.report)],
             "retention_left_ms": None if self.safe is None else self.safe.left_ms,
-            "siblings": None
+            "other_groups": None
             if siblings is None
             else {
                 "keeping_up": list(siblings.keeping_up),
                 "lagging": list(siblings.lagging),
                 "unknown": list(siblings.unknown),
                 "quiet": list(siblings.quiet),
-                "unseen": siblings.unseen,
+                "unseen_reason": siblings.unseen,
             },
-            "lines": [{"word": line.word, "text": line.text} for line in self.lines],
+            "lines": [{"word": line.word.lower(), "text": line.text} for line in self.lines],
             "next": self.next,
+            "commands": list(self.commands),
         }
 
 
@@ -109,6 +117,14 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         shape=shape,
         safe=safe,
         siblings=siblings,
+        commands=tuple(
+            verdict_commands(
+                group,
+                report,
+                _stalled(group, report, evidence, shape),
+                crashes=is_crash_loop(report, evidence.churn),
+            )
+        ),
     )
 
 
@@ -124,7 +140,7 @@ def _lines(
     if (text := stuck_line(report, evidence)) is not None:
         lines.append(VerdictLine("STUCK", text, None if text.startswith("unknown") else "bad"))
     if (text := back_line(report)) is not None:
-        lines.append(VerdictLine("BACK", text, "warn"))
+        lines.append(VerdictLine("REWOUND", text, "warn"))
     if outside := [partition for partition in group.partitions if partition.out_of_range]:
         lines.append(VerdictLine("RANGE", range_line(outside), "bad"))
     if (text := transaction_line(report)) is not None:
@@ -132,16 +148,16 @@ def _lines(
     if group.partitions:
         lines.append(VerdictLine("RATE", rate_line(report, evidence)))
     if safe is not None:
-        lines.append(VerdictLine("SAFE", safe.text, safe.style))
+        lines.append(VerdictLine("RETENTION", safe.text, safe.style))
     if report.total.lag:
-        lines.append(VerdictLine("SHAPE", f"{shape_words(shape, group)}; {_others(evidence, siblings)}"))
+        lines.append(VerdictLine("SHAPE", f"{shape_words(shape, group)}; {_others(evidence, shape, siblings)}"))
     return lines
 
 
-def _others(evidence: LagEvidence, siblings: OtherGroupsLag | None) -> str:
+def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None) -> str:
     if siblings is None:
         return f"other groups unknown: {evidence.why_unknown(EvidenceSource.SIBLINGS)}"
-    return siblings_words(siblings)
+    return siblings_words(siblings, too=bool(shape.behind))
 
 
 _HOT = 3
@@ -161,12 +177,12 @@ def next_fact(
     deletes, blocking transactions, stuck partitions, what the lagging partitions have in common, and idle members.
     """
     if is_crash_loop(report, evidence.churn):
-        return "members join and vanish before their first commit: a crash loop"
+        return "members join and leave before their first commit: a crash loop"
     if plain := members_sentence(group):
         return plain
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
-        return "retention takes unread records before they are read"
+        return "retention deletes unread records before they are read"
     row = held_back(report)
     if row is not None:
         return f"read_committed consumers of {row.where} get no further until that transaction ends"
@@ -179,21 +195,34 @@ def next_fact(
     return assignment_sentence(group)
 
 
+def _stalled(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> PartitionLag | None:
+    """The partition whose consumer commits the same offset again and again; None if another cause is more likely."""
+    stuck = stuck_of(report)
+    if not stuck or stuck[0].status is not LagStatus.STALL or held_back(report) is not None:
+        return None
+    if is_crash_loop(report, evidence.churn) or members_sentence(group) is not None:
+        return None
+    return None if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else stuck[0]
+
+
 def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:
     first = stuck[0]
     if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1:
-        return f"broker {shape.subject} leads all that stand still"
+        return f"broker {shape.subject} leads all stuck partitions"
     owner = first.partition.owner
+    if owner is None and first.status is LagStatus.NO_READER:
+        return f"no member reads {first.where}"
     if owner is None:
         owners_known = group.members is not None and all(m.assignment is not None for m in group.members)
         return f"{first.where} has no owner" if owners_known else f"who owns {first.where} is not known"
     owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
-        return f"{owner_text} goes on committing {first.where} at {first.first}: it polls, and does not get past it"
+        commits = f"{owner_text} commits {first.where} at {first.first} again and again"
+        return f"{commits}: it polls, and does not get past this offset"
     owns = f"{owner_text} owns {first.where}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
-        owns += f" and {others} more that stand still"
+        owns += f" and {plural(others, 'more stuck partition')}"
     facts = evidence.members.get(owner.member_id)
     owns += _alive(first, evidence.now_ms, None if facts is None else facts.session_timeout_ms)
     if facts is None or facts.max_poll_interval_ms is None:
@@ -218,9 +247,9 @@ def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:
 
 def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: OtherGroupsLag | None) -> str | None:
     if is_draining(report):
-        return "draining, leave it alone"
+        return "the lag shrinks: no action is needed"
     if siblings is not None and siblings.all_lag:
-        return "other groups lag on the same records: it is not this group alone"
+        return "other groups of the same topics lag too: the cause is not this group alone"
     if shape.kind is LagShape.ONE_BROKER:
         return f"broker {shape.subject} leads all that are behind"
     if shape.kind is LagShape.ONE_PARTITION:

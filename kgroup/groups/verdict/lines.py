@@ -1,10 +1,11 @@
-"""The lines of a verdict that need evidence: LAG, STUCK, BACK, TXN, RATE and SAFE."""
+"""The lines of a verdict that need evidence: LAG, STUCK, REWOUND, TXN, RATE and RETENTION."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
@@ -13,9 +14,10 @@ from kgroup.groups.lag.evidence import (
     Isolation,
     LagEvidence,
     Retention,
+    is_by_tool,
 )
-from kgroup.groups.lag.rates import LagTrend, rate_words
-from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
+from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.plain import lag_text
 from kgroup.model.groups import Group
@@ -27,8 +29,7 @@ LineSeverity = Literal["bad", "warn"]
 """``bad``: records are lost or not read now. ``warn``: they may be lost or not be read soon."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
+class VerdictLine(msgspec.Struct, frozen=True):
     """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...). ``style`` None: nothing unusual."""
 
     word: str
@@ -82,11 +83,11 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
         return f"unknown{of}: {why}"
     beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
     if len(stuck) == len(report.partitions) > 1:
-        how = _how_stuck(stuck[0], report.now_ms, report.total.rates.incoming)
-        return f"all {len(stuck)}: {how}{_churned(evidence.churn)}"
+        how = _how_stuck(stuck[0], report.now_ms, _arrivals(report.total))
+        return f"all {len(stuck)}: {how}{_churned(stuck[0], evidence.churn)}"
     first = stuck[0]
     more = f"; {_more(stuck[1:], report.now_ms)}" if len(stuck) > 1 else ""
-    how = _how_stuck(first, report.now_ms, first.rates.incoming)
+    how = _how_stuck(first, report.now_ms, _arrivals(first))
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
@@ -95,22 +96,31 @@ def is_crash_loop(report: GroupLag, churn: GroupChurn | None) -> bool:
     if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
         return False
     lagging = [p for p in report.partitions if p.lag]
-    return bool(lagging) and all(p.status is LagStatus.STOP for p in lagging)
+    # Between two attempts the group is Empty.
+    return bool(lagging) and all(p.status in (LagStatus.STOP, LagStatus.NO_READER) for p in lagging)
 
 
-def _how_stuck(row: PartitionLag, now_ms: int, incoming: float | None) -> str:
+def _arrivals(row: PartitionLag | LagSum) -> Rates | None:
+    """The rates over the shortest span in which records arrived; None if none did, or if that is unknown."""
+    return next((each for each in (*row.spans, row.rates) if each.incoming), None)
+
+
+def _how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
     result = row.status_result
     age = "" if result.since_ms is None else format_duration(max(0, now_ms - result.since_ms) // 1000)
     age = f"over {age}" if result.at_least and age else age
-    arriving = f" while {rate_words(incoming)} arrive" if incoming else ""
+    arriving = f" while {rate_words(arrivals.incoming or 0)}{span_words(arrivals.span_ms)} arrive" if arrivals else ""
     if row.status is LagStatus.STALL:
         since = f" in {age}" if age else ""
         return f"{plural(result.repeats or 0, 'commit')} of the same offset{since}{arriving}"
+    if row.status is LagStatus.NO_READER:
+        return f"no reader for {age}{arriving}" if age else f"no reader{arriving}"
     return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
 
 
-def _churned(churn: GroupChurn | None) -> str:
-    if churn is None or not churn.generations:
+def _churned(row: PartitionLag, churn: GroupChurn | None) -> str:
+    """The generations since the last commit; that in which the members left is none."""
+    if churn is None or churn.generations <= (row.status is LagStatus.NO_READER):
         return ""
     longest = format_duration(churn.longest_ms / 1000)
     return f"; {plural(churn.generations, 'generation')} since, longest {longest}"
@@ -123,14 +133,14 @@ def _more(rows: Sequence[PartitionLag], now_ms: int) -> str:
 
 
 def back_line(report: GroupLag) -> str | None:
-    """The BACK line of rewound partitions: ``orders:3 went back by 1204 offsets 4m ago``; None if there are none."""
-    rows = [p for p in report.partitions if p.status is LagStatus.REWIND]
+    """The REWOUND line: ``orders:3 was rewound by 1204 offsets 4m ago``; None if no partition was rewound."""
+    rows = [p for p in report.partitions if p.status_result.back]
     if not rows:
         return None
     row = max(rows, key=lambda p: p.status_result.back or 0)
-    ago = format_duration(max(0, report.now_ms - (row.status_result.since_ms or report.now_ms)) // 1000)
-    more = f"; {len(rows) - 1} more went back" if len(rows) > 1 else ""
-    return f"{row.where} went back by {human_count(row.status_result.back or 0)} offsets {ago} ago{more}"
+    ago = format_duration(max(0, report.now_ms - (row.status_result.back_at_ms or report.now_ms)) // 1000)
+    more = f"; {len(rows) - 1} more rewound" if len(rows) > 1 else ""
+    return f"{row.where} was rewound by {human_count(row.status_result.back or 0)} offsets {ago} ago{more}"
 
 
 def held_back(report: GroupLag) -> PartitionLag | None:
@@ -164,7 +174,7 @@ def transaction_line(report: GroupLag) -> str | None:
 def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> str:
     """A transaction in words: ``an open transaction of producer 4711 (pay-tx), begun 12m ago at 8812337``."""
     if transaction is None:
-        return "an open transaction, of whom is not known"
+        return "an open transaction of an unknown producer"
     producer = f"producer {transaction.producer_id}"
     if transaction.transactional_id:
         producer += f" ({transaction.transactional_id})"
@@ -176,7 +186,32 @@ def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> s
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
-    """``in 4000/s, out 2300/s: growing, never caught up at this rate``, and of how many partitions if not of all."""
+    """``in 4000/s, out 2300/s (10m): growing, never caught up at this rate``, and of how many partitions if not of all.
+
+    Where the last minute and the last ten differ, both are shown: ``in 49/s (1m), 410/s (10m), out ...``.
+    """
+    total = report.total
+    if total.rates.growth is not None:
+        if spans := _unlike_spans(report):
+            arriving = _with_spans([each.incoming for each in spans], spans)
+            text = f"in {arriving}, out {_with_spans([each.outgoing for each in spans], spans)}"
+        else:
+            text = f"in {rate_words(total.rates.incoming or 0)}, out {rate_words(total.rates.outgoing or 0)}"
+            text += span_words(total.rates.span_ms)
+    else:
+        text = _partial_rates(report, evidence)
+        if text.startswith("unknown"):
+            return text
+    trend = _trend_text(report)
+    return text + (f": {trend}" if trend else "")
+
+
+def is_draining(report: GroupLag) -> bool:
+    """Whether every partition keeps up or drains, and at least one drains."""
+    return report.total.outlook.pace is LagTrend.DRAINING
+
+
+def _partial_rates(report: GroupLag, evidence: LagEvidence) -> str:
     arriving = _known(report, lambda p: p.rates.incoming)
     read = _known(report, lambda p: p.rates.outgoing)
     if arriving is None and read is None:
@@ -186,26 +221,44 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
     parts = [f"in {arriving or 'unknown'}", f"out {read or 'unknown'}"]
     if read is None:
         parts[1] += f" ({_why(report, evidence)})"
-    trend = _trend_text(report)
-    return ", ".join(parts) + (f": {trend}" if trend else "")
-
-
-def is_draining(report: GroupLag) -> bool:
-    """Whether every partition keeps up or drains, and at least one drains."""
-    return report.total.outlook.pace is LagTrend.DRAINING
+    return ", ".join(parts)
 
 
 def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> str | None:
-    rates = [value for p in report.partitions if (value := rate(p)) is not None]
+    rates = [(value, p.rates.span_ms) for p in report.partitions if (value := rate(p)) is not None]
     if not rates:
         return None
     of = f" on {len(rates)} of {len(report.partitions)} partitions" if len(rates) < len(report.partitions) else ""
-    return rate_words(sum(rates)) + of
+    spans = {span_ms for _, span_ms in rates}
+    return rate_words(sum(value for value, _ in rates)) + span_words(spans.pop() if len(spans) == 1 else None) + of
+
+
+_UNLIKE = 0.25
+
+
+def _unlike_spans(report: GroupLag) -> tuple[Rates, ...]:
+    """The rates of the last minute and of the last ten, if all are known and one of them clearly differs; or none."""
+    spans = report.total.spans
+    if len(spans) < 2 or any(each.growth is None for each in spans):
+        return ()
+    pairs = ([each.incoming or 0.0 for each in spans], [each.outgoing or 0.0 for each in spans])
+    return spans if any(max(rates) - min(rates) > _UNLIKE * max(rates) for rates in pairs) else ()
+
+
+def _with_spans(rates: Sequence[float | None], spans: Sequence[Rates]) -> str:
+    """``49/s (1m), 410/s (10m)``; ``0`` if all are 0."""
+    if not any(rates):
+        return "0"
+    return ", ".join(
+        rate_words(rate or 0.0) + span_words(each.span_ms) for rate, each in zip(rates, spans, strict=True)
+    )
 
 
 def _why(report: GroupLag, evidence: LagEvidence) -> str:
     if EvidenceSource.COMMITS in evidence.unknown:
         return evidence.unknown[EvidenceSource.COMMITS]
+    if any((facts := evidence.partitions.get(p.partition.tp)) and is_by_tool(facts) for p in report.partitions):
+        return "a reset or a release committed last"
     return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
 
 
@@ -216,24 +269,33 @@ def _trend_text(report: GroupLag) -> str | None:
         case LagTrend.KEEPS_UP:
             return "keeps up" if total.lag or total.missing else "nothing unread"
         case LagTrend.DRAINING:
-            return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} at this rate"
+            return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} {_at_rate(report)}"
         case LagTrend.UNKNOWN:
             return None
+        case LagTrend.NEVER if total.status is LagStatus.NO_READER:
+            return "no reader, never caught up"
         case LagTrend.NEVER:
             if growth is not None and growth < 0 and not total.rates.is_even:
                 never = [p for p in report.partitions if p.outlook.pace is LagTrend.NEVER]
                 more = f" and {len(never) - 1} more" if len(never) > 1 else ""
-                return f"shrinking, but {never[0].where}{more} never caught up at this rate"
+                return f"shrinking, but {never[0].where}{more} never caught up {_at_rate(report)}"
             how = "never" if growth is None else "flat, never" if total.rates.is_even else "growing, never"
-            return f"{how} caught up at this rate"
+            return f"{how} caught up {_at_rate(report)}"
+
+
+def _at_rate(report: GroupLag) -> str:
+    """``at this rate``; where two are shown, at which one: ``at the 1m rate``."""
+    span_ms = report.total.rates.span_ms
+    if span_ms is None or not _unlike_spans(report):
+        return "at this rate"
+    return f"at the {format_duration(span_ms // 1000)} rate"
 
 
 _SOON_MS = 900_000
 _CLOSE_MS = 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionVerdict:
+class RetentionVerdict(msgspec.Struct, frozen=True):
     """The retention left of the partition whose unread records are deleted first.
 
     ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
@@ -268,9 +330,9 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
     where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
     what = _what(retention, first)
     if left_ms == 0:
-        return RetentionVerdict(f"{what} may take {where} at any moment{beside}", "bad", 0, too_late=True)
+        return RetentionVerdict(f"{what} may delete {where} at any moment{beside}", "bad", 0, too_late=True)
     about = "about " if first.retention_left is not None and first.retention_left.by == "size" else ""
-    text = f"{what} takes {where} in {about}{format_duration(left_ms / 1000)}"
+    text = f"{what} deletes {where} in {about}{format_duration(left_ms / 1000)}"
     late = _too_late(dated)
     if late is not None:
         left_of_late_ms, row = late
@@ -297,10 +359,10 @@ def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> 
     if compacted:
         topic = compacted[0].partition.topic
         return RetentionVerdict(
-            f"{topic} is compacted: an unread record goes where its key has a newer one", None, None
+            f"{topic} is compacted: an unread record is deleted if its key has a newer one", None, None
         )
     if all(p.retention_left is not None and p.retention_left.endless for p in known):
-        return RetentionVerdict("nothing takes unread records: retention is without limit", None, None)
+        return RetentionVerdict("unread records are not deleted: retention has no limit", None, None)
     return RetentionVerdict(
         f"unknown: age of the first unread record: {evidence.why_unknown(EvidenceSource.TIME)}", None, None
     )

@@ -57,11 +57,12 @@ def range_line(outside: Sequence[Partition]) -> str:
     assert first.commit is not None
     assert first.log is not None
     where, offset = f"{first.tp}", first.commit.offset
-    if first.out_of_range == "BELOW_START":
+    if first.out_of_range == "below-log-start":
         gone = first.log.start - offset
         what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"
     else:
-        what = f"committed {offset} lies above the log end {first.log.end}: topic recreated, or log truncated?"
+        why = "the topic was recreated, or the log was truncated"
+        what = f"committed {offset} lies above the log end {first.log.end}: {why}"
     more = f"; {len(outside) - 1} more out of range" if len(outside) > 1 else ""
     return f"{where} {what}{more}"
 
@@ -76,12 +77,12 @@ def members_sentence(group: Group) -> str | None:
     gone = [member for member in group.members or () if member.left_temporarily]
     if gone:
         label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
-        return f"static member {label} left for a moment; its place is kept until its session ends"
+        return f"static member {label} left temporarily; its partitions are kept until its session ends"
     if group.is_rebalancing:
-        return f"a rebalance is under way ({group.state}); look again in a moment"
+        return f"a rebalance is under way ({group.state}); check again in a moment"
     if group.state == "Empty" and group.totals.lag:
-        what = "no member reads; its consumers, once started, go on at the committed offsets"
-        return what if not group.is_simple else "no member reads here; whoever uses assign() is not visible"
+        what = "no member reads; its consumers, once started, continue at the committed offsets"
+        return what if not group.is_simple else "no member reads; consumers with assign() are not visible"
     return None
 
 

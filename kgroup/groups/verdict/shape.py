@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.lag.status import DEFAULT_RULES, LagStatus
 from kgroup.groups.members import labels
 from kgroup.model.groups import Group
 from kgroup.support.units import plural
@@ -16,6 +17,8 @@ from kgroup.support.units import plural
 _SHARE = 5
 _SMALL_LAG = 1000
 _SIBLING_SECONDS = 60
+_OLD_MS = 60_000
+_RESTART_MS = DEFAULT_RULES.least_span_ms
 _QUIET_MS = 3_600_000
 
 
@@ -23,17 +26,16 @@ class LagShape(StrEnum):
     """Which partitions lag, and what they have in common."""
 
     NONE = "none"
-    EVERY = "every partition"
-    ONE_PARTITION = "one partition"
-    ONE_MEMBER = "one member"
-    ONE_BROKER = "one broker"
-    ONE_TOPIC = "one topic"
-    SOME = "some partitions"
+    EVERY = "every-partition"
+    ONE_PARTITION = "one-partition"
+    ONE_MEMBER = "one-member"
+    ONE_BROKER = "one-broker"
+    ONE_TOPIC = "one-topic"
+    SOME = "some-partitions"
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """The lagging partitions (``behind``) among ``of`` partitions with a known lag, and what they have in common.
 
     ``subject`` is the member id, the broker id or the topic, None for other kinds.
@@ -129,8 +131,7 @@ def member_words(group: Group, member_id: str | None) -> str:
     return f"{labels(group)[member.member_id]} ({member.host.removeprefix('/')})"
 
 
-@dataclass(frozen=True, slots=True)
-class OtherGroupsLag:
+class OtherGroupsLag(msgspec.Struct, frozen=True):
     """The other groups of the lagging topics: those that keep up, those that lag too, and those with an unknown lag.
 
     ``quiet`` groups have not committed for an hour, so their lag shows nothing about the topic. ``unseen`` is a phrase
@@ -153,7 +154,11 @@ class OtherGroupsLag:
 def siblings_of(
     siblings: Iterable[Sibling], shape: Shape, report: GroupLag, unseen: str | None = None
 ) -> OtherGroupsLag:
-    """Whether the other groups keep up: their lag is at most what arrives in a minute, or 1,000 records."""
+    """Whether the other groups keep up: their first unread record is at most a minute old.
+
+    Where its age is unknown: their lag is at most what arrives in a minute, or 1,000 records. A group without members
+    and with unread records lags, unless it committed in the last 30 s.
+    """
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
     )
@@ -162,13 +167,13 @@ def siblings_of(
     for sibling in siblings:
         if sibling.topic not in topics or sibling.group == report.group:
             continue
-        allowed = max(_SMALL_LAG, arrivals.get(sibling.topic, 0.0) * _SIBLING_SECONDS)
         if sibling.last_commit_ms is not None and report.now_ms - sibling.last_commit_ms > _QUIET_MS:
             verdict = "quiet"
         elif sibling.lag is None:
             verdict = "unknown"
         else:
-            verdict = "lagging" if sibling.lag > allowed else "keeping_up"
+            lags = _lags(sibling, arrivals.get(sibling.topic, 0.0), report.now_ms)
+            verdict = "lagging" if lags else "keeping_up"
         results_of_group.setdefault(sibling.group, set()).add(verdict)
     # A group on several topics counts once, with its worst result.
     worst = {
@@ -179,13 +184,25 @@ def siblings_of(
     return OtherGroupsLag(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
 
 
-def siblings_words(siblings: OtherGroupsLag) -> str:
-    """The other groups in words: ``2 of 2 other groups of orders keep up``."""
-    text = _seen_words(siblings)
+def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:
+    """Whether it lags. An Empty group that commits has a consumer with ``assign()``, and is judged as others are."""
+    lag = sibling.lag or 0
+    if not lag:
+        return False
+    if sibling.is_empty and (sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > _RESTART_MS):
+        return True
+    if sibling.unread_since_ms is None:
+        return lag > max(_SMALL_LAG, incoming * _SIBLING_SECONDS)
+    return now_ms - sibling.unread_since_ms > _OLD_MS
+
+
+def siblings_words(siblings: OtherGroupsLag, *, too: bool) -> str:
+    """The other groups in words: ``2 of 2 other groups of orders keep up``; ``too``: this group is behind."""
+    text = _seen_words(siblings, " too" if too else "")
     return text if siblings.unseen is None else f"{text}; {siblings.unseen}"
 
 
-def _seen_words(siblings: OtherGroupsLag) -> str:
+def _seen_words(siblings: OtherGroupsLag, too: str) -> str:
     of = siblings.topics[0] if len(siblings.topics) == 1 else plural(len(siblings.topics), "topic")
     counted = len(siblings.keeping_up) + len(siblings.lagging) + len(siblings.unknown)
     if not counted:
@@ -195,7 +212,7 @@ def _seen_words(siblings: OtherGroupsLag) -> str:
     noun = "group" if counted == 1 else "groups"
     if siblings.lagging:
         names = f" ({siblings.lagging[0]})" if len(siblings.lagging) == 1 else ""
-        return f"{len(siblings.lagging)} of {counted} other {noun} of {of} {_verb(siblings.lagging, 'lag')} too{names}"
+        return f"{len(siblings.lagging)} of {counted} other {noun} of {of} {_verb(siblings.lagging, 'lag')}{too}{names}"
     if siblings.keeping_up:
         return f"{len(siblings.keeping_up)} of {counted} other {noun} of {of} {_verb(siblings.keeping_up, 'keep')} up"
     return f"whether other groups of {of} lag is unknown"

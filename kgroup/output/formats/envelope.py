@@ -16,14 +16,13 @@ from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
 from kgroup.support.instants import rfc3339
-
-_INDENTED_SUBJECTS = 20
+from kgroup.support.quoting import json_safe
 
 
 def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
-    """One envelope for everything that the command returned."""
+    """One envelope for everything that the command returned; its kind is the verb's if no outcome has its own."""
     document = envelope(
-        verb,
+        next((outcome.kind for outcome in outcomes if outcome.kind), verb),
         next((outcome.cluster for outcome in outcomes if outcome.cluster), None),
         [subject.document() for outcome in outcomes for subject in outcome.data],
         executed=any(outcome.executed for outcome in outcomes),
@@ -55,53 +54,46 @@ def of_refresh(
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """Write the document indented; with more than 20 subjects, one line per subject, which is four times as fast.
-
-    Non-ASCII characters are written unescaped if the stream's encoding is a UTF.
-    """
-    plain = _plain(stream)
-    if len(document["data"]) <= _INDENTED_SUBJECTS:
-        stream.write(plain(document, indent=2) + "\n")
-        return
-    members = []
-    for key, value in document.items():
-        rows = ",\n".join("    " + plain(row) for row in value) if isinstance(value, list) and value else ""
-        members.append(f'  "{key}": [\n{rows}\n  ]' if rows else f'  "{key}": {plain(value)}')
-    stream.write("{\n" + ",\n".join(members) + "\n}\n")
+    """Write the document indented."""
+    stream.write(plain_json(stream)(document, indent=2) + "\n")
 
 
 def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
     """Write the document on one line, for verbs that write one document after another."""
-    stream.write(_plain(stream)(document) + "\n")
+    stream.write(plain_json(stream)(document) + "\n")
 
 
-def _plain(stream: IO[str]) -> Callable[..., str]:
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
-    return partial(_to_json, ensure_ascii=not encoding.startswith("utf"))
+def plain_json(stream: IO[str]) -> Callable[..., str]:
+    """What encodes values for this stream; non-ASCII characters are not escaped if its encoding is a UTF."""
+    return partial(_to_json, ensure_ascii=not is_utf(stream))
+
+
+def is_utf(stream: IO[str]) -> bool:
+    """Whether the stream's encoding has all characters."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def _to_json(document: Any, **options: Any) -> str:
-    """Serialize to JSON; ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters."""
-    text = json.dumps(document, **options)
-    return re.sub(_NOT_ASCII, _escaped, text)
+    return json_safe(json.dumps(document, **options))
+
+
+def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
+    """Write the same document as YAML, with the keys in the same order."""
+    stream.write(to_yaml(document))
 
 
 _NOT_ASCII = r"[^\x00-\x7e]"
 
 
-def _escaped(match: re.Match[str]) -> str:
-    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f")
-
-
-def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
-    """Write the same document as YAML, with the keys in the same order."""
+def to_yaml(document: Any) -> str:
+    """The text of a value, in ASCII if it has characters that are not printable."""
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         """PyYAML's C dumper if it is installed. It writes a StrEnum as its text, as in JSON."""
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
-    text = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     if any(not match[0].isprintable() for match in re.finditer(_NOT_ASCII, text)):
         text = yaml.dump(document, Dumper=Dumper, sort_keys=False)
-    stream.write(text)
+    return text

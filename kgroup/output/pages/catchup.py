@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from kgroup.groups.catchup.documents import next_deadline_ms
-from kgroup.groups.catchup.plan_state import VerifiedPlan, sink_name
+from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import (
     Cancellation,
     CatchupResult,
@@ -26,28 +25,28 @@ from kgroup.output.pages.catchup_plan import (
     show_screen,
     verification_screen,
 )
-from kgroup.output.pages.catchup_start import plan_records, plan_screen
+from kgroup.output.pages.catchup_start import errors_on_screen, plan_records, plan_screen
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import KgroupError
-from kgroup.support.instants import rfc3339
+from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import plural
 
 _LIST = (
     Column("PLAN"),
     Column("GROUP", fold=True),
-    Column("STATE"),
-    Column("OWED", right=True),
-    Column("OF", right=True),
-    Column("RETENTION", right=True),
-    Column("TO", fold=True),
-    Column("BY", drop=2, fold=True),
-    Column("MADE (Z)", drop=1),
+    Column("PHASE"),
+    Column("PENDING", right=True),
+    Column("OFFSETS", right=True),
+    Column("RETENTION-LEFT", right=True),
+    Column("DESTINATION", fold=True),
+    Column("CREATED-BY", drop=2, fold=True),
+    Column("CREATED", drop=1),
 )
 LIST_HEADER = (
-    "plan_id", "group", "state", "owed_offsets", "offsets", "retention_deadline", "sink", "who", "created"
+    "plan_id", "group", "state", "phase", "pending_offset_count", "offset_count", "retention_deadline_at",
+    "destination", "created_by", "created_at"
 )  # fmt: skip
 
 
@@ -62,6 +61,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
                 cluster=cluster,
                 errors=result.errors,
                 done=result.possible,
+                on_screen=errors_on_screen(result),
             )
         case ReleasedPlan(state=state):
             return Outcome(
@@ -83,14 +83,16 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
                 decided=result.exit_code,
             )
         case PlanStatus(state=state, refused=refused):
+            group = state.snapshot.plan.group
             return Outcome(
                 data=(state,),
                 screen=lambda: show_screen(result, verbose=verbose),
                 records=lambda: list_records([state]),
                 cluster=cluster,
-                errors=_of(refused, state.snapshot.plan.group),
+                errors=() if refused is None else (RowError.of(refused, group=group),),
                 executed=result.executed,
                 done=False,
+                ends_watch=not result.is_replaying,
             )
         case PrunedPlans(states=states, errors=errors):
             some = len(errors) < len(states)
@@ -103,15 +105,17 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
                 executed=result.executed and some,
                 done=some,
             )
-        case Cancellation(refusal=refused):
+        case Cancellation():
+            errors = tuple(refusal.row for refusal in result.refusals)
             return Outcome(
                 data=(result,),
                 screen=lambda: cancellation_screen(result, command),
                 records=lambda: cancellation_records(result),
                 cluster=cluster,
-                errors=_of(refused, result.state.snapshot.plan.group),
+                errors=errors,
                 executed=result.executed,
                 done=False,
+                on_screen=errors,
             )
 
 
@@ -122,11 +126,8 @@ def list_outcome(states: tuple[VerifiedPlan, ...], cluster: ClusterRef, *, verbo
         screen=lambda: list_screen(states, verbose=verbose),
         records=lambda: list_records(states),
         cluster=cluster,
+        names=lambda: (state.snapshot.plan.id for state in states),
     )
-
-
-def _of(refused: KgroupError | None, group: str | None) -> tuple[RowError, ...]:
-    return () if refused is None else (RowError.of(refused, group=group),)
 
 
 def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
@@ -136,7 +137,7 @@ def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
     shown = states if verbose else states[:ROWS_ON_A_PAGE]
     blocks: list[Block] = [
         Title(plural(len(states), "catch-up"), in_terminal_only=True),
-        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION", "TO"})),
+        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION-LEFT", "DESTINATION"})),
     ]
     if more := len(states) - len(shown):
         blocks.append(Text((f"{more} more: --verbose",)))
@@ -144,19 +145,18 @@ def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
 
 
 def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
-    plan, delivery = state.snapshot.plan, state.snapshot.delivery
-    deadline = next_deadline_ms(state.snapshot) if state.owed else None
-    made = datetime.fromtimestamp(plan.created_ms / 1000, UTC)
+    plan = state.snapshot.plan
+    deadline = next_deadline_ms(state.snapshot) if state.pending else None
     return (
         plan.id,
         plan.group,
         state.word,
-        state.owed,
+        state.pending,
         state.offsets,
         None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
-        None if delivery is None else sink_name(delivery.sink, delivery.options),
+        state.destination,
         plan.who,
-        f"{made:%m-%d %H:%M}",
+        short_time(plan.created_ms, state.now_ms),
     )
 
 
@@ -164,9 +164,11 @@ def prune_screen(pruned: PrunedPlans, command: CommandLine) -> Screen:
     """The finished plans that are pruned, or would be."""
     if not pruned.states:
         return Screen(())
-    word, count = ("DONE", len(pruned.states) - len(pruned.errors)) if pruned.executed else ("PLAN", len(pruned.states))
+    word, count = "DONE" if pruned.executed else "PLAN", len(pruned.states) - len(pruned.errors)
     lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {command.executing()}")
-    title = Title(f"{word}  forget {plural(count, 'finished plan')}")
+    if not (pruned.executed or count):
+        lines = ("Nothing was changed.",)
+    title = Title(f"{word}  delete {plural(count, 'finished plan')} from the ledger")
     return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
 
 
@@ -179,10 +181,11 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
                 state.snapshot.plan.id,
                 state.snapshot.plan.group,
                 state.snapshot.state.state.value,
-                state.owed,
+                state.word,
+                state.pending,
                 state.offsets,
-                rfc3339(next_deadline_ms(state.snapshot)),
-                None if state.snapshot.delivery is None else state.snapshot.delivery.sink,
+                rfc3339(next_deadline_ms(state.snapshot) if state.pending else None),
+                state.destination,
                 state.snapshot.plan.who,
                 rfc3339(state.snapshot.plan.created_ms),
             )

@@ -2,98 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kgroup.groups.catchup.documents import next_deadline_ms
+from kgroup.groups.catchup.model import PlanState
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
-from kgroup.groups.catchup.release_evidence import OffsetRewind
+from kgroup.groups.catchup.replay_rate import ReplayRate, range_key
 from kgroup.groups.catchup.results import Cancellation, PlanStatus
 from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.groups.catchup.verification import PartitionVerification, Verification
+from kgroup.groups.lag.rates import rate_words
 from kgroup.model.blocks import BlankLine as Space
-from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
-from kgroup.output.pages.change import ROWS_ON_A_PAGE
+from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_command, refusal_block
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339
+from kgroup.support.instants import short_time
 from kgroup.support.units import human_bytes, percent, plural
 
 _PARTITIONS = (
     Column("PARTITION", fold=True),
-    Column("START", right=True),
-    Column("DELIVERED TO", right=True),
+    Column("START", right=True, drop=2),
+    Column("DELIVERED-TO", right=True),
     Column("END", right=True),
-    Column("LEFT", right=True),
-    Column("CHUNKS", right=True),
+    Column("PENDING", right=True),
+    Column("RATE", right=True),
+    Column("CHUNKS", right=True, drop=1),
 )
-_PROVED = (
+_VERIFIED = (
     Column("PARTITIONS", right=True),
-    Column("READ TO END", right=True),
+    Column("READ-TO-END", right=True),
     Column("RECORDS", right=True),
     Column("DELIVERED", right=True),
     Column("FILTERED", right=True),
-    Column("DEAD", right=True),
+    Column("DEAD-LETTERED", right=True),
     Column("LOST", right=True),
     Column("TOOK", right=True),
 )
 _MOVES = (
     Column("PARTITION", fold=True),
-    Column("NOW", right=True),
-    Column("BACK TO", right=True),
+    Column("OLD-OFFSET", right=True),
+    Column("NEW-OFFSET", right=True),
 )
-MOVES_HEADER = ("plan_id", "group", "topic", "partition", "from", "to")
-_LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", right=True), Column("WHY", fold=True))
+MOVES_HEADER = ("plan_id", "group", "topic", "partition", "old_offset", "new_offset")
+_LOST = (Column("PARTITION", fold=True), Column("RANGE"), Column("OFFSETS", right=True), Column("REASON", fold=True))
 
 
 def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
     """The page after the release: the group may start, and nothing else has to be done now."""
     plan = state.snapshot.plan
     who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
-    blocks: list[Block] = [Title(f"DONE  {who}"), *owed(state)]
-    lines = [f"Replay them:  {typed.resume}"]
+    blocks: list[Block] = [Title(f"DONE  {who}"), *pending(state)]
+    lines = [f"Replay it:  {typed.resume}"]
     if plan.group:
-        lines.append(f"Go back:      {typed.cancel}     (while it is Empty)")
+        lines.append(f"Cancel it:  {typed.cancel}     (while the group is Empty)")
     return Screen((*blocks, Text(tuple(lines))))
 
 
-def owed(state: VerifiedPlan) -> Iterator[Block]:
+def pending(state: VerifiedPlan) -> Iterator[Block]:
     """Lines for what is pending, and when retention deletes the first of it."""
     plan = state.snapshot.plan
     sizes = [item.size for item in plan.ranges]
     known = [size for size in sizes if size is not None]
-    whole = state.owed == state.offsets and len(known) == len(sizes)
+    whole = state.pending == state.offsets and len(known) == len(sizes)
     size = f", {human_bytes(sum(known))}" if whole else ""
-    yield LabelledLine("OWED ", f"{offsets_text(state.owed)}{size}, in {plan.id}: unread until you say where to")
+    yield _line("PENDING", f"{offsets_text(state.pending)}{size}, in {plan.id}: not delivered before it is replayed")
     deadline = next_deadline_ms(state.snapshot)
     if deadline is not None:
-        yield LabelledLine("UNTIL", f"{rfc3339(deadline, 'seconds')}; then retention takes the first of them")
+        yield _line("RETENTION", f"deletes the first of them at {short_time(deadline, state.now_ms)}")
 
 
 def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     """One plan: its runner, its progress, what is lost, and the next command."""
     state, typed, gone = status.state, status.commands, status.gone
-    found, proof = state.snapshot, state.verification
+    found, verification = state.snapshot, state.verification
     plan = found.plan
-    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}")]
-    blocks.append(LabelledLine("WHO ", _who(state)))
-    blocks.append(LabelledLine("GAP ", f"{state.progress_text} delivered; {proof.records} records were read"))
-    totals = proof.totals()
-    lost = totals["lost_offsets"]
-    counted = f"{totals['dead']}        LOST  {lost}        MAY COME TWICE  {totals['may_repeat']}"
-    blocks.append(LabelledLine("DEAD", counted, "bad" if lost else None))
-    blocks += _again(proof)
+    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}"), *_origin(state)]
+    blocks.append(_line("DELIVERED", state.progress_text))
+    if status.followed:
+        blocks.append(_line("RATE", _rate_text(status.rate)))
+    totals = verification.totals()
+    lost = totals["lost_offset_count"]
+    counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
+    if again := totals["possible_duplicate_count"]:
+        counted += f"; {plural(again, 'possible duplicate')}"
+    blocks.append(_line("RECORDS", counted))
+    blocks.append(_line("LOST", plural(lost, "offset"), "bad" if lost else None))
+    blocks += [*_redelivered(verification), *_result(state)]
     if found.state.note:
-        blocks.append(LabelledLine("NOTE", found.state.note))
-    deadline = next_deadline_ms(found) if state.owed else None
+        blocks.append(_line("NOTE", found.state.note))
+    deadline = next_deadline_ms(found) if state.pending else None
     if deadline is not None:
         left = format_duration(max(0, deadline - state.now_ms) / 1000)
-        blocks.append(LabelledLine("SAFE", f"retention takes the first undelivered record in {left}"))
-    blocks += [Space(), *_table(proof.partitions, verbose=verbose)]
-    if proof.lost:
-        blocks += [Space(), _lost_table(proof)]
-    blocks += [Text((f"twice: {row.tp} [{row.start}, {row.end}) {_came_back(row)}",)) for row in proof.rewinds]
+        blocks.append(_line("RETENTION", f"deletes the first undelivered record in {left}"))
+    blocks += _rewinds(state)
+    blocks += [Space(), *_table(verification.partitions, status.rate, verbose=verbose)]
+    if verification.lost:
+        blocks += [Space(), _lost_table(verification)]
     if gone is not None:
-        blocks.append(Text((f"{gone.message}", f"-> {typed.give_up}   ends it")))
+        blocks.append(Text((f"{gone.message}", f"-> {typed.abandon}   closes the plan")))
     elif following := _next(state, typed):
         blocks.append(Text((f"-> {following}",)))
     if status.lines:
@@ -101,19 +108,58 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     return Screen(tuple(blocks))
 
 
-def _who(state: VerifiedPlan) -> str:
+def _line(word: str, text: str, style: Style | None = None) -> LabelledLine:
+    """A line of a page whose labels have up to nine letters."""
+    return LabelledLine(f"{word:<9}", text, style)
+
+
+def _counts(totals: Mapping[str, int]) -> str:
+    return (
+        f"{totals['delivered_count']} delivered, {totals['filtered_count']} filtered, "
+        f"{totals['dead_lettered_count']} dead-lettered"
+    )
+
+
+def _origin(state: VerifiedPlan) -> Iterator[Block]:
     found = state.snapshot
-    reason = f', "{found.plan.reason}"' if found.plan.reason else ""
-    epoch, seen_s = found.epoch, state.silent_s
-    runner = "no runner yet"
-    if epoch is not None:
-        by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
-        seen = "which has ended" if seen_s is None else f"seen {format_duration(seen_s)} ago"
-        runner = f"runner epoch {epoch.number}{by}, {seen}"
-    return f"{found.plan.who}, since {rfc3339(found.plan.created_ms, 'seconds')}{reason}; {runner}"
+    comment = f', "{found.plan.reason}"' if found.plan.reason else ""
+    yield _line("CREATED", f"{short_time(found.plan.created_ms, state.now_ms)} by {found.plan.who}{comment}")
+    epoch, silent_s = found.epoch, state.silent_s
+    if epoch is None:
+        yield _line("RUNNER", "none yet")
+        return
+    by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
+    seen = "ended" if silent_s is None else f"last heartbeat {format_duration(silent_s)} ago"
+    yield _line("RUNNER", f"epoch {epoch.number}{by}, {seen}")
 
 
-def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Iterator[Block]:
+def _rate_text(rate: ReplayRate | None) -> str:
+    if rate is None:
+        return "known after the next refresh"
+    over = f"{rate_words(rate.per_s)} over {format_duration(rate.span_ms // 1000)}"
+    return f"{over}, nothing was delivered" if rate.left_s is None else f"{over}, {format_duration(rate.left_s)} left"
+
+
+def _result(state: VerifiedPlan) -> Iterator[Block]:
+    """The result of a replay that has ended."""
+    if state.snapshot.state.state is not PlanState.DONE:
+        return
+    verification = state.verification
+    if verification.complete:
+        counted = f"{plural(verification.records, 'record')}: {_counts(verification.totals())}"
+        yield _line("VERIFIED", counted, "good")
+    elif not verification.lost:  # otherwise the table of lost ranges shows it
+        why = "; ".join(_contradictions(verification)) or "not every record was delivered"
+        yield LabelledLine("NOT VERIFIED", why, "bad")
+
+
+def _contradictions(verification: Verification) -> Iterator[str]:
+    yield from verification.contradictions
+    for row in verification.partitions:
+        yield from row.contradictions
+
+
+def _table(partitions: Sequence[PartitionVerification], rate: ReplayRate | None, *, verbose: bool) -> Iterator[Block]:
     ranked = sorted(partitions, key=lambda row: row.delivered_to - row.end)
     shown = ranked if verbose else ranked[:ROWS_ON_A_PAGE]
     rows = [
@@ -123,12 +169,13 @@ def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Ite
             row.delivered_to,
             row.end,
             sum(part.offsets for part in row.undelivered),
+            None if rate is None else rate_words(rate.ranges.get(range_key(row), 0.0)),
             f"{row.chunks_done} of {row.chunks}",
         )
         for row in shown
     ]
     if rows:
-        yield Table(_PARTITIONS, rows)
+        yield Table(_PARTITIONS, rows, sparse=frozenset({"RATE"}))
     if more := len(ranked) - len(shown):
         yield Text((f"{more} more: --verbose",))
 
@@ -136,13 +183,13 @@ def _table(partitions: Sequence[PartitionVerification], *, verbose: bool) -> Ite
 def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
     match state.word:
         case "replaying":
-            return f"{typed.stop}   stops it; nothing is lost"
+            return f"{typed.stop}   stops the replay; nothing is lost"
         case "stopped" if state.silent_s is not None:  # the age uses the runner's clock, not ours
-            return f"{typed.resume}   goes on with it, and ends whoever still works on it: nothing is lost"
-        case "owed" | "stopped" | "planned" | "releasing":
-            return f"{typed.resume}   goes on with it"
+            return f"{typed.resume}   continues the plan, and ends a run that still works on it; nothing is lost"
+        case "pending" | "stopped" | "planned" | "releasing":
+            return f"{typed.resume}   continues the plan"
         case "cancelling":
-            return f"{typed.cancel}   goes on with it"
+            return f"{typed.cancel}   continues the cancellation"
         case _:
             return None
 
@@ -152,59 +199,59 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
 
     ``untouched`` is true if the group is known not to have been rewound, apart from the rewinds in the verification.
     """
-    proof, plan = state.verification, state.snapshot.plan
-    totals = proof.totals()
+    verification, plan = state.verification, state.snapshot.plan
+    totals = verification.totals()
     subject = f"{plan.id}  {state.name}"
-    if proof.complete:
+    if verification.complete:
         row = (
-            totals["partitions"],
-            totals["read_to_end"],
-            totals["records"],
-            totals["delivered"],
-            totals["filtered"],
-            totals["dead"],
-            totals["lost_offsets"],
+            totals["partition_count"],
+            totals["read_to_end_count"],
+            totals["record_count"],
+            totals["delivered_count"],
+            totals["filtered_count"],
+            totals["dead_lettered_count"],
+            totals["lost_offset_count"],
             None if took_s is None else format_duration(took_s),
         )
         end = "Done."
-        if plan.group and untouched and not proof.rewinds:
-            end = f"Done. Nobody has set {plan.group} back after the release."
-        blocks: list[Block] = [Title(f"PROVED  {subject}"), Table(_PROVED, [row]), *_twice(state), *_again(proof)]
-        return Screen((*blocks, Text((end,))))
-    complete = sum(row.complete for row in proof.partitions)
-    blocks = [Title(f"{'LOST' if proof.lost else 'NOT PROVED'}    {subject}")]
-    if proof.lost:
-        blocks.append(_lost_table(proof))
-    blocks += [Text((f"not delivered: {row}",)) for row in proof.undelivered[:ROWS_ON_A_PAGE]]
-    blocks += [Text((sentence,)) for row in proof.partitions for sentence in row.contradictions]
-    blocks += [Text((sentence,)) for sentence in proof.contradictions]
-    read = f"{totals['delivered']} of {totals['records']} records that were read"
-    return Screen((*blocks, *_twice(state), Text((f"Delivered: {read}; {plural(complete, 'partition')} complete.",))))
+        if plan.group and untouched and not verification.rewinds:
+            end = f"Done. {plan.group} was not rewound after the release."
+        blocks: list[Block] = [Title(f"VERIFIED  {subject}"), Table(_VERIFIED, [row])]
+        return Screen((*blocks, *_rewinds(state), *_redelivered(verification), Text((end,))))
+    complete = sum(row.complete for row in verification.partitions)
+    blocks = [Title(f"{'LOST' if verification.lost else 'NOT VERIFIED'}  {subject}")]
+    if verification.lost:
+        blocks.append(_lost_table(verification))
+    blocks += [Text((f"not delivered: {row}",)) for row in verification.undelivered[:ROWS_ON_A_PAGE]]
+    blocks += [Text((sentence,)) for row in verification.partitions for sentence in row.contradictions]
+    blocks += [Text((sentence,)) for sentence in verification.contradictions]
+    read = f"{totals['delivered_count']} of {totals['record_count']} records that were read"
+    end = f"Delivered: {read}; {plural(complete, 'partition')} verified."
+    return Screen((*blocks, *_rewinds(state), Text((end,))))
 
 
-def _twice(state: VerifiedPlan) -> Iterator[Block]:
+def _rewinds(state: VerifiedPlan) -> Iterator[Block]:
+    """Ranges that both the replay and the group read, because another client moved the group back."""
+    group = state.snapshot.plan.group
     for row in state.verification.rewinds:
-        what = f"{row.tp} [{row.start}, {row.end})"
-        group, at = state.snapshot.plan.group, rfc3339(row.at_ms, "seconds")
-        said = f"the commit of {group} was deleted at {at}" if row.deleted else f"{group} was set back at {at}"
-        yield LabelledLine("TWICE", f"{said}: {'perhaps ' * row.deleted}{what}", "warn")
+        what, at = f"{row.tp} [{row.start}, {row.end})", short_time(row.at_ms, state.now_ms)
+        text = f"{group} was rewound at {at}: it reads {what} too"
+        if row.deleted:
+            text = f"the commit of {group} was deleted at {at}: it may read {what} too"
+        yield _line("REWOUND", text, "warn")
 
 
-def _again(proof: Verification) -> Iterator[Block]:
+def _redelivered(verification: Verification) -> Iterator[Block]:
     """Records gone from the target topic after delivery and delivered again: earlier readers get them twice."""
-    if again := proof.totals()["delivered_again"]:
-        said = (
-            f"{plural(again, 'record')} gone from the target topic after they were delivered, and delivered once more"
-        )
-        yield LabelledLine("AGAIN", said, "warn")
+    if again := verification.totals()["redelivered_count"]:
+        text = f"{plural(again, 'record')} disappeared from the target topic after delivery, and were delivered again"
+        yield LabelledLine("REDELIVERED", text, "warn")
 
 
-def _came_back(row: OffsetRewind) -> str:
-    return "perhaps: its commit was deleted" if row.deleted else "was set back"
-
-
-def _lost_table(proof: Verification) -> Table:
-    rows = [(f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why) for row in proof.lost]
+def _lost_table(verification: Verification) -> Table:
+    rows = [
+        (f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why) for row in verification.lost
+    ]
     return Table(_LOST, rows)
 
 
@@ -212,17 +259,17 @@ def cancellation_screen(cancellation: Cancellation, command: CommandLine) -> Scr
     """The page of ``catchup cancel``, before or after execution."""
     plan = cancellation.state.snapshot.plan
     word = "DONE" if cancellation.executed else "PLAN"
-    blocks: list[Block] = [Title(f"{word}  cancel {plan.id}, {cancellation.state.word}: {cancellation.state.name}")]
+    blocks: list[Block] = [Title(f"{word}  cancel {plan.id} ({cancellation.state.word}): {cancellation.state.name}")]
     blocks += _cancelled(cancellation)
-    if cancellation.refusal is not None:
-        error = cancellation.refusal
-        blocks.append(LabelledLine("REFUSED", f"{error.message} [{error.code}]", "bad"))
-        blocks.append(Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ())))))
+    for refusal in cancellation.refusals:
+        blocks += refusal_block(refusal, None)
     if cancellation.executed:
         return Screen((*blocks, Text(("Done.",))))
-    if cancellation.refusal is not None or isinstance(cancellation.decision, AlreadyDone):
-        return Screen((*blocks, Space(), Text(("Nothing was changed.",))))
-    return Screen((*blocks, Space(), Text(("Nothing was changed. To do it:", f"  {command.executing()}"))))
+    errors = [refusal.row for refusal in cancellation.refusals]
+    passing = passing_command(command, errors, cancellation.refusals, wait=False)
+    if isinstance(cancellation.decision, AlreadyDone):
+        passing = None
+    return Screen((*blocks, Space(), Text(closing_lines("To do it", passing))))
 
 
 def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
@@ -234,16 +281,16 @@ def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
             ]
             yield Table(_MOVES, rows[:ROWS_ON_A_PAGE])
             if len(rows) > ROWS_ON_A_PAGE:
-                yield Text((f"{len(rows) - ROWS_ON_A_PAGE} more: -o json has all",))
-            yield Text((f"{plan.group} goes on from there, and handles the gap itself.",))
+                yield Text((f"{len(rows) - ROWS_ON_A_PAGE} more: -o json shows all",))
+            yield Text((f"{plan.group} continues at the new offsets and processes the gap itself.",))
             for row in decision.reprocessed[:ROWS_ON_A_PAGE]:
                 what = f"{row.tp} [{row.start}, {row.end}): {row.why}"
-                yield LabelledLine("TWICE", what, "warn")
-        case Close(note=note, given_up=given_up):
+                yield LabelledLine("POSSIBLE DUPLICATES", what, "warn")
+        case Close(note=note, abandoned=abandoned):
             yield Text((f"{note[0].upper()}{note[1:]}.",))
-            for lost in given_up[:ROWS_ON_A_PAGE]:
+            for lost in abandoned[:ROWS_ON_A_PAGE]:
                 what = f"{lost.tp} [{lost.start}, {lost.end})"
-                yield LabelledLine("NOBODY", f"gets {what}, {plural(lost.end - lost.start, 'offset')}", "warn")
+                yield LabelledLine("ABANDONED", f"{what}, {plural(lost.end - lost.start, 'offset')}", "warn")
         case AlreadyDone(why=why):
             yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital
         case _:

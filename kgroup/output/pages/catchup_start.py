@@ -5,38 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgroup.groups.catchup.gap import Gap
-from kgroup.groups.catchup.model import GapRange
+from kgroup.groups.catchup.model import LOG_END, GapRange
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import Risk, RiskLevel
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
-from kgroup.output.pages.change import ROWS_ON_A_PAGE, refusal_block
+from kgroup.model.groups import RowError
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_command, refusal_block, shown_in_full
 from kgroup.output.pages.text import wrapped
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import human_bytes, human_count, plural
 
-_WHILE_PODS_RESTART = (
-    "Pods that restart by themselves: scale to zero (or pause the autoscaler) first;",
-    "such a group is never Empty for long.",
-)
 _COLUMNS = (
     Column("PARTITION", fold=True),
-    Column("COMMITTED", right=True),
-    Column("RELEASE AT", right=True),
+    Column("OLD-OFFSET", right=True),
+    Column("NEW-OFFSET", right=True),
     Column("RECORDS", right=True),
     Column("SIZE", right=True, drop=3),
-    Column("OLDEST", right=True, drop=2),
-    Column("RETENTION", right=True, drop=1),
+    Column("OLDEST-RECORD", right=True, drop=2),
+    Column("RETENTION-LEFT", right=True, drop=1),
     Column("NOTE", fold=True),
 )
 _OF_RANGES = (Column("START", right=True), Column("END", right=True))
-"""Replace COMMITTED and RELEASE AT if no group is moved."""
+"""Replace OLD-OFFSET and NEW-OFFSET if no group is moved."""
 HEADER = (
-    "group", "topic", "partition", "committed", "start", "end", "records_estimate", "bytes_estimate", "oldest",
-    "maybe_processed_until", "retention_deadline", "error"
+    "group", "topic", "partition", "old_offset", "new_offset", "start", "end", "estimated_record_count",
+    "estimated_bytes", "oldest_record_at", "maybe_processed_until", "retention_deadline_at", "error_code",
+    "error_message"
 )  # fmt: skip
+_WHILE_PODS_RESTART = (
+    "Pods that restart by themselves: scale to zero (or pause the autoscaler) first; such a group is never Empty for "
+    "long."
+)
 _INDENT = " " * 9
 
 
@@ -52,7 +54,7 @@ def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Scre
     blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
     blocks.append(Text(tuple(_steps(plan))))
     blocks += [Space(), *_partitions(plan, verbose=verbose)]
-    to_read = [line for risk in plan.risks if risk.level is RiskLevel.READ for line in _read(risk)]
+    to_read = [line for risk in plan.risks if risk.level is RiskLevel.NOTE for line in _read(risk)]
     if to_read:
         blocks += [Space(), Text(("READ THIS", *to_read))]
     checks = list(_checks(plan))
@@ -64,18 +66,20 @@ def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Scre
 def _steps(plan: StartPlan) -> Iterator[str]:
     gap = plan.gap
     if gap.group is not None:
-        where = "the head" if gap.released_at == "head" else "--until"
+        where = "the log end" if gap.release_point == LOG_END else "--until"
         yield f" 1 release  {plural(len(gap.ranges), 'partition')} to {where}, about 1 s; then the group may start"
     else:
         yield " 1 release  nothing: no group is moved"
     size = "" if gap.size is None else f", {human_bytes(gap.size)}"
-    destination = plan.destination or "you have not said where to (resume --to-... does)"
+    destination = "no destination yet: resume --to-... sets it"
+    if plan.destination is not None:
+        destination = f"{plan.destination}, {plan.guarantee}"
     yield f" 2 replay   {_records(gap)}{size} -> {destination}"
     took = "" if plan.takes_s is None else f"; about {format_duration(plan.takes_s)}"
     per_s = plan.pace.records_per_s
     assumed = f" ({human_count(round(per_s))}/s assumed)" if took and per_s else ""
     yield f"            {plural(len(plan.chunks), 'chunk')}{took}{assumed}"
-    yield " 3 prove    every record delivered once, or named by its offset"
+    yield " 3 verify   every record is delivered once, or listed by its offset"
 
 
 def _records(gap: Gap) -> str:
@@ -92,7 +96,7 @@ def _partitions(plan: StartPlan, *, verbose: bool) -> Iterator[Block]:
     shown = rows if verbose else rows[:ROWS_ON_A_PAGE]
     if shown:
         columns = _COLUMNS if gap.group is not None else (_COLUMNS[0], *_OF_RANGES, *_COLUMNS[3:])
-        yield Table(columns, shown, sparse=frozenset({"NOTE", "SIZE", "OLDEST", "RETENTION", "RECORDS"}))
+        yield Table(columns, shown, sparse=frozenset({"NOTE", "SIZE", "OLDEST-RECORD", "RETENTION-LEFT", "RECORDS"}))
     if more := len(rows) - len(shown):
         yield Text((f"{more} more: --verbose",))
     yield from (Text((f"{risk.code}: {risk.message}",)) for risk in plan.risks if risk.code == "skew")
@@ -119,18 +123,16 @@ def _why(text: str, *, error: bool) -> Cell:
 def _read(risk: Risk) -> Iterator[str]:
     if risk.code == "skew":
         return
-    first, *others = wrapped(risk.message, _INDENT)
-    yield f" {risk.code:<7} {first}"
-    yield from others
+    yield from wrapped(f" {risk.code}: {risk.message}", _INDENT)
 
 
 def _checks(plan: StartPlan) -> Iterator[Block]:
     for check in plan.checks:
         yield Text((f" ok       {check}",))
     for risk in plan.risks:
-        if risk.level is not RiskLevel.READ:
+        if risk.level is not RiskLevel.NOTE:
             bad = risk.level is RiskLevel.BLOCKED
-            yield LabelledLine(risk.level.value, risk.message, "bad" if bad else "warn")
+            yield LabelledLine(risk.level.value.upper(), risk.message, "bad" if bad else "warn")
             if risk.hint:
                 yield Text((f"{_INDENT}{risk.hint}",))
     for row in plan.gap.not_moved:
@@ -139,20 +141,27 @@ def _checks(plan: StartPlan) -> Iterator[Block]:
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
     for refusal in plan.refusals:
-        yield from refusal_block(refusal, plan.group, *_WHILE_PODS_RESTART)
+        yield from refusal_block(refusal, plan.group, _WHILE_PODS_RESTART)
+
+
+def errors_on_screen(plan: StartPlan) -> tuple[RowError, ...]:
+    """The errors that the page shows in full; those of partitions that could not be read are not on it."""
+    refused = {refusal.row for refusal in plan.refusals} - set(shown_in_full(plan.refusals))
+    return tuple(error for error in plan.errors if error not in plan.unread and error not in refused)
 
 
 def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
     if plan.destination is None and "--release-only" not in command.options:
         command = command.with_option("--release-only")
-    if not plan.may_pass:
-        yield "Nothing was changed."
-        if plan.gap.errors and plan.gap.ranges and not plan.refusals:
-            yield "A part of the plan can't be carried out. The rest:"
+    if not plan.possible:
+        passing = passing_command(command, plan.errors, plan.refusals) if plan.gap.ranges else None
+        yield from closing_lines("To do it", passing)
+        if passing is None and plan.gap.errors and plan.gap.ranges and not plan.refusals:
+            yield "A part of the plan cannot be executed. To execute the rest:"
             yield f"  {command.with_option('--partial').executing()}"
         return
     grows = f"The gap grows by {human_count(round(plan.gap_input.growth_per_s))}/s; it is measured again at --execute:"
-    open_ended = plan.gap.group is not None and plan.gap.released_at == "head"
+    open_ended = plan.gap.group is not None and plan.gap.release_point == LOG_END
     yield f"Nothing was changed. {grows if open_ended and plan.gap_input.growth_per_s >= 1 else 'To do it:'}"
     yield f"  {command.executing()}"
 
@@ -165,6 +174,7 @@ def plan_records(gap: Gap) -> Records:
             item.topic,
             item.partition,
             None if item.before is None else item.before.offset,
+            None if gap.group is None else item.end,
             item.start,
             item.end,
             item.records,
@@ -173,10 +183,12 @@ def plan_records(gap: Gap) -> Records:
             item.maybe_processed_until,
             rfc3339(item.retention_deadline_ms),
             None,
+            None,
         )
         for item in gap.ranges
     ]
     rows += [
-        (gap.group, row.topic, row.partition, *(None,) * 8, row.code if row.error else None) for row in gap.not_moved
+        (gap.group, row.topic, row.partition, *(None,) * 9, *((row.code, row.why) if row.error else (None, None)))
+        for row in gap.not_moved
     ]
     return Records(HEADER, rows)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, Refusal, Result
+from kgroup.model.accepted import ACCEPTED
 from kgroup.model.blocks import (
     BlankLine,
     Block,
@@ -21,45 +24,48 @@ from kgroup.model.blocks import (
     Text,
     Title,
 )
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Document, Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
+from kgroup.support.hint import Hint
 from kgroup.support.units import human_count, plural, some_of
 
 ROWS_ON_A_PAGE = 20
 _NAMED_MEMBERS = 4
 _INDENT = " " * 9
+_MEMBER_LINES = 6
 _NAMED_GROUPS = 4
 _REFUSALS = 5
 
 _COLUMNS = (
     Column("GROUP", fold=True),
     Column("PARTITION", fold=True),
-    Column("OLD", right=True),
-    Column("NEW", right=True),
+    Column("OLD-OFFSET", right=True),
+    Column("NEW-OFFSET", right=True),
     Column("SKIPPED", right=True),
     Column("REPEATED", right=True),
-    Column("EPOCH", right=True, wide=True),
+    Column("LEADER-EPOCH", right=True, wide=True),
     Column("LOG-START", right=True, wide=True),
     Column("LOG-END", right=True, wide=True),
-    Column("READ BACK"),
+    Column("READ-BACK"),
     Column("NOTE", fold=True),
 )
 HEADER = (
-    "group", "topic", "partition", "old", "new", "skipped", "repeated", "clamped", "note", "done", "error"
+    "group", "topic", "partition", "old_offset", "new_offset", "skipped_count", "repeated_count", "clamped_reason",
+    "note", "done", "error_code", "error_message",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(msgspec.Struct, frozen=True):
     """What a verb adds to the page.
 
     ``what`` and ``subject`` form the first line; ``command`` is what the user typed. ``head`` goes above the table,
-    ``before_end`` between the table and the refusals; ``instead`` is a line below the command to run. ``listed`` holds
-    refusal codes of groups that the table already shows. ``undo`` makes the command that undoes the change with the
-    given id; ``restore`` makes the command that restores the given backup. Either is None if there is no such command.
+    ``before_end`` between the table and the refusals. ``apply`` is the words before the command to run, ``instead`` a
+    line below it. ``listed`` holds refusal codes of groups that the table already shows. ``undo`` makes the command
+    that undoes the change with the given id; ``restore`` makes the command that restores the given backup. Either is
+    None if there is no such command.
     """
 
     what: str
@@ -68,6 +74,7 @@ class Wording:
     head: tuple[Block, ...] = ()
     before_end: tuple[Block, ...] = ()
     instead: str | None = None
+    apply: str = "To apply"
     verbose: bool = False
     listed: frozenset[str] = frozenset()
     undo: Callable[[str], str] | None = None
@@ -103,6 +110,7 @@ def outcome(
         errors=result.errors,
         executed=result.executed,
         decided=result.exit_code,
+        on_screen=_errors_on_screen(result, wording.listed),
     )
 
 
@@ -136,7 +144,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
         return []
     several = len({row.group for row in rows}) > 1
     skip = 0 if several else 1
-    sparse = frozenset({"NOTE", "READ BACK", "SKIPPED", "REPEATED"})
+    sparse = frozenset({"NOTE", "READ-BACK", "SKIPPED", "REPEATED"})
     cells = [_cells(row)[skip:] for row in shown]
     blocks: list[Block] = [Table(_COLUMNS[skip:], cells, sparse=sparse)]
     if len(shown) < len(rows):
@@ -145,7 +153,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
         groups = f" of {plural(len({row.group for row in rows}), 'group')}" if several else ""
         moved = any(row.new and row.old for row in rows)
         skipped, repeated = result.plan.moves
-        moves = f": {_records(skipped)} skipped, {human_count(repeated)} read again" if moved else ""
+        moves = f": {_offsets(skipped)} skipped, {human_count(repeated)} repeated" if moved else ""
         blocks.append(LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
     return blocks
 
@@ -167,6 +175,7 @@ def records(result: Result) -> Records:
                 row.note,
                 None if row.done is None else str(row.done).lower(),
                 row.error.code if row.error else None,
+                row.error.message if row.error else None,
             )
             for row in result.plan.rows
         ],
@@ -227,15 +236,31 @@ def _note(row: ChangeRow) -> Cell:
     return Styled(text, "warn") if text else None
 
 
+def _unlisted_refusals(result: Result, listed: frozenset[str]) -> list[Refusal]:
+    return [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in listed]
+
+
+def _errors_on_screen(result: Result, listed: frozenset[str]) -> tuple[RowError, ...]:
+    """The errors that the page shows in full, with evidence and next step."""
+    return (*shown_in_full(_unlisted_refusals(result, listed)[:_REFUSALS]), *result.plan.errors)
+
+
+def shown_in_full(refusals: Iterable[Refusal]) -> Iterator[RowError]:
+    """The errors of refusals that ``refusal_block`` shows in full: not of a group with many members."""
+    for refusal in refusals:
+        if refusal.error.code != NOT_EMPTY or len(refusal.error.details) <= _MEMBER_LINES:
+            yield refusal.row
+
+
 def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
     """The refusals and errors that block the plan, or blocked its execution."""
     groups = {group.name: group for group in result.plan.groups}
-    refusals = [refusal for refusal in result.refusals if refusal.group is None or refusal.error.code not in listed]
+    refusals = _unlisted_refusals(result, listed)
     shown = refusals[:_REFUSALS]
     for refusal in shown:
         yield from refusal_block(refusal, groups.get(refusal.group or ""))
     if len(refusals) > len(shown):
-        yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all",))
+        yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all of them",))
     waiting = {
         (row.group, row.error.message): row.error
         for row in result.plan.rows
@@ -256,17 +281,20 @@ def refusal_block(refusal: Refusal, group: Group | None, *advice: str) -> Iterat
     error = refusal.error
     if error.code != NOT_EMPTY or group is None:
         yield LabelledLine("REFUSED", f"{error.message} [{error.code}]", _BAD)
-        yield Text(tuple(f"  {line}" for line in (*error.details, *((error.hint,) if error.hint else ()))))
+        if lines := (*error.details, *((error.hint,) if error.hint else ())):
+            yield Text(tuple(f"  {line}" for line in lines))
         return
     members = group.members or ()
-    named = some_of([f"{member.client_id} {member.host}" for member in members], _NAMED_MEMBERS)
-    count = plural(len(members), "member") if group.members is not None else "members that you may not see"
+    lines = error.details if len(error.details) <= _MEMBER_LINES else ()
+    named = "" if lines else some_of([f"{member.client_id} {member.host}" for member in members], _NAMED_MEMBERS)
+    count = plural(len(members), "member") if group.members is not None else "members that this user may not see"
     yield LabelledLine("NOT YET", f"{group.name} is {group.state}: {count}{f' ({named})' if named else ''}.", _WARN)
-    if lines := (*((error.hint,) if error.hint else ()), *advice):
+    if lines := (*lines, *((error.hint,) if error.hint else ()), *advice):
         yield Text(tuple(f"{_INDENT}{line}" for line in lines))
 
 
-_ACCEPTABLE = frozenset({"active-committer", "clock-skew", "foreign-owner", "hidden-commits", "moved-since"})
+_NOT_SUGGESTED = frozenset({"not-in-ledger"})
+"""``--accept`` passes it, but its hint has the command that delivers those records first."""
 _NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
 """Error codes that no longer apply once the members are stopped."""
 
@@ -283,40 +311,78 @@ def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
         unit = "group" if result.plan.converted else "row"
         yield "Done." if not result.errors else f"Done for {plural(result.changed_count, unit)}."
         if result.id and wording.undo:
-            yield f"Take it back:  {wording.undo(result.id)}"
+            yield f"To undo it:  {wording.undo(result.id)}"
         elif result.backup and wording.restore:
-            yield "There is no journal; the backup takes it back:"
+            yield "There is no journal. To undo it with the backup:"
             yield f"  {wording.restore(result.backup)}"
     elif not result.unknown:
         yield "Nothing was changed."
     if result.unknown:
-        yield f"It is not known whether {plural(result.unknown, 'row')} changed, or will in a moment: look what stands"
-        yield "there now. What stands as it was to be, kgroup undo takes back."
+        yield f"{plural(result.unknown, 'row')}: outcome unknown, the broker's answer was lost."
+        yield Hint("{} undoes the rows that were applied.", ("undo",))
 
 
 def _planned_lines(result: Result, wording: Wording) -> Iterator[str]:
-    if not result.errors or (result.partial and result.possible.size) or _may_be_accepted(result):
-        yield "Nothing was changed. To apply:"
+    if not result.errors or (result.partial and result.possible.size):
+        yield f"Nothing was changed. {wording.apply}:"
         yield f"  {wording.command.executing()}"
-        if result.errors and result.possible.size and not result.partial:
-            yield "Nothing at all is applied while a part of the plan can't be; --partial applies the rest."
+    elif (passing := passing_command(wording.command, result.errors, result.refusals)) is not None:
+        yield from closing_lines("To apply", passing)
+        if result.possible.size:
+            yield "Some rows cannot be applied, so none will be. Add --partial to apply the others."
     elif result.possible.size:
-        yield "Nothing was changed: a part of the plan can't be applied. To apply the rest:"
+        yield "Nothing was changed: some rows cannot be applied. To apply the others:"
         yield f"  {wording.command.with_option('--partial').executing()}"
     else:
         yield "Nothing was changed."
+        return
     if wording.instead:
         yield wording.instead
 
 
-def _records(count: int) -> str:
-    return f"{human_count(count)} record{'s' * (count != 1)}"
+def _offsets(count: int) -> str:
+    return f"{human_count(count)} offset{'s' * (count != 1)}"
 
 
-def _may_be_accepted(result: Result) -> bool:
-    """Whether all errors are groups that are not empty yet, or errors that ``--accept`` overrides."""
-    final = [error for error in result.errors if error.code not in _NOT_YET and error.code not in _ACCEPTABLE]
-    return not final
+class PassingCommand(msgspec.Struct, frozen=True):
+    """A command that is not refused once ``condition`` holds; that continues "To apply", and may be empty."""
+
+    condition: str
+    command: CommandLine
+
+
+def passing_command(
+    typed: CommandLine,
+    errors: Iterable[RowError],
+    refusals: Iterable[Refusal],
+    *,
+    wait: bool = True,
+) -> PassingCommand | None:
+    """The typed command with the options that make a refused plan pass: ``--wait-empty``, ``--accept CODE``.
+
+    None if one of the errors is neither of a group that is not empty nor one that ``--accept`` of this verb passes.
+    Only refusals need --accept: the same command plans rows again. ``wait`` False: the verb has no --wait-empty.
+    """
+    acceptable = frozenset(ACCEPTED.get(" ".join(typed.verb[1:]), ())) - _NOT_SUGGESTED
+    codes = {error.code for error in errors}
+    if not codes <= _NOT_YET | acceptable:
+        return None
+    condition = ""
+    if codes & _NOT_YET:
+        condition = " once the members are stopped"
+        typed = typed.with_option("--wait-empty") if wait else typed
+    if accepted := sorted({refusal.error.code for refusal in refusals} & acceptable):
+        condition += f"{',' * bool(condition)} despite the refusal"
+        given = typed.options.get("--accept", ())
+        typed = typed.with_option(*given, *(word for code in accepted for word in ("--accept", code)))
+    return PassingCommand(condition, typed.executing())
+
+
+def closing_lines(purpose: str, passing: PassingCommand | None) -> tuple[str, ...]:
+    """The end of a plan: ``Nothing was changed. To apply:`` and the command; without a command only that sentence."""
+    if passing is None:
+        return ("Nothing was changed.",)
+    return (f"Nothing was changed. {purpose}{passing.condition}:", f"  {passing.command}")
 
 
 def _restore_words(result: Result, backup: str) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.members import member_names
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
@@ -30,12 +32,12 @@ _DROPPED_FIRST = 9
 _PARTITION_COLUMNS = (
     Column("PARTITION", fold=True),
     Column("COMMITTED", right=True),
-    Column("EPOCH", right=True, wide=True),
+    Column("LEADER-EPOCH", right=True, wide=True),
     Column("LOG-START", right=True, wide=True),
     Column("LOG-END", right=True, drop=2),
     Column("LAG", right=True),
-    Column("BEHIND", right=True, drop=3),
-    Column("COMMIT", right=True, drop=4),
+    Column("TIME-LAG", right=True, drop=3),
+    Column("LAST-COMMIT", right=True, drop=4),
     Column("STATUS", drop=1),
     Column("OWNER", fold=True),
     Column("MEMBER-ID", wide=True),
@@ -49,7 +51,7 @@ _MEMBER_COLUMNS = (
     Column("HOST", drop=4),
     Column("RACK", drop=5),
     Column("PROTOCOL", drop=6),
-    Column("EPOCH", right=True, drop=2),
+    Column("MEMBER-EPOCH", right=True, drop=2),
     Column("PARTITIONS", right=True),
     Column("LAG", right=True, drop=1),
     Column("STUCK", right=True, drop=3),
@@ -58,8 +60,10 @@ _MEMBER_COLUMNS = (
     Column("ASSIGNMENT", wide=True, fold=True),
     Column("TARGET", wide=True, fold=True),
 )
-_SPARSE_MEMBERS = frozenset({"INSTANCE", "RACK", "PROTOCOL", "EPOCH", "TARGET", "LAG", "STUCK", "SESSION", "MAX-POLL"})
-_SPARSE_PARTITIONS = frozenset({"STATUS", "BEHIND", "COMMIT"})
+_SPARSE_MEMBERS = frozenset(
+    {"INSTANCE", "RACK", "PROTOCOL", "MEMBER-EPOCH", "TARGET", "LAG", "STUCK", "SESSION", "MAX-POLL"}
+)
+_SPARSE_PARTITIONS = frozenset({"STATUS", "TIME-LAG", "LAST-COMMIT"})
 _STATE_COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=5),
@@ -71,16 +75,14 @@ _STATE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
+class LogSource(msgspec.Struct, frozen=True):
     """The states of groups that were read from ``__consumer_offsets``, by group, and the current time."""
 
     states: Mapping[str, LoggedState]
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True):
     """A group, its pending catch-ups (None if they are unknown), and its verdict (None if none was made).
 
     ``logged`` is the group's state in ``__consumer_offsets``, None if the coordinator was asked instead.
@@ -93,12 +95,14 @@ class DescribedGroup:
 
     def document(self) -> dict[str, Any]:
         """Its JSON form; the verdict and the log fill in fields that are null without them."""
-        plain = self.group.document() | {"owed": None if self.pending is None else list(self.pending)}
-        plain |= {"source": "coordinator", "as_of": None} if self.logged is None else source_document(self.logged)
+        plain = self.group.document() | {"pending_catchups": None if self.pending is None else list(self.pending)}
+        plain |= (
+            {"source": "coordinator", "newest_record_at": None} if self.logged is None else source_document(self.logged)
+        )
         if self.logged is not None:
             for partition in plain["partitions"]:
                 logged_offset = self.logged.partitions.get(TopicPartition(partition["topic"], partition["partition"]))
-                partition["last_commit"] = None if logged_offset is None else rfc3339(logged_offset.at_ms)
+                partition["last_commit_at"] = None if logged_offset is None else rfc3339(logged_offset.at_ms)
         if self.verdict is None:
             return plain
         rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
@@ -108,12 +112,14 @@ class DescribedGroup:
         return plain | {"verdict": self.verdict.document()}
 
 
-_MEASURED = ("lag_ms", "last_commit")
+_MEASURED = ("time_lag_ms", "last_commit_at", "lag_status")
 
 
-def source_document(state: LoggedState) -> dict[str, Any]:
-    """Where the group was read, and the time of its newest record."""
-    return {"source": "log", "as_of": rfc3339(state.newest_ms)}
+def source_document(state: LoggedState | None) -> dict[str, Any]:
+    """Where the group was read, and the time of its newest record; None: from its coordinator."""
+    if state is None:
+        return {"source": "coordinator", "newest_record_at": None}
+    return {"source": "log", "newest_record_at": rfc3339(state.newest_ms)}
 
 
 def outcome(
@@ -151,6 +157,7 @@ def outcome(
         records=lambda: records(part, groups),
         cluster=cluster,
         errors=errors,
+        names=lambda: (group.name for group in groups),
     )
 
 
@@ -224,10 +231,12 @@ def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict |
         if outside:
             others.append(LabelledLine("RANGE", range_line(outside), "bad"))
     yield lag
-    yield from (LabelledLine("OWED", line, "warn") for line in pending_lines)
+    yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
     yield from others
     if following := next_line(group) if verdict is None else verdict.next:
         yield Text((f"-> {following}",))
+    if verdict is not None and verdict.commands:
+        yield Text(tuple(f"   {command}" for command in verdict.commands))
     if group.partitions or group.members:
         yield BlankLine()
 

@@ -25,18 +25,19 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
 ROWS_ON_A_PAGE = 20
 _REASONS = 5
-HEADER = ("group", "severity", "rule", "evidence", "places", "remedy", "commands", "source")
+HEADER = ("group", "severity", "rule", "evidence", "affected", "remedy", "commands", "source")
 _STYLES: dict[Severity, Style | None] = {
     Severity.CRITICAL: "bad",
     Severity.WARNING: "warn",
     Severity.INFO: None,
 }
 _FINDINGS = (Column("SEVERITY"), Column("RULE"), Column("EVIDENCE", fold=True))
-_SUMMARY = (Column("SEVERITY"), Column("RULE"), Column("N", right=True), Column("WORST", fold=True))
+_SUMMARY = (Column("SEVERITY"), Column("RULE"), Column("COUNT", right=True), Column("WORST", fold=True))
 _SUBJECTS = (
     Column("GROUP", fold=True),
     Column("CRITICAL", right=True),
@@ -64,6 +65,7 @@ def outcome(
         cluster=cluster,
         errors=errors,
         check_failed=check_failed,
+        names=lambda: (each.group for each in ordered if each.group is not None and each.findings),
     )
 
 
@@ -115,8 +117,8 @@ def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
     yield from wrapped(f"{finding.rule}: {finding.remedy}", "    ")
     yield from (f"  {command}" for command in finding.commands)
     if verbose:
-        if finding.places:
-            yield from wrapped(f"  all: {', '.join(finding.places)}", "    ")
+        if finding.affected:
+            yield from wrapped(f"  all: {', '.join(finding.affected)}", "    ")
         yield from wrapped(f"  source: {finding.source}", "    ")
 
 
@@ -131,12 +133,10 @@ def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]
     if lines:
         unchecked = len(diagnosis.not_checked) - sum(item.partly for item in diagnosis.not_checked)
         in_part = f", {len(missing) - unchecked} in part" if len(missing) > unchecked else ""
-        yield LabelledLine(
-            "NOT LOOKED AT", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim"
-        )
+        yield LabelledLine("UNCHECKED", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim")
         yield Text(tuple(lines))
     if parts:
-        yield Text((f"{plural(parts, 'rule')} could look at a part only: --verbose",))
+        yield Text((f"{plural(parts, 'rule')} checked only a part: --verbose",))
     if lines or parts:
         yield BlankLine()
 
@@ -161,7 +161,8 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
         yield Table(_SUBJECTS, [_row(diagnosis) for diagnosis in shown])
         if more := len(subjects) - len(shown):
             yield Text((f"{more} more: --verbose, or -o csv",))
-        yield Text((f"{with_findings} of {plural(groups, 'group')} with findings; one of them: kgroup doctor GROUP",))
+        one = Hint("one of them: {}", ("doctor", "GROUP"))
+        yield Text((f"{with_findings} of {plural(groups, 'group')} with findings; " + one,))
     yield from _unchecked_summary(diagnoses, verbose=verbose)
     if rows:
         yield BlankLine()
@@ -176,7 +177,7 @@ def _unchecked_summary(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iter
     shown = rows if verbose else rows[:_REASONS]
     lines = [line for r in shown for line in wrapped(f"{r.count:>5}  {', '.join(r.rules)}: {r.why}", "       ")]
     yield BlankLine()
-    yield LabelledLine("NOT LOOKED AT", "in how many of them, which rules, and why", "dim")
+    yield LabelledLine("UNCHECKED", "number of subjects, rules, reason", "dim")
     yield Text((*lines, *((f"{len(rows) - len(shown)} more: --verbose",) if len(shown) < len(rows) else ())))
 
 
@@ -200,7 +201,7 @@ def records(diagnoses: Sequence[Diagnosis]) -> Records:
             finding.severity.value,
             finding.rule,
             finding.evidence,
-            "; ".join(finding.places),
+            "; ".join(finding.affected),
             finding.remedy,
             "; ".join(finding.commands),
             finding.source,
@@ -216,20 +217,22 @@ def explanation_outcome(explanation: Explanation) -> Outcome:
     rule = BY_ID[explanation.rule]
     return Outcome(
         data=(explanation,),
+        kind="doctor rules",
         screen=lambda: _explanation(explanation),
         records=lambda: Records(("rule", "meaning", "source"), [(rule.id, rule.meaning, rule.source)]),
+        names=lambda: (rule.id,),
     )
 
 
 def _explanation(explanation: Explanation) -> Screen:
     rule = BY_ID[explanation.rule]
     blocks: list[Block] = [Title(f"{rule.id}  {rule.meaning}")]
-    blocks.append(Text(tuple(wrapped(explanation.what))))
+    blocks.append(Text(tuple(wrapped(explanation.description))))
     parts: list[tuple[str, Sequence[str]]] = [
-        ("WHY", (explanation.why,)),
-        ("SEE", explanation.how_to_see),
-        ("MEND", explanation.how_to_fix),
-        ("WHEN", tuple(f"{t.name}: {t.text} ({t.reason})" for t in rule.thresholds)),
+        ("IMPACT", (explanation.impact,)),
+        ("HOW-TO-SEE", explanation.how_to_see),
+        ("FIX", explanation.how_to_fix),
+        ("THRESHOLDS", tuple(f"{t.name}: {t.text} ({t.reason})" for t in rule.thresholds)),
         ("SOURCE", (rule.source,)),
     ]
     for word, texts in parts:
@@ -243,10 +246,12 @@ def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
     """``--rules``: all rules, one line each; ``--explain`` accepts their ids."""
     return Outcome(
         data=tuple(explanations),
+        kind="doctor rules",
         screen=rules_screen,
         records=lambda: Records(
             ("rule", "scope", "meaning", "source"), [(r.id, r.scope, r.meaning, r.source) for r in RULES]
         ),
+        names=lambda: (r.id for r in RULES),
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.history.follow import HistoryDelta
-from kgroup.groups.history.model import Cause, HistoryStep, Reason, SignatureKind, StepKind
+from kgroup.groups.history.model import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
@@ -17,25 +17,25 @@ from kgroup.output.pages.history_picture import picture
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339
+from kgroup.support.instants import minute_text, rfc3339, short_time
 from kgroup.support.units import plural
 
 _CAUSES = 6
 _NAMED_MEMBERS = 3
-_WORTH_A_RATE_MS = 600_000
+_HOUR_MS = 3_600_000
 
 HEADER = (
     "group",
     "protocol",
     "number",
-    "kind",
-    "at",
+    "step_kind",
+    "recorded_at",
     "causes",
     "leader",
     "members",
-    "moved",
-    "moved_needlessly",
-    "never_completed",
+    "moved_count",
+    "moved_needlessly_count",
+    "never_completed_count",
     "took_ms",
     "quiet_ms",
     "lasted_ms",
@@ -72,15 +72,19 @@ def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors
     )
 
 
+def _since(history: GroupHistory) -> str:
+    return minute_text(history.span.since_ms)
+
+
 def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
     covered = [history for history in histories if history.covered]
     if covered:
-        yield f"{plural(len(covered), 'group')} without a rebalance since {clock(covered[0].span.since_ms)}"
+        yield f"{plural(len(covered), 'group')} without a rebalance since {_since(covered[0])}"
     if len(covered) < len(histories):
         others = [history for history in histories if not history.covered]
         reasons = dict.fromkeys(stopped_text(history.reach) or "nothing older is left" for history in others)
         yield (
-            f"{plural(len(others), 'group')} without a known rebalance since {clock(others[0].span.since_ms)}, to "
+            f"{plural(len(others), 'group')} without a known rebalance since {_since(others[0])}, to "
             f"which the log does not reach back: {'; '.join(reasons)}"
         )
 
@@ -101,11 +105,11 @@ def event_lines(delta: HistoryDelta) -> Iterator[str]:
     history = delta.history
     lines = [(step.at_ms, step_line(step)) for step in history.steps]
     if history.commits is not None:
-        lines += [(jump.at_ms, jump_line(jump)) for jump in history.commits.jumps]
+        lines += [(jump.at_ms, jump_line(jump, history.span.now_ms)) for jump in history.commits.jumps]
     if delta.began:
         lines.append((history.span.now_ms, f"a rebalance is under way ({history.span.state})"))
     for at_ms, text in sorted(lines):
-        yield f"{clock(at_ms, seconds=True)}  {history.group}  {text}"
+        yield f"{short_time(at_ms, history.span.now_ms)}  {history.group}  {text}"
 
 
 def screen(histories: Sequence[GroupHistory], *, verbose: bool = False, limit: int | None = None) -> Screen:
@@ -124,7 +128,9 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
     if history.totals.rebalances:
         yield LabelledLine("MOVED", moved_line(history))
     if history.totals.returned:
-        yield LabelledLine("BACK", f"{history.totals.returned} times a static member came back to the same partitions")
+        yield LabelledLine(
+            "RETURNED", f"{history.totals.returned} times a static member returned to the same partitions"
+        )
     if following := next_line(history):
         yield Text(tuple(wrapped(f"-> {following}", "   ")))
     if history.steps and history.commits is None:
@@ -144,7 +150,7 @@ def headline(history: GroupHistory) -> str:
         before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
         return f"NOT OVER: a rebalance is under way ({history.span.state}){before}"
     if last_ms is None:
-        return f"no {'' if history.covered else 'known '}rebalance since {clock(history.span.since_ms)}"
+        return f"no {'' if history.covered else 'known '}rebalance since {_since(history)}"
     return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
 
 
@@ -153,11 +159,16 @@ def _ago(history: GroupHistory, at_ms: int) -> str:
 
 
 def total_line(history: GroupHistory) -> str:
-    """``41 rebalances in 30m, 82 an hour, 5m36s without commits in all, longest 9s``."""
-    totals, span_ms = history.totals, history.span.until_ms - history.span.since_ms
-    span = format_duration(max(0, span_ms) / 1000)
+    """``41 rebalances in 3h, 14 an hour, 5m36s without commits in all, longest 9s``.
+
+    A rate is for spans longer than an hour that the log has as a whole; a younger log is named.
+    """
+    totals, span_ms = history.totals, max(0, history.span.until_ms - history.span.since_ms)
+    span = format_duration(span_ms / 1000)
     parts = [f"{plural(totals.rebalances, 'rebalance')} {'' if history.covered else 'known '}in {span}"]
-    if history.covered and totals.per_hour and totals.rebalances > 1 and span_ms >= _WORTH_A_RATE_MS:
+    if history.covered and history.observed_ms < span_ms:
+        parts[0] += f" (the log has {format_duration(history.observed_ms // 1000)} of it)"
+    elif history.covered and totals.per_hour and totals.rebalances > 1 and span_ms > _HOUR_MS:
         parts.append(f"{totals.per_hour:.0f} an hour" if totals.per_hour >= 1 else "less than one an hour")
     if totals.quiet_ms is not None:
         parts.append(f"{duration(totals.quiet_ms)} without commits in all")
@@ -174,11 +185,16 @@ def total_line(history: GroupHistory) -> str:
 def cause_lines(history: GroupHistory) -> Iterator[str]:
     """Recognised patterns, then the causes of the other steps, most frequent first: ``9  poll ...: enrich-3 (9)``."""
     others = list(history.steps)
+    repeats: dict[tuple[SignatureKind, str], list[Signature]] = {}
     for signature in history.signatures:
-        times = _span(signature.from_ms, signature.to_ms)
         if signature.kind is not SignatureKind.NEVER_SYNCED:
             others = [step for step in others if not signature.first <= step.log_offset <= signature.last]
-        yield f"{signature.rebalances:>3}  {signature.kind.value} {times}: {signature.text}"
+            repeats[signature.kind, f"{signature.first}"] = [signature]
+        else:
+            repeats.setdefault((signature.kind, signature.text), []).append(signature)
+    for (kind, _), same in repeats.items():
+        times = _span(same[0].from_ms, same[-1].to_ms)
+        yield f"{sum(one.rebalances for one in same):>3}  {kind.value} {times}: {same[0].text}"
     counts: Counter[Cause] = Counter()
     members: dict[Cause, Counter[str]] = {}
     inferred: set[Cause] = set()
@@ -190,12 +206,12 @@ def cause_lines(history: GroupHistory) -> Iterator[str]:
     ranked = sorted(counts, key=lambda cause: (-counts[cause], list(Cause).index(cause)))
     for cause in ranked[:_CAUSES]:
         names = _most_frequent(members[cause])
-        likely = " (by the times)" if cause in inferred else ""
+        likely = " (inferred)" if cause in inferred else ""
         yield f"{counts[cause]:>3}  {cause.value}{likely}{': ' + names if names else ''}"
     if len(ranked) > _CAUSES:
         yield f"     and {plural(len(ranked) - _CAUSES, 'other cause')}"
     if not history.steps:
-        yield "unknown: the log tells of none" if not history.whole else "nothing happened"
+        yield "unknown: the log shows none" if not history.whole else "nothing happened"
 
 
 def _span(from_ms: int, to_ms: int) -> str:
@@ -238,15 +254,14 @@ def next_line(history: GroupHistory) -> str | None:
         unusual = [name for name in worst if name in values and values[name] != usual]
         if unusual and usual is not None and times > 1:
             named = ", ".join(f"{name} ({duration(values[name])})" for name in unusual)
-            return f"{named} and the others ({duration(usual)}) differ in {word}: rollout incomplete?"
+            return f"{named} and the others ({duration(usual)}) differ in {word}: a rollout may be incomplete"
     return None
 
 
 def log_lines(history: GroupHistory) -> Iterator[str]:
     """How far back the log reaches, and which records may be missing."""
     reach = history.reach
-    oldest = rfc3339(reach.oldest_ms)
-    oldest = "an unknown time" if oldest is None else f"{oldest[:16]}Z"
+    oldest = minute_text(reach.oldest_ms)
     if not history.covered:
         reason = stopped_text(reach) or ("nothing older is left" if reach.to_log_start else "it was not read further")
         yield f"The log reaches back to {oldest} only, not to the beginning of the span: {reason}."
@@ -254,20 +269,21 @@ def log_lines(history: GroupHistory) -> Iterator[str]:
         yield f"The log reaches back to {oldest}; no record of the span is missing."
     else:
         yield (
-            f"The log reaches back to {oldest}; compaction may have taken generations and plain commits of the span, "
+            f"The log reaches back to {oldest}; compaction may have deleted generations and plain commits of the span, "
             "so gaps in the numbers are not counted as failed rebalances."
         )
     if history.covered and reach.stopped is not None and history.before is None:
         yield f"What the group was before the span is not known: {stopped_text(reach)}."
     if reach.open_since_ms is not None:
-        yield f"A transaction of this group is open since {clock(reach.open_since_ms)}: its commits do not count yet."
+        since = short_time(reach.open_since_ms, history.span.now_ms)
+        yield f"A transaction of this group is open since {since}: its commits do not count yet."
     if history.unreadable:
         yield f"{plural(history.unreadable, 'record')} of the group could not be decoded: broken, or of a newer kind."
 
 
 def stopped_text(reach: ScannedRange) -> str | None:
     """Why the scan stopped early, and the option that lets it read more; None if it did not stop early."""
-    return None if reach.stopped is None else f"{reach.stopped} (--log-budget)"
+    return None if reach.stopped is None else f"{reach.stopped} (--scan-time)"
 
 
 def records(histories: Sequence[GroupHistory]) -> Records:

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from kgroup.groups.history.offset_jumps import CommitAuthor, CommitMove, CommitReport, CommitTrend, OffsetJump
+from msgspec.structs import replace
+
+from kgroup.groups.history.offset_jumps import (
+    CommitAuthor,
+    CommitMove,
+    CommitReport,
+    CommitTrend,
+    OffsetJump,
+    undo_jump,
+)
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Styled, Table, Text
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339, utc_datetime
+from kgroup.support.instants import rfc3339, short_time, utc_datetime
 from kgroup.support.units import human_count, plural
 
 _ROWS = 20
+_COMMANDS = 5
 _SAME_MS = 1_000
 
 COMMITS_HEADER = (
     "group",
-    "at",
+    "recorded_at",
     "move",
-    "by",
-    "who",
+    "author",
+    "author_name",
     "topic",
     "partition",
-    "old",
-    "new",
-    "during",
-    "beside_rebalance_ms",
+    "old_offset",
+    "new_offset",
+    "step_number",
+    "rebalance_distance_ms",
 )
 
 _JUMP_COLUMNS = (
-    Column("AT (Z)"),
-    Column("WHO", fold=True),
+    Column("AT"),
+    Column("AUTHOR", fold=True),
     Column("PARTITIONS", right=True),
     Column("JUMP"),
-    Column("BESIDE", drop=1),
+    Column("NEAR", drop=1),
 )
 _TREND_COLUMNS = (
     Column("PARTITION", fold=True),
@@ -43,7 +52,7 @@ _TREND_COLUMNS = (
     Column("LAST", right=True),
     Column("RATE", right=True),
     Column("RATES", drop=1),
-    Column("BACK", right=True),
+    Column("REWOUND", right=True),
     Column("FORWARD", right=True),
     Column("SAME", right=True, drop=2),
 )
@@ -54,9 +63,10 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
     rows = _rows(commits.jumps)
     shown = rows if verbose else rows[-_ROWS:]
     if shown:
-        yield Table(_JUMP_COLUMNS, [_jump_row(jumps) for jumps in shown])
+        yield Table(_JUMP_COLUMNS, [_jump_row(jumps, history.span.now_ms) for jumps in shown])
         if len(shown) < len(rows):
             yield Text((f"{len(rows) - len(shown)} earlier: --verbose",))
+        yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
     ranked = sorted(commits.trends, key=lambda trend: (-(trend.back + trend.forward), trend.topic, trend.partition))
@@ -65,11 +75,36 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
         yield BlankLine()
         yield Table(_TREND_COLUMNS, [_trend_row(trend) for trend in trends])
         slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(trends[0].rates))
-        yield Text((f"RATES = slices of {format_duration(slice_s)}, 9 is the row's highest, . no commits to tell by",))
+        yield Text((f"RATES = slices of {format_duration(slice_s)}; 9 is the highest of the row; . means no commits",))
     if len(trends) < len(ranked):
         yield Text((f"{len(ranked) - len(trends)} more partitions: --verbose",))
     if commits.aborted or commits.open:
         yield Text((f"left out: {commits.aborted} commits of aborted transactions, {commits.open} of open ones",))
+
+
+def _commands(history: GroupHistory, rows: Sequence[Sequence[OffsetJump]]) -> Iterator[Block]:
+    """The command that undoes each of these jumps, the newest first; undoing an older one undoes the later ones too."""
+    commands = [
+        (jumps[0].at_ms, command)
+        for jumps in reversed(rows)
+        if (command := undo_jump(history.group, jumps[0])) is not None
+    ]
+    if commands:
+        yield BlankLine()
+        yield Text(("Back to just before a jump, the newest first:",))
+        yield Text(tuple(f"  {short_time(at_ms, history.span.now_ms)}  {command}" for at_ms, command in commands))
+
+
+def undo_lines(history: GroupHistory) -> Iterator[str]:
+    """Two lines for each of the newest jumps, the newest first: what happened, and the command that undoes it."""
+    jumps = () if history.commits is None else history.commits.jumps
+    for row in reversed(_rows(jumps)[-_COMMANDS:]):
+        if (command := undo_jump(history.group, row[0])) is not None:
+            known = [jump.moved for jump in row if jump.moved is not None]
+            changes = tuple(change for jump in row for change in jump.changes)
+            whole = replace(row[0], moved=sum(known) if known else None, changes=changes)
+            yield f"  {rfc3339(whole.at_ms, 'seconds')}  {jump_line(whole, history.span.now_ms)}"
+            yield f"    {command}"
 
 
 def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
@@ -89,24 +124,25 @@ def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
     return rows
 
 
-def _jump_row(jumps: Sequence[OffsetJump]) -> tuple[Cell, ...]:
+def _jump_row(jumps: Sequence[OffsetJump], now_ms: int) -> tuple[Cell, ...]:
     first = jumps[0]
     author = author_text(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
     known = [jump.moved for jump in jumps if jump.moved is not None]
     together = replace(first, moved=sum(known) if known else None)
     partitions = sum(len(jump.changes) for jump in jumps)
     return (
-        clock(first.at_ms, seconds=True),
+        short_time(first.at_ms, now_ms),
         author,
         partitions,
         Styled(move_text(together), "warn"),
-        context_text(first),
+        context_text(first, now_ms),
     )
 
 
-def jump_line(jump: OffsetJump) -> str:
+def jump_line(jump: OffsetJump, now_ms: int) -> str:
     """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
-    return f"{author_text(jump)}: {move_text(jump)} of {plural(len(jump.changes), 'partition')}, {context_text(jump)}"
+    partitions = plural(len(jump.changes), "partition")
+    return f"{author_text(jump)}: {move_text(jump)} of {partitions}, {context_text(jump, now_ms)}"
 
 
 def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int | None, ...]]:
@@ -152,15 +188,17 @@ def move_text(jump: OffsetJump) -> str:
     if jump.move is CommitMove.DELETED:
         return "deleted" if jump.by is CommitAuthor.DELETION else "deleted or expired"
     if jump.moved is None:
-        return f"{jump.move.value}, from where is unknown"
+        return f"{jump.move.value} from unknown offsets"
     sign = "-" if jump.moved < 0 else "+"
     return f"{sign}{human_count(abs(jump.moved))} {jump.move.value}"
 
 
-def context_text(jump: OffsetJump) -> str:
+def context_text(jump: OffsetJump, now_ms: int) -> str:
     """What happened near the jump: ``Empty since 03:06:40Z``, ``3s after a rebalance (now 88)``, ``generation 88``."""
     if jump.empty_since_ms is not None:
-        return f"Empty since {clock(jump.empty_since_ms, seconds=True)}"
+        return f"Empty since {short_time(jump.empty_since_ms, now_ms)}"
+    if jump.step is None and jump.by in (CommitAuthor.ADMIN, CommitAuthor.OUTSIDER):
+        return "no members before"
     if jump.rebalance_distance_ms is not None:
         word = "before" if jump.rebalance_distance_ms < 0 else "after"
         return f"{duration(abs(jump.rebalance_distance_ms))} {word} a rebalance (now {jump.step})"

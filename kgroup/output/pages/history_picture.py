@@ -39,7 +39,7 @@ _SHORT = {
 _MEANING = {
     Cause.SESSION_EXPIRED: "session expired",
     Cause.POLL_EXCEEDED: "poll interval exceeded",
-    Cause.GONE: "left or expired, the log does not tell",
+    Cause.GONE: "left or expired; the log does not show which",
     Cause.STATIC_REPLACED: "static member replaced",
     Cause.SUBSCRIPTION: "subscription changed",
     Cause.PARTITIONS: "partitions changed",
@@ -47,7 +47,7 @@ _MEANING = {
     Cause.FOLLOW_UP: "second half of a cooperative rebalance",
     Cause.UPGRADED: "upgraded",
     Cause.DOWNGRADED: "downgraded",
-    Cause.RECREATED: "group made anew",
+    Cause.RECREATED: "group recreated",
     Cause.UNKNOWN: "unknown",
 }
 
@@ -204,13 +204,13 @@ def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]
     if any(member.other for member in present):
         marks.append("* = other ones than before")
     if any(step.returned for step in shown):
-        marks.append("= came back to the same")
+        marks.append("= returned to the same")
     if any(member.away for member in present):
-        marks.append("~ = left for a moment")
+        marks.append("~ = left temporarily")
     marks.append(". = absent")
     yield "; ".join(marks)
     if any(step.kind is StepKind.REWRITTEN for step in shown):
-        yield "' = no rebalance: a static member came back under a new member id"
+        yield "' = no rebalance: a static member returned under a new member id"
     first = {step.reasons[0].cause for step in shown if step.reasons and step.kind is not StepKind.DELETED}
     short = [f"{_SHORT[cause]} = {_MEANING[cause]}" for cause in Cause if cause in first and cause in _MEANING]
     if any(_cause_text(step).endswith("+") for step in shown):
@@ -218,6 +218,6 @@ def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]
     if short:
         yield "WHY: " + "; ".join(short)
     if any(_spans(step)[1] for step in shown):
-        yield "QUIET = since the last commit before it, by anybody; how long members took to join is not in the log"
+        yield "QUIET = since the last commit before it, of any member; how long members took to join is not in the log"
     if any(step.never_completed or step.completed is False for step in shown):
         yield "NOT DONE: rebalances before it that never completed; ! = overtaken by the next"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import LagTrend, outlook_words, trend_words
 from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.members import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
+from kgroup.model.packed_document import PackedDocument
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.hint import Hint
 from kgroup.support.units import percent, plural
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -44,12 +48,11 @@ def sparkline(values: Sequence[int | None], width: int = REFRESHES, steps: str =
     return "".join(" " if value is None else step(value) for value in recent)
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshValues:
+class RefreshValues(msgspec.Struct, frozen=True):
     """The values of the last refreshes by name, oldest first; None where the name was absent."""
 
     count: int = 0
-    values: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    values: Mapping[str, tuple[int | None, ...]] = msgspec.field(default_factory=dict)
 
     def after(self, current: Mapping[str, int | None], limit: int = REFRESHES) -> RefreshValues:
         """Add a refresh and drop the oldest; names that are absent from all remaining refreshes are dropped too."""
@@ -73,12 +76,12 @@ _SUM_COLUMNS = (
     Column("TOPIC", fold=True),
     Column("STATE", drop=4),
     Column("LAG", right=True),
-    Column("BEHIND", right=True, drop=1),
+    Column("TIME-LAG", right=True, drop=1),
     Column("WORST", drop=5, fold=True),
     Column("TREND", right=True, drop=2),
     Column("CAUGHT-UP", right=True, drop=3),
     Column("STATUS"),
-    Column("LOOKS", drop=2),
+    Column("LAG-HISTORY", drop=2),
 )
 _PARTITION_COLUMNS = (
     Column("GROUP", fold=True),
@@ -86,17 +89,19 @@ _PARTITION_COLUMNS = (
     Column("COMMITTED", right=True, drop=6),
     Column("LOG-END", right=True, drop=7),
     Column("LAG", right=True),
-    Column("BEHIND", right=True, drop=1),
-    Column("COMMIT", right=True, drop=4),
+    Column("TIME-LAG", right=True, drop=1),
+    Column("LAST-COMMIT", right=True, drop=4),
     Column("TREND", right=True, drop=2),
     Column("CAUGHT-UP", right=True, drop=3),
     Column("STATUS"),
-    Column("LOOKS", drop=3),
+    Column("LAG-HISTORY", drop=3),
     Column("OWNER", drop=5, fold=True),
     Column("HELD-BACK", right=True, wide=True),
     Column("PHANTOM", right=True, wide=True),
 )
-_SPARSE = frozenset({"GROUP", "TOPIC", "STATE", "BEHIND", "COMMIT", "TREND", "CAUGHT-UP", "LOOKS", "OWNER"})
+_SPARSE = frozenset(
+    {"GROUP", "TOPIC", "STATE", "TIME-LAG", "LAST-COMMIT", "TREND", "CAUGHT-UP", "LAG-HISTORY", "OWNER"}
+)
 _HEADER = (
     "group",
     "topic",
@@ -105,18 +110,18 @@ _HEADER = (
     "committed",
     "log_end",
     "lag",
-    "lag_ms",
-    "last_commit_ms",
+    "time_lag_ms",
+    "last_commit_at_ms",
     "in_per_s",
     "out_per_s",
+    "rate_span_ms",
     "caught_up_in_ms",
-    "status",
-    "status_since_ms",
+    "lag_status",
+    "lag_status_began_at_ms",
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LagView:
+class LagView(msgspec.Struct, frozen=True):
     """How the rows are shown: ``top`` is how many (None: all), ``steps`` the characters of the sparklines."""
 
     level: RowLevel = RowLevel.GROUP
@@ -125,25 +130,54 @@ class LagView:
     steps: str = BLOCKS
 
 
-@dataclass(frozen=True, slots=True)
-class LagRows:
+class LagRows(msgspec.Struct, frozen=True):
     """The data to show: measurements, bounds that do not hold, and what else is known.
 
     ``verdicts`` has the groups whose verdict was requested. ``refreshes`` has the values of the last refreshes of
     ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``pending_lines`` has the
-    pending catch-ups by group as lines, ``pending`` the same in JSON form, None if unknown.
+    pending catch-ups by group as lines, ``pending`` the same in JSON form, None if unknown. If the reports are
+    condensed, ``scope`` is what they are about; ``documents`` has the JSON forms that were made before.
     """
 
     reports: Sequence[GroupLag]
     violations: Sequence[Violation] = ()
-    verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
-    refreshes: RefreshValues = field(default_factory=RefreshValues)
-    pending_lines: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    verdicts: Mapping[str, GroupVerdict] = msgspec.field(default_factory=dict)
+    refreshes: RefreshValues = msgspec.field(default_factory=RefreshValues)
+    pending_lines: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
+    scope: LagScope | None = None
+    documents: Mapping[str, PackedDocument] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class LagScope(msgspec.Struct):
+    """The topics of all measured groups, and the partitions of the topic if there is only one."""
+
+    topics: set[str] = msgspec.field(default_factory=set)
+    partitions: set[int] = msgspec.field(default_factory=set)
+
+    def add(self, report: GroupLag) -> None:
+        """Add the partitions of a group."""
+        for row in report.partitions:
+            self.topics.add(row.partition.topic)
+            if len(self.topics) == 1:
+                self.partitions.add(row.partition.partition)
+
+    @property
+    def words(self) -> str:
+        """``orders  12 partitions``; of several topics ``3 topics``."""
+        if len(self.topics) == 1:
+            return f"{next(iter(self.topics))}  {plural(len(self.partitions), 'partition')}"
+        return plural(len(self.topics), "topic")
+
+
+def packed(
+    report: GroupLag, violations: Sequence[Violation], pending: Sequence[Mapping[str, Any]] | None
+) -> PackedDocument:
+    """The JSON form of a group without a verdict, for reports that are condensed afterwards."""
+    return PackedDocument(_Subject(report, tuple(violations), None, pending).document())
+
+
+class _Subject(msgspec.Struct, frozen=True):
     """A group in the result, with all its rows even if the page shows fewer."""
 
     report: GroupLag
@@ -157,7 +191,7 @@ class _Subject:
             **self.report.document(),
             "violations": [violation.document() for violation in self.violations],
             "verdict": None if self.verdict is None else self.verdict.document(),
-            "owed": None if self.pending is None else list(self.pending),
+            "pending_catchups": None if self.pending is None else list(self.pending),
         }
 
 
@@ -168,7 +202,8 @@ def outcome(lag_rows: LagRows, view: LagView, cluster: ClusterRef, errors: tuple
     pending = lag_rows.pending
     return Outcome(
         data=tuple(
-            _Subject(
+            lag_rows.documents.get(report.group)
+            or _Subject(
                 report,
                 violations_of[report.group],
                 lag_rows.verdicts.get(report.group),
@@ -181,7 +216,13 @@ def outcome(lag_rows: LagRows, view: LagView, cluster: ClusterRef, errors: tuple
         cluster=cluster,
         errors=errors,
         check_failed=bool(lag_rows.violations),
+        names=lambda: dict.fromkeys(row.group for row in _shown_rows(lag_rows, view)),
     )
+
+
+def _shown_rows(lag_rows: LagRows, view: LagView) -> Sequence[LagRow]:
+    rows = sort_rows(rows_of(lag_rows.reports, view.level), view.sort)
+    return rows if view.top is None else rows[: view.top]
 
 
 def screen(lag_rows: LagRows, view: LagView) -> Screen:
@@ -194,7 +235,7 @@ def screen(lag_rows: LagRows, view: LagView) -> Screen:
     if verdict is not None:
         blocks += _head(verdict, lag_rows.pending_lines.get(verdict.group.name, ()))
     else:
-        blocks.append(Title(_title(reports)))
+        blocks.append(Title(_title(reports, lag_rows.scope)))
     rows = sort_rows(rows_of(reports, view.level), view.sort)
     shown = rows if view.top is None else rows[: view.top]
     blocks.append(_table(shown, lag_rows, view))
@@ -208,22 +249,23 @@ def _head(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
     lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
     yield lag
-    yield from (LabelledLine("OWED", line, "warn") for line in pending_lines)
+    yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
     yield from others
     if verdict.next is not None:
         yield Text((f"-> {verdict.next}",))
+    if verdict.commands:
+        yield Text(tuple(f"   {command}" for command in verdict.commands))
     yield BlankLine()
 
 
-def _title(reports: Sequence[GroupLag]) -> str:
-    partitions = {(p.partition.topic, p.partition.partition) for report in reports for p in report.partitions}
-    topics = {topic for topic, _ in partitions}
-    subject = plural(len(topics), "topic")
-    if len(topics) == 1:
-        subject = f"{next(iter(topics))}  {plural(len(partitions), 'partition')}"
+def _title(reports: Sequence[GroupLag], scope: LagScope | None) -> str:
+    if scope is None:
+        scope = LagScope()
+        for report in reports:
+            scope.add(report)
     if len(reports) == 1:
-        return f"{reports[0].group}  {reports[0].state}  {subject}"
-    return f"{subject}  {plural(len(reports), 'group')}"
+        return f"{reports[0].group}  {reports[0].state}  {scope.words}"
+    return f"{scope.words}  {plural(len(reports), 'group')}"
 
 
 def _table(rows: Sequence[LagRow], lag_rows: LagRows, view: LagView) -> Table:
@@ -251,11 +293,16 @@ def _sum_cells(row: LagSum, report: GroupLag, lag_rows: LagRows, view: LagView) 
         f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
         age_words(row.time_lag_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
-        trend_words(row.rates),
+        _trend(row),
         outlook_words(row.outlook),
         status_cell(row.status_result, report.now_ms),
         lag_rows.refreshes.line(row.name, view.steps),
     )
+
+
+def _trend(row: LagRow) -> str | None:
+    """The trend of the lag. Without a reader the group has none of its own: the lag grows by what arrives."""
+    return None if row.status_result.status is LagStatus.NO_READER else trend_words(row.rates)
 
 
 def _partition_cells(
@@ -276,7 +323,7 @@ def _partition_cells(
         row.lag,
         age_words(row.time_lag_ms),
         commit_age(row, report.now_ms),
-        trend_words(row.rates),
+        _trend(row),
         outlook_words(row.outlook),
         status_cell(row.status_result, report.now_ms),
         lag_rows.refreshes.line(row.name, view.steps),
@@ -306,7 +353,7 @@ def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator
         are = "is" if len(stuck) == 1 else "are"
         lines.append(f"{len(stuck)} of {plural(len(lag_rows.reports), 'group')} {are} stuck.")
         (worst,) = sort_rows([r.total for r in stuck], SortBy.STATUS, top=1)
-        lines.append(f"-> kgroup describe {worst.name}")
+        lines.append(Hint("-> {}", ("describe", worst.name)))
     if lines:
         yield Text(tuple(lines))
 
@@ -339,8 +386,9 @@ def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int |
         commit_ms,
         _rate(row.rates.incoming),
         _rate(row.rates.outgoing),
+        row.rates.span_ms,
         None if seconds is None else round(seconds * 1000),
-        None if row.status_result.status is None else str(row.status_result.status),
+        None if row.status_result.status is None else row.status_result.status.code,
         row.status_result.since_ms,
     )
 

@@ -15,6 +15,7 @@ _STYLES: Mapping[LagStatus, Style] = {
     LagStatus.REWIND: "warn",
     LagStatus.STALL: "bad",
     LagStatus.STOP: "bad",
+    LagStatus.NO_READER: "bad",
 }
 
 

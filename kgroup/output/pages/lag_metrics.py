@@ -74,7 +74,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         ),
         Metric(
             "kgroup_consumergroup_status",
-            f"Status of a consumer group after Burrow's rules: {_STATUSES}",
+            f"Status of a consumer group, Burrow's and NO-READER: {_STATUSES}",
             tuple(
                 MetricSample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None
             ),
@@ -165,7 +165,7 @@ def _labels(at: Labels, row: PartitionLag) -> Labels:
 def _flags(row: PartitionLag) -> Labels:
     return (
         ("compaction_detected", "true" if row.phantom else "false"),
-        ("data_loss_detected", "true" if row.partition.out_of_range == "BELOW_START" else "false"),
+        ("data_loss_detected", "true" if row.partition.out_of_range == "below-log-start" else "false"),
     )
 
 
@@ -175,7 +175,7 @@ def _committed(row: PartitionLag) -> int | None:
 
 def _is_above_log_end(row: PartitionLag) -> bool:
     """Whether the commit is above the log end: it belongs to a log that is gone, so what was read is unknown."""
-    return row.partition.out_of_range == "ABOVE_END"
+    return row.partition.out_of_range == "above-log-end"
 
 
 def _margin(row: PartitionLag) -> int | None:

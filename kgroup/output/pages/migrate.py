@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
@@ -14,7 +15,7 @@ from kgroup.groups.migration.readiness import ReadinessSummary
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
-from kgroup.support.instants import rfc3339, utc_datetime
+from kgroup.support.instants import short_time
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 HEADER = (
-    "group", "type", "state", "members", "topics", "commits", "verdict", "how", "reason", "converted", "read_back",
-    "error"
+    "group", "type", "state", "member_count", "topic_count", "commit_count", "readiness", "how", "reason", "converted",
+    "read_back_count", "error_code", "error_message",
 )  # fmt: skip
 
 LISTED = frozenset({"blocked", NOT_EMPTY})
@@ -40,12 +41,12 @@ _STYLES: dict[str, Style] = {
     CheckStatus.BLOCKED: "bad",
 }
 _CHECKS = (Column("CHECK"), Column("STATUS"), Column("EVIDENCE", fold=True))
-_SUMMARY = (Column("VERDICT"), Column("HOW"), Column("N", right=True), Column("MAIN REASON", fold=True))
+_SUMMARY = (Column("READINESS"), Column("HOW"), Column("GROUPS", right=True), Column("MAIN-REASON", fold=True))
 _GROUPS = (
     Column("GROUP", fold=True),
     Column("MEMBERS", right=True, drop=2),
     Column("TOPICS", right=True, drop=3),
-    Column("VERDICT"),
+    Column("READINESS"),
     Column("HOW"),
     Column("REASON", fold=True),
     Column("CONVERTED"),
@@ -55,20 +56,19 @@ _WITHOUT_FINDING = frozenset({CheckStatus.OK, CheckStatus.INFO})
 _WITH_REMEDY = frozenset({CheckStatus.WARNING, CheckStatus.BLOCKED})
 _ACCORDING_TO_KIP_848 = {
     "consumer": (
-        "NOT YET DONE: your application decides what happens next.",
+        "NOT FINISHED: your application decides what happens next.",
         "  Start it with group.protocol=consumer. If ONE classic member joins first, the",
-        "  broker turns the group back to classic without a word. Watch for it:",
+        "  broker converts the group back to classic without an error. To watch for it:",
     ),
     "classic": (
-        "NOT YET DONE: your application decides what happens next.",
+        "NOT FINISHED: your application decides what happens next.",
         "  Start it with group.protocol=classic. If ONE member of the consumer protocol joins",
-        "  first, the broker turns the group back without a word. Watch for it:",
+        "  first, the broker converts the group back without an error. To watch for it:",
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What the page of a migration shows in addition to its plan.
 
     ``watch`` is the command that follows the rollout, ``why`` the one that shows the checks of one group. ``steps`` are
@@ -105,9 +105,8 @@ def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> lis
 
 def nothing_to_do(rows: Sequence[MigrationResult], subject: str, page: Page) -> Screen:
     """The page if no group is left to convert."""
-    all_done = all(row.readiness.result is ReadinessResult.DONE for row in rows)
-    title = Title(f"{'DONE' if all_done else 'PLAN'}  migrate {subject}")
-    end = "Done: kgroup's own member was removed." if page.cleared else "Nothing was changed: nothing is to do."
+    title = Title(f"PLAN  migrate {subject}")
+    end = "Done: the member that a killed kgroup run left behind was removed." if page.cleared else "Nothing to do."
     return Screen((title, *table(rows, page, executed=False), BlankLine(), Text((end,))))
 
 
@@ -127,10 +126,10 @@ def record(row: MigrationResult) -> tuple[str | int | None, ...]:
 def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
     readiness = row.readiness
     if readiness.result is ReadinessResult.DONE:
-        yield Text((f"It is on the {row.target} protocol already, and {row.evidence.group.state}.",))
+        yield Text((f"It already uses the {row.target} protocol and is {row.evidence.group.state}.",))
         yield from _settings(row, executed=executed)
         return
-    yield LabelledLine(readiness.result.value, _in_words(row), _STYLES[readiness.result])
+    yield LabelledLine(readiness.result.value.upper(), _in_words(row), _STYLES[readiness.result])
     if row.error and executed:
         yield LabelledLine("FAILED", f"{row.error.message} [{row.error.code}]", "bad")
         yield Text(tuple(f"  {line}" for line in (*row.error.details, *((row.error.hint,) if row.error.hint else ()))))
@@ -159,11 +158,13 @@ def _in_words(row: MigrationResult) -> str:
     commits = plural(len(committed(row.evidence.group)), "commit")
     match row.readiness.result, row.readiness.how:
         case ReadinessResult.BLOCKED, _:
-            return row.readiness.reason or "it can't be migrated"
+            return row.readiness.reason or "it cannot be migrated"
         case _, MigrationPath.NOW:
-            return f"now: it is Empty; {commits} on {plural(row.topics, 'topic')} are made again, then it is converted"
+            return (
+                f"now: it is Empty; kgroup commits {commits} on {plural(row.topics, 'topic')} again, then converts it"
+            )
         case _, MigrationPath.ROLLING:
-            return "rolling: it can move while it runs, member by member; or stop it, and convert it then"
+            return "rolling: it can migrate while it runs, member by member. Or stop it, then convert it"
         case _:
             return "stop: it can only be converted while it is Empty"
 
@@ -211,7 +212,7 @@ def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Ite
         for row in rows:
             if row.readiness.result is not ReadinessResult.DONE:
                 yield BlankLine()
-                yield LabelledLine(row.readiness.result.value, row.name, _STYLES[row.readiness.result])
+                yield LabelledLine(row.readiness.result.value.upper(), row.name, _STYLES[row.readiness.result])
                 yield from _checks(row.readiness.checks, verbose=True)
     yield from _facts(page)
 
@@ -242,12 +243,13 @@ def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
         yield Text((f"         {moved.name}: {moved.note}",))
     if kept_until_ms := row.kept_until_ms:
-        expires_ms = row.expires_ms
+        expires_ms, now_ms = row.expires_ms, row.evidence.now_ms
         sooner = expires_ms is not None and expires_ms < kept_until_ms - _SHOWN_DIFFERENCE_MS
-        ends = (
-            f"; would have expired {utc_datetime(expires_ms):%m-%d %H:%MZ}" if expires_ms is not None and sooner else ""
+        ends = f"; would have expired {short_time(expires_ms, now_ms)}" if expires_ms is not None and sooner else ""
+        yield LabelledLine(
+            "EXPIRES",
+            f"{short_time(kept_until_ms, now_ms)} unless a member commits (kgroup committed them again{ends})",
         )
-        yield LabelledLine("KEPT   ", f"until {rfc3339(kept_until_ms, 'minutes')} if nobody commits (made again{ends})")
     if (session := row.check("session")) and row.target == "consumer":
         yield LabelledLine("SESSION", session.evidence)
         if session.remedy:
@@ -266,7 +268,7 @@ def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
     yield BlankLine()
     yield LabelledLine("OFFSETS", _offsets(converted))
     if until := [kept for row in converted if (kept := row.kept_until_ms)]:
-        yield LabelledLine("KEPT   ", f"until {rfc3339(min(until), 'minutes')} if nobody commits")
+        yield LabelledLine("EXPIRES", f"{short_time(min(until), converted[0].evidence.now_ms)} unless a member commits")
     yield BlankLine()
     yield Text((*_ACCORDING_TO_KIP_848[converted[0].target], f"  {page.watch}"))
 
@@ -274,11 +276,11 @@ def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
 def _offsets(rows: Sequence[MigrationResult]) -> str:
     identical, total = sum(row.identical for row in rows), sum(len(row.rows) for row in rows)
     if not total:
-        return "there was no commit to keep: the broker removes an empty group without any in some minutes"
+        return "no commit to keep: the broker deletes an empty group without commits within minutes"
     groups = f" in {plural(len(rows), 'group')}" if len(rows) > 1 else ""
     if identical < total:
         moved = total - identical
-        return f"{identical} of {total}{groups} read back identical; {moved} moved on since, or can't be told"
+        return f"{identical} of {total}{groups} read back identical; {moved} committed again since, or unknown"
     return f"{identical} of {total}{groups} read back, identical (metadata, leader epochs too)"
 
 
@@ -287,7 +289,7 @@ def config_blocks(config: ConfigPlan, name: str, written: str | None) -> tuple[B
     if written:
         result = f"written to {written}"
     elif not config.changes:
-        result = "nothing has to change in it"
+        result = "no changes needed"
     else:
         result = "make these changes by hand" if config.kind == "yaml" else "--write FILE writes it with these changes"
     changes = tuple(line for change in config.changes for line in wrapped(_change_text(change), "          "))
@@ -319,7 +321,7 @@ def config_document(config: ConfigPlan, name: str, written: str | None) -> Mappi
     )
     return {
         "file": name,
-        "kind": config.kind,
+        "format": config.kind,
         "changes": list(changes),
         "notes": list(config.notes),
         "written_to": written,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from kgroup.groups.change_plan import ChangePlan, committed
+import msgspec
+
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
+from kgroup.groups.change_result import ChangedRow
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
-from kgroup.model.blocks import Block, LabelledLine
+from kgroup.model.blocks import Block, LabelledLine, Text
+from kgroup.model.json_lines import record_document
+from kgroup.model.records import ConsumerRecord
+from kgroup.output.pages.records import VALUE_WIDTH, records_blocks
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import human_count, plural
@@ -24,17 +31,69 @@ def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, .
     ago = f"{format_duration(away_s)} ago" if away_s >= 0 else f"in {format_duration(-away_s)}"
     blocks: list[Block] = [LabelledLine("TO", f"the first record since {rfc3339(moment, 'seconds')}, {ago}")]
     if away_s < 0:
-        blocks.append(LabelledLine("UNUSUAL", "that lies in the future: every partition goes to its log end", "warn"))
+        blocks.append(
+            LabelledLine("UNUSUAL", "this time is in the future: every partition goes to its log end", "warn")
+        )
     return tuple(blocks)
 
 
+def skipped_blocks(
+    records: tuple[ConsumerRecord, ...] | None, target: str | None, *, verbose: bool = False
+) -> tuple[Block, ...]:
+    """The records that the plan skips, None if they were not read, and where they will be kept.
+
+    ``target`` is that of ``--save-skipped``, None without the option.
+    """
+    if records is None and target is None:
+        return ()
+    if records == ():
+        return (Text(("SKIPPED RECORDS  none: the skipped offsets hold no record",)),)
+    if target is None:
+        keeps = "--save-skipped FILE keeps them"
+    elif target == "-":
+        keeps = "will be written to stdout"
+    else:
+        keeps = f"will be kept in {target.removeprefix('topic:')}"
+    table = records_blocks(records, width=None if verbose else VALUE_WIDTH) if records else ()
+    return (Text((f"SKIPPED RECORDS  ({keeps})",)), *table)
+
+
+class ResetRow(msgspec.Struct, frozen=True):
+    """A row of a reset with the records that it skips; None if they were not read."""
+
+    changed: ChangedRow
+    skipped_records: tuple[ConsumerRecord, ...] | None
+
+    def document(self) -> dict[str, Any]:
+        """Its JSON form."""
+        records = self.skipped_records
+        shown = None if records is None else [record_document(record) for record in records]
+        return self.changed.document() | {"skipped_records": shown}
+
+
+def with_skipped_records(rows: Sequence[ChangedRow], records: Sequence[ConsumerRecord] | None) -> tuple[ResetRow, ...]:
+    """Each row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
+    return tuple(ResetRow(row, _skipped_by(row.row, records)) for row in rows)
+
+
+def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[ConsumerRecord, ...] | None:
+    if row.error or row.skipped is None:
+        return None
+    if row.skipped == 0 or row.new is None:
+        return ()
+    if records is None:
+        return None
+    start, end = row.new.offset - row.skipped, row.new.offset
+    return tuple(record for record in records if record.tp == row.tp and start <= record.offset < end)
+
+
 def subject(plan: ChangePlan) -> str:
-    """``pay-svc: 1 of 24 partitions, 1 record skipped``."""
+    """``pay-svc: 1 of 24 partitions, 1 offset skipped``."""
     names = plan.affected_groups
     if not names:
         return ""
-    moves = zip(plan.moves, ("skipped", "read again"), strict=True)
-    moved = "".join(f", {human_count(n)} record{'s' * (n != 1)} {word}" for n, word in moves if n)
+    moves = zip(plan.moves, ("skipped", "repeated"), strict=True)
+    moved = "".join(f", {human_count(n)} offset{'s' * (n != 1)} {word}" for n, word in moves if n)
     of_all = {group.name: len(committed(group)) for group in plan.groups}
     if len(names) > 1:
         return f"{plural(len(names), 'group')}: {plural(len(plan.rows), 'partition')}{moved}"
@@ -44,11 +103,18 @@ def subject(plan: ChangePlan) -> str:
     return f"{names[0]}{new}: {scope}{moved}"
 
 
-def repeatable_command(plan: ChangePlan, scenario: ResetScenario | None, command: Callable[..., str]) -> str | None:
-    """The equivalent ``--to-offset`` of a small ``--shift-by``: repeated by accident, ``--shift-by`` skips twice."""
+def repeatable_command(
+    plan: ChangePlan, scenario: ResetScenario | None, target: str | None, command: Callable[..., str]
+) -> str | None:
+    """The equivalent ``--to-offset`` of a small ``--shift-by``: repeated by accident, ``--shift-by`` skips twice.
+
+    ``target`` is that of ``--save-skipped``.
+    """
     rows = [row for row in plan.rows if row.new and not row.error]
     names = {row.group for row in rows}
     if not isinstance(scenario, ShiftBy) or len(names) != 1 or not 0 < len(rows) <= _SHOWN_INSTEAD:
         return None
     offsets = ",".join(f"{row.name}={row.new.offset}" for row in rows if row.new)
-    return f"The same, safe to be repeated:  {command('reset', names.pop(), '--to-offset', offsets)}"
+    keeps = () if target is None else ("--save-skipped", target)
+    same = command("reset", names.pop(), "--to-offset", offsets, *keeps)
+    return f"The same plan, safe to repeat:  {same}"

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kgroup.groups.assignors.model import Assigned
+from kgroup.groups.lag.rates import rate_words, span_words
+from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.member_ids import numbers_apart
 from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy
 from kgroup.groups.simulation.report import MemberChange, SimulationReport, member_changes
 from kgroup.groups.simulation.scenarios import RUNS, SimulatedScenario, Stop
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Styled, Table, Text, Title
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    LabelledLine,
+    Records,
+    Screen,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
-from kgroup.support.units import plural
+from kgroup.support.units import human_count, plural
 
 _MEMBERS_ON_A_PAGE = 20
 _SCENARIO_COLUMNS = (
-    Column(""),
+    Column("SCENARIO", fold=True),
     Column("REBALANCES", right=True),
     Column("MOVED", right=True),
-    Column("NEEDLESS", right=True),
-    Column("BALANCE", drop=2),
-    Column("WHAT STANDS STILL"),
+    Column("NEEDLESS", right=True, drop=2),
+    Column("BALANCE", drop=1),
+    Column("STANDSTILLS", fold=True),
     Column("PARTITION-SECONDS", right=True, wide=True),
     Column("RUNS", right=True, wide=True),
 )
@@ -43,20 +58,20 @@ _HEADER = (
     "scenario",
     "protocol",
     "assignor",
-    "rebalances_least",
-    "rebalances_most",
-    "moved_least",
-    "moved_most",
-    "needless_least",
-    "needless_most",
+    "rebalance_count_least",
+    "rebalance_count_most",
+    "moved_partition_count_least",
+    "moved_partition_count_most",
+    "needless_move_count_least",
+    "needless_move_count_most",
     "partition_seconds_least",
     "partition_seconds_most",
-    "members_after",
-    "idle_after",
-    "fewest_after",
-    "most_after",
-    "stands_still",
-    "runs",
+    "member_count_after",
+    "idle_member_count_after",
+    "fewest_partition_count_after",
+    "most_partition_count_after",
+    "standstills",
+    "run_count",
 )
 
 
@@ -88,7 +103,9 @@ def _page(report: SimulationReport) -> Iterator[Block]:
         yield BlankLine()
         yield from _member_blocks(report, changes)
     elif changes:
-        yield Text(("afterwards everybody has what he had",))
+        yield Text(("no member gets or loses a partition",))
+    if (effect := report.lag_effect) is not None:
+        yield LabelledLine("LAG", lag_text(effect))
     yield Text(tuple(line for note in _notes(report) for line in wrapped(note, "  ")))
 
 
@@ -134,13 +151,16 @@ def _scenario_row(played: SimulatedScenario) -> tuple[Cell, ...]:
 def balance_text(balance: Balance) -> str:
     """Partitions per member at the end: ``4 each``, ``3 to 4``, ``0 to 1, 2 idle``."""
     if not balance.members:
-        return "nobody"
+        return "no members"
     idle = f", {balance.idle} idle" if balance.idle else ""
     return (f"{balance.most} each" if balance.fewest == balance.most else f"{balance.fewest} to {balance.most}") + idle
 
 
 def standstill_text(played: SimulatedScenario) -> str | None:
-    """``all 48 for 8s, 24 times`` (several joined by ``;``), ``nothing``, or None for a switch of assignor: unknown."""
+    """``all 48 partitions for 8s, 24 times`` (several joined by ``;``), or ``nothing``.
+
+    None for a switch of assignor: unknown.
+    """
     if played.scenario.switched_from:
         return None
     total = sum(len(partitions) for partitions in played.first.before.values())
@@ -150,9 +170,10 @@ def standstill_text(played: SimulatedScenario) -> str | None:
 def _stop_text(stop: Stop, total: int) -> str:
     partitions, times = stop.partitions, stop.times
     count = f"all {total}" if partitions.least == partitions.most == total and total > 1 else partitions.text
+    noun = "partition" if partitions.most == 1 else "partitions"
     repeats = "" if times.least == times.most == 1 else f", {times.text} times"
     at_most = "up to " if stop.cause == "handover" else ""
-    return f"{count} for {at_most}{format_duration(stop.seconds)}{repeats}"
+    return f"{count} {noun} for {at_most}{format_duration(stop.seconds)}{repeats}"
 
 
 def _member_blocks(report: SimulationReport, changes: Sequence[MemberChange]) -> Iterator[Block]:
@@ -200,12 +221,60 @@ def _spans(numbers: Sequence[int]) -> str:
 def _notes(report: SimulationReport) -> Iterator[str]:
     played = report.shown_scenario
     if not played.first.after:
-        yield "nobody is left: no partition is read"
+        yield "no member is left: no partition is read"
+    if idle := idle_text(played.first.after):
+        yield idle
     if any(not run.settled for simulated in report.played for run in simulated.runs):
-        yield "cooperative-sticky had not come to rest after 20 rebalances"
+        yield "cooperative-sticky was not settled after 20 rebalances"
     yield "assumed: " + ", ".join(_assumptions(report))
     if reading_notes := list(_reading_notes(report)):
         yield "; ".join(reading_notes)
+
+
+def lag_text(effect: LagEffect) -> str:
+    """What the change does to the lag.
+
+    ``203k, 49/s arrive (10m), 4 members read 10/s each: 6 members would read 60/s, caught up in 5h``.
+    """
+    measured, needed = effect.measured, effect.needed_per_member_s
+    arriving = measured.rates.incoming
+    if arriving is None:
+        return "the effect is unknown, because the rate of arriving records is unknown"
+    known = "unknown" if measured.lag is None else human_count(measured.lag)
+    arrive = f"{rate_words(arriving)} {'arrive' if arriving else 'arrives'}{span_words(measured.rates.span_ms)}"
+    parts = [f"{known}, {arrive}"]
+    if effect.per_member_s is not None:
+        each = "" if effect.reading_before == 1 else " each"
+        verb = "reads" if effect.reading_before == 1 else "read"
+        parts.append(f"{plural(effect.reading_before, 'member')} {verb} {rate_words(effect.per_member_s)}{each}")
+    else:
+        parts.append("the rate of its members is unknown")
+    text = f"{', '.join(parts)}: {_afterwards(effect, needed)}"
+    return f"{text}; {human_count(effect.standstill)} arrive during standstills" if effect.standstill else text
+
+
+def _afterwards(effect: LagEffect, needed_s: float | None) -> str:
+    """``6 members would read 60/s, caught up in 5h``."""
+    after, growth = effect.reading_after, effect.growth_per_s
+    if not after:
+        return "no member would read"
+    if effect.out_after_per_s is None or growth is None:
+        noun = "1 member" if after == 1 else f"each of {after} members"
+        return f"{noun} would have to read {rate_words(needed_s or 0)}"
+    would = f"{plural(after, 'member')} would read {rate_words(effect.out_after_per_s)}"
+    if effect.caught_up_s is not None:
+        return f"{would}, caught up in {format_duration(effect.caught_up_s)}"
+    return f"{would}, so that the lag grows by {rate_words(growth)}" if growth > 0 else f"{would}, as much as arrives"
+
+
+def idle_text(after: Assigned) -> str | None:
+    """``idle: 1 of 13 members has no partition, because there are only 12``; None if each member has one."""
+    idle = sum(not partitions for partitions in after.values())
+    if not idle or idle == len(after):
+        return None
+    there = sum(map(len, after.values()))
+    why = f", because there are only {there}" if there < len(after) else ""
+    return f"idle: {idle} of {len(after)} members {'has' if idle == 1 else 'have'} no partition{why}"
 
 
 def _reading_notes(report: SimulationReport) -> Iterator[str]:
@@ -214,18 +283,18 @@ def _reading_notes(report: SimulationReport) -> Iterator[str]:
     if any(line.gets or line.gives for line in member_changes(report.group, played)) and len(report.played) > 1:
         yield f"members under {played.scenario.title}"
     if any(not simulated.scenario.as_it_is and not simulated.scenario.switched_from for simulated in report.played):
-        yield "other assignors as if used all along"
+        yield "other assignors as if the group had always used them"
     if played.scenario.switched_from:
-        yield "everybody keeps what the new assignor lets him keep, the restarts that it takes come on top"
+        yield "members keep partitions where the new assignor allows it; restarts for the switch are not counted"
     runs = [len(simulated.runs) for simulated in report.played if simulated.scenario.change.makes_up_ids]
     if runs and max(runs) > 1:
-        yield f"new member ids are made up: least to most of {max(runs)} runs"
+        yield f"new member ids are invented: least to most of {max(runs)} runs"
     elif runs:
-        yield f"new member ids are made up: one outcome of many ({RUNS} runs would take too long)"
+        yield f"new member ids are invented: one outcome of many ({RUNS} runs would take too long)"
     if any(simulated.scenario.group.protocol == "classic" for simulated in report.played):
-        yield "classic assignors as in Java's clients"
+        yield "classic assignors as in the Java client"
     if not report.exact_ids and any(simulated.scenario.group.assignor == "uniform" for simulated in report.played):
-        yield "uniform goes by topic ids, which are not in the file: it may choose other partitions"
+        yield "uniform depends on topic ids, which the file does not have: it may choose other partitions"
 
 
 def _assumptions(report: SimulationReport) -> Iterator[str]:
@@ -234,15 +303,15 @@ def _assumptions(report: SimulationReport) -> Iterator[str]:
     restarts = [simulated.scenario.change.restart for simulated in report.played]
     statics = any(member.instance_id is not None for member in report.group.members or ())
     if any(restarts):
-        yield f"a restart takes {format_duration(timing.restart_s)}{_default_text(sources.restart)}"
+        yield f"restart time {format_duration(timing.restart_s)}{_default_text(sources.restart)}"
     if RestartStrategy.STATIC in restarts or statics or report.change.kill:
         source = {"group": " (the group's)", "default": " (default)"}.get(sources.session, "")
         yield f"session timeout {format_duration(timing.session_timeout_s)}{source}"
     if styles - {RebalanceStyle.CONSUMER}:
-        text = f"a rebalance takes {format_duration(timing.rebalance_s)}"
+        text = f"rebalance time {format_duration(timing.rebalance_s)}"
         yield text + _source_text(sources.rebalance, sources.rebalances_seen)
     if RebalanceStyle.CONSUMER in styles:
-        text = f"a partition is handed over in {format_duration(timing.handover_s)}"
+        text = f"handover of a partition {format_duration(timing.handover_s)}"
         yield text + _source_text(sources.handover, sources.rebalances_seen)
 
 

@@ -1,9 +1,10 @@
-"""What only the page of an undo has: offsets before, after and now, groups that change type, and other changes."""
+"""What only the page of an undo has: offsets that were changed again, groups that change type, and other changes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
@@ -16,8 +17,8 @@ from kgroup.support.units import plural
 _OTHERS = 10
 
 
-def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
-    """The offsets before, after and now of each partition that is restored."""
+def restored_offsets(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
+    """The old and new offset of each partition that is restored; CHANGED-TO is shown where it was moved since."""
     by_partition = {trace.key: trace for trace in traces}
     rows = list(result.plan.rows)
     shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
@@ -27,14 +28,14 @@ def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool
     columns = (
         Column("GROUP", fold=True),
         Column("PARTITION", fold=True),
-        Column("BEFORE", right=True),
-        Column("AFTER", right=True),
-        Column("NOW", right=True),
-        Column("READ BACK"),
+        Column("OLD-OFFSET", right=True),
+        Column("NEW-OFFSET", right=True),
+        Column("CHANGED-TO", right=True),
+        Column("READ-BACK"),
         Column("NOTE", fold=True),
     )
     cells = [_cells(row, by_partition[row.group, *row.tp])[0 if several else 1 :] for row in shown]
-    table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ BACK"}))
+    table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ-BACK", "CHANGED-TO"}))
     more = len(rows) - len(shown)
     return [table, Text((f"{more} more: --verbose",))] if more else [table]
 
@@ -42,7 +43,8 @@ def before_after_now(result: Result, traces: Sequence[UndoRow], *, verbose: bool
 def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
     read_back: Cell = None if row.done is None else "yes" if row.verified else "-"
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
-    offsets = (None if commit is None else commit.offset for commit in (trace.before, trace.after, trace.now))
+    changed_to = trace.after if trace.after != trace.now else None
+    offsets = (None if commit is None else commit.offset for commit in (trace.now, trace.before, changed_to))
     return (row.group, row.name, *offsets, read_back, note)
 
 
@@ -53,11 +55,11 @@ def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
         return []
     columns = (
         Column("GROUP", fold=True),
-        Column("IS"),
-        Column("BECOMES"),
+        Column("TYPE"),
+        Column("TARGET"),
         Column("COMMITS", right=True),
         Column("SETTINGS", fold=True),
-        Column("DONE"),
+        Column("CONVERTED"),
         Column("NOTE", fold=True),
     )
     cells = [
@@ -72,7 +74,7 @@ def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
         )
         for item in shown
     ]
-    blocks: list[Block] = [Table(columns, cells, sparse=frozenset({"NOTE", "DONE", "SETTINGS"}))]
+    blocks: list[Block] = [Table(columns, cells, sparse=frozenset({"NOTE", "CONVERTED", "SETTINGS"}))]
     more = len(types) - len(shown)
     return [*blocks, Text((f"{more} more: --verbose",))] if more else blocks
 
@@ -85,7 +87,7 @@ def put_back(result: Result, *, verbose: bool) -> list[Block]:
 
 def types_records(types: Sequence[TypeRestore]) -> Records:
     """The same rows for CSV."""
-    header = ("group", "type", "target", "commits", "converted", "change_id", "error")
+    header = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
     rows = []
     for item in types:
         document = item.document()
@@ -98,9 +100,9 @@ def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:
     """A table of (id, time, who, what, state), newest first; empty if there are no other changes."""
     if not changes:
         return ()
-    columns = (Column("ID"), Column("AT (Z)"), Column("WHO", drop=1), Column("WHAT", fold=True), Column("STATE"))
+    columns = (Column("ID"), Column("AT"), Column("CREATED-BY", drop=1), Column("WHAT", fold=True), Column("STATE"))
     table = Table(columns, changes[:_OTHERS])
-    title = Text(("OTHER CHANGES OF THIS CLUSTER, THIS MACHINE",))
+    title = Text(("OTHER CHANGES TO THIS CLUSTER, MADE FROM THIS MACHINE",))
     if len(changes) > _OTHERS:
-        return title, table, Text((f"{plural(len(changes) - _OTHERS, 'older one')} not shown",))
+        return title, table, Text((f"{plural(len(changes) - _OTHERS, 'older change')} not shown",))
     return title, table

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import IO
 
 from kgroup.model.blocks import Style
+from kgroup.output.terminal.pager import pager_width
 from kgroup.settings.environment import is_dumb_terminal, variable
 
 _COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim"}
@@ -15,10 +16,13 @@ Paint = Callable[[str, Style | None], str]
 
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """Columns of the terminal behind the stream, or of COLUMNS if it is none; None if lines may have any length."""
+    """Columns of the terminal behind the stream, also behind a pager; None if lines may have any length.
+
+    COLUMNS decides for a stream that is no terminal.
+    """
     if not stream.isatty():
         columns = variable("COLUMNS") or ""
-        return int(columns) if columns.isdigit() and int(columns) > 0 else None
+        return int(columns) if columns.isdigit() and int(columns) > 0 else pager_width(stream)
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
     except OSError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sys
-import textwrap
 from collections.abc import Iterator
 from datetime import UTC
 from typing import IO
@@ -14,26 +14,39 @@ from kgroup.model.blocks import BlankLine, Block, LabelledLine, Screen, Table, T
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.colour import Paint, painter, terminal_width
 from kgroup.output.terminal.layout import draw_table
+from kgroup.output.terminal.wrapping import wrap_line
 from kgroup.support.quoting import visible
 
 _PIPE_TITLE_WIDTH = 80
 _VERDICT_WIDTH = 5
 _HANGING = 3
 _CLOSEST = 2
+_LABEL = re.compile(r" +(?:\d+ )?\S+ {2,}| *")
+"""What a line of text continues under: its indent, and a word that labels it (`` 2 replay   50 records``)."""
 
 
-def draw(outcome: Outcome, stream: IO[str] | None = None, *, wide: bool = False) -> None:
-    """Write the outcome's screen."""
+def draw(
+    outcome: Outcome,
+    stream: IO[str] | None = None,
+    *,
+    screen: Screen | None = None,
+    wide: bool = False,
+    with_headers: bool = True,
+) -> None:
+    """Write the outcome's screen, or ``screen``, which is derived from it."""
     stream = stream or sys.stdout
     width, paint = terminal_width(stream), painter(stream)
-    for line in page_lines(outcome, outcome.screen(), width, paint, wide=wide):
+    screen = outcome.screen() if screen is None else screen
+    for line in page_lines(outcome, screen, width, paint, wide=wide, with_headers=with_headers):
         stream.write(line + "\n")
 
 
-def page_lines(outcome: Outcome, screen: Screen, width: int | None, paint: Paint, *, wide: bool) -> Iterator[str]:
+def page_lines(
+    outcome: Outcome, screen: Screen, width: int | None, paint: Paint, *, wide: bool, with_headers: bool = True
+) -> Iterator[str]:
     """The lines of ``screen``, the outcome's own or one derived from it; ``width`` is None for a pipe."""
     for block in screen.blocks:
-        yield from _lines(block, outcome, width, wide, paint)
+        yield from _lines(block, outcome, width, wide, paint, with_headers)
 
 
 def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
@@ -44,17 +57,19 @@ def title_lines(title: Title, outcome: Outcome, width: int) -> list[str]:
     left = visible(title.text)
     cluster = f"{outcome.cluster.label}  " if outcome.cluster else ""
     right = f"{cluster}{outcome.at.astimezone(UTC):%H:%M:%SZ}"
-    first, *others = _wrapped(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
+    first, *others = wrap_line(left, max(1, width - cell_len(right) - _CLOSEST), _HANGING)
     if others:
         # Only the first line is narrow: in a small terminal the rest would be a column of single words.
-        others = _wrapped(" " * _HANGING + left.removeprefix(first).lstrip(), width, _HANGING)
+        others = wrap_line(" " * _HANGING + left.removeprefix(first).lstrip(), width, _HANGING)
     room = width - cell_len(first) - cell_len(right)
     if room >= _CLOSEST:
         return [first + " " * room + right, *others]
-    return [" " * max(0, width - cell_len(right)) + right, *_wrapped(left, width, _HANGING)]
+    return [" " * max(0, width - cell_len(right)) + right, *wrap_line(left, width, _HANGING)]
 
 
-def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint) -> Iterator[str]:
+def _lines(
+    block: Block, outcome: Outcome, width: int | None, wide: bool, paint: Paint, with_headers: bool
+) -> Iterator[str]:
     match block:
         case Title(in_terminal_only=True) if width is None:
             return
@@ -62,20 +77,15 @@ def _lines(block: Block, outcome: Outcome, width: int | None, wide: bool, paint:
             yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
         case LabelledLine(word, text, style):
             heading = f"{word:<{_VERDICT_WIDTH}}  "
-            first, *others = _wrapped(heading + visible(text), width, len(heading))
+            first, *others = wrap_line(heading + visible(text), width, len(heading))
             yield paint(word, style) + first[len(word) :]
             yield from others
         case Table():
-            yield from draw_table(block, width, wide, paint)
+            yield from draw_table(block, width, wide, paint, with_header=with_headers)
         case Text(lines, fold):
             for line in lines:
-                yield from _wrapped(visible(line), width if fold else None, _HANGING)
+                label = _LABEL.match(line)
+                hanging = max(_HANGING, 0 if label is None else label.end())
+                yield from wrap_line(visible(line), width if fold else None, hanging)
         case BlankLine():
             yield ""
-
-
-def _wrapped(text: str, width: int | None, indent: int) -> list[str]:
-    """The text in lines of ``width``, broken only at blanks: an id in two parts cannot be pasted."""
-    if width is None or cell_len(text) <= width:
-        return [text]
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

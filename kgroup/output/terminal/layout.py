@@ -92,7 +92,14 @@ def _folded_widths(
     return result
 
 
-def draw_table(table: Table, width: int | None, wide: bool, paint: Callable[[str, Style | None], str]) -> Iterator[str]:
+def draw_table(
+    table: Table,
+    width: int | None,
+    wide: bool,
+    paint: Callable[[str, Style | None], str],
+    *,
+    with_header: bool = True,
+) -> Iterator[str]:
     """The table's lines; ``paint`` colours a text that is already padded.
 
     ``wide`` shows every column, however narrow the terminal is.
@@ -100,10 +107,12 @@ def draw_table(table: Table, width: int | None, wide: bool, paint: Callable[[str
     width = None if wide else width
     cells = [[text_of(cell) for cell in row] for row in table.rows]
     widths = [max((cell_len(row[index]) for row in cells), default=0) for index in range(len(table.columns))]
-    widths = [max(cell_len(column.title), size) for column, size in zip(table.columns, widths, strict=True)]
+    if with_header:
+        widths = [max(cell_len(column.title), size) for column, size in zip(table.columns, widths, strict=True)]
     shown = shown_columns(table, widths, width, wide)
     fitted = _folded_widths(table.columns, shown, widths, width)
-    yield _line([table.columns[i].title for i in shown], [table.columns[i] for i in shown], fitted, shown)
+    if with_header:
+        yield _line([table.columns[i].title for i in shown], [table.columns[i] for i in shown], fitted, shown)
     for row, texts in zip(table.rows, cells, strict=True):
         parts = [
             fold(texts[i], fitted[i]) if table.columns[i].fold and widths[i] > fitted[i] else [texts[i]] for i in shown

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kgroup.model.blocks import Cell, Column, Screen, Styled, Table
 
 _KEYS = frozenset({"GROUP", "TOPIC", "PARTITION", "MEMBER", "MEMBER-ID"})
-_AGES = frozenset({"BEHIND", "CAUGHT-UP", "COMMIT", "LOOKS", "STUCK"})
+_AGES = frozenset({"CAUGHT-UP", "LAG-HISTORY", "LAST-COMMIT", "RATE", "STUCK", "TIME-LAG"})
 """Columns that change at every refresh: marking them would mark everything."""
+
+SIGN = "*"
+"""Stands next to a changed value, so that the mark does not depend on colour; ``*31`` in a column of numbers."""
 
 
 def mark_changes(before: Screen | None, now: Screen) -> Screen:
-    """The page ``now``, with each cell in yellow whose text differs from the same row of the page before.
+    """The page ``now``, with a sign and in yellow each cell whose text differs from the same row of the page before.
 
-    Rows are the same if their key columns are, wherever they are in the table. New rows are not marked, nor cells that
-    have a colour already: that colour means more.
+    Rows are the same if their key columns are, wherever they are in the table. New rows are not marked. Cells that have
+    a colour keep it, because that colour means more, and get the sign if their first word changed: ``STOP 38m`` is no
+    change from ``STOP 37m``.
     """
     if before is None:
         return now
@@ -43,11 +48,22 @@ def _marked_row(
     if earlier is None:
         return row
     return [
-        cell
-        if column.title in _AGES or isinstance(cell, Styled) or cell is None or _text(cell) == _text(old)
-        else Styled(_text(cell), "warn")
+        _marked_cell(cell, column) if _has_changed(cell, old, column) else cell
         for column, cell, old in zip(columns, row, earlier, strict=True)
     ]
+
+
+def _has_changed(cell: Cell, old: Cell, column: Column) -> bool:
+    if column.title in _AGES or cell is None:
+        return False
+    if isinstance(cell, Styled):
+        return cell.text.split()[:1] != _text(old).split()[:1]
+    return _text(cell) != _text(old)
+
+
+def _marked_cell(cell: Cell, column: Column) -> Styled:
+    text = SIGN + _text(cell) if column.right else _text(cell) + SIGN
+    return Styled(text, cell.style if isinstance(cell, Styled) else "warn")
 
 
 def _key(row: Sequence[Cell], columns: Sequence[Column]) -> tuple[str, ...]:

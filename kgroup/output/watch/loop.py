@@ -13,7 +13,7 @@ from kgroup.output.streams import drop_stdout, stdout_errors
 from kgroup.output.terminal.draw import draw
 from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, ends_watch
-from kgroup.output.watch.page import RefreshResult
+from kgroup.output.watch.page import RefreshResult, ScreenState
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
@@ -25,7 +25,7 @@ _WORD = "WATCH"
 
 
 def watch(verb: str, watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
-    """Refresh until the user quits or stdout has no reader (DONE), or until a refresh fails for good.
+    """Refresh until the user quits or stdout has no reader (DONE), nothing is left, or a refresh fails for good.
 
     A failure for good returns its exit code, or raises its KgroupError if no line of JSON reports it. The first refresh
     fails for good if it shows nothing, a later one only if the error cannot go away.
@@ -59,18 +59,22 @@ class _Pages:
 
     def __init__(self, *, wide: bool) -> None:
         self._wide = wide
+        self._state: ScreenState | None = None
         self._drawn = False
 
     def __call__(self, result: RefreshResult) -> None:
-        for outcome in result.outcomes:
-            if outcome.screen().blocks:
+        if result.failure is not None:
+            return
+        self._state = ScreenState.initial(result) if self._state is None else self._state.after(result)
+        for outcome, screen in self._state.pages:
+            if screen.blocks:
                 sys.stdout.write("\n" if self._drawn else "")
-                draw(outcome, wide=self._wide)
+                draw(outcome, screen=screen, wide=self._wide)
                 self._drawn = True
 
 
 def _watch_in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
-    """Refresh and write until stdout has no reader, or a refresh fails for good."""
+    """Refresh and write until stdout has no reader, nothing is left to be watched, or a refresh fails for good."""
     listener = RefreshListener()
     try:
         with ExitStack() as stack:
@@ -99,6 +103,8 @@ def _refresh_until_end(
         _report(reporter, result, previous)
         if result.failure is not None and ends_watch(result.failure, first=previous is None):
             return result.failure
+        if result.is_last:
+            return result.exit_code
         previous = result
         now_s = time.monotonic()
         pause(pace.end(now_s).due_s - now_s)
@@ -113,7 +119,7 @@ def _write(write: _Json | _Pages, result: RefreshResult) -> None:
 def _report(reporter: StderrReporter, result: RefreshResult, previous: RefreshResult | None) -> None:
     """Report the messages that are new, and when refreshes start or cease to fail."""
     if previous is not None and (previous.failure is None) != (result.failure is None):
-        reporter.event(_WORD, "answered again" if result.failure is None else "a look failed; it is tried again")
+        reporter.event(_WORD, "answered again" if result.failure is None else "a refresh failed; kgroup tries again")
     known = frozenset(previous.lines) if previous else frozenset()
     for line in result.lines:
         if line not in known:

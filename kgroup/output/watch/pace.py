@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.support.errors import ExitCode
 
@@ -15,8 +17,7 @@ _LONGEST_WAIT_S = 1.0
 """The age of the page is shown in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshPace:
+class RefreshPace(msgspec.Struct, frozen=True):
     """When the next refresh begins; times are of a monotonic clock.
 
     ``started_s`` is the start of the running refresh, None if none is running. ``late`` is true if that refresh began

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
 from rich.cells import cell_len
 
 from kgroup.model.blocks import Screen, Title
@@ -14,17 +14,18 @@ from kgroup.output.present import combined
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.colour import Paint
 from kgroup.output.terminal.draw import page_lines
+from kgroup.output.terminal.wrapping import wrap_line
 from kgroup.output.watch.changed_cells import mark_changes
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.units import plural
 
 _NOTES_SHOWN = 4
+_HANGING = 2
 _AGE_FROM_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshResult:
+class RefreshResult(msgspec.Struct, frozen=True):
     """The result of a refresh: outcomes, or the error that ended it.
 
     ``lines`` are the lines shown with them: notes, and what could not be read. ``remarks`` are only the warnings and
@@ -46,9 +47,19 @@ class RefreshResult:
             return None
         return combined([outcome.exit_code for outcome in self.outcomes], any_data=False) if self.outcomes else None
 
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left to be watched."""
+        return self.failure is None and bool(self.outcomes) and all(outcome.ends_watch for outcome in self.outcomes)
 
-@dataclass(frozen=True, slots=True)
-class ScreenState:
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a watch that ends with this refresh: without ``--watch`` it would be the same."""
+        codes = [outcome.exit_code for outcome in self.outcomes]
+        return combined(codes, any_data=any(outcome.data for outcome in self.outcomes))
+
+
+class ScreenState(msgspec.Struct, frozen=True):
     """The screen: a refresh, its pages with marked changes, and since when refreshes fail (None: they do not).
 
     ``plain`` has the unmarked pages by the subject of their first title; the next refresh is compared with them.
@@ -56,7 +67,7 @@ class ScreenState:
 
     refresh: RefreshResult
     pages: tuple[tuple[Outcome, Screen], ...]
-    plain: Mapping[str, Screen] = field(default_factory=dict)
+    plain: Mapping[str, Screen] = msgspec.field(default_factory=dict)
     failing: RefreshResult | None = None
     failing_since: datetime | None = None
 
@@ -98,20 +109,27 @@ def body_lines(state: ScreenState, width: int, paint: Paint, *, wide: bool) -> l
 
 
 def fit_to_height(
-    state: ScreenState, body: Sequence[str], status: str, height: int, now: datetime, paint: Paint
+    state: ScreenState,
+    body: Sequence[str],
+    status: str,
+    height: int,
+    now: datetime,
+    paint: Paint,
+    width: int | None = None,
 ) -> list[str]:
     """The lines of a screen of ``height`` lines: the failure, the page, notes, and the status line at the end.
 
-    A page that does not fit is cut, with a line that shows how many lines are missing.
+    A page that does not fit is cut, with a line that shows how many lines are missing. Notes are broken at blanks to
+    ``width``; None: they are not.
     """
     head: list[str] = []
-    notes = list(state.refresh.lines[:_NOTES_SHOWN])
+    notes = _broken(state.refresh.lines, width)
     if state.failing is not None and state.failing_since is not None:
         since_s = max(0.0, (now - state.failing_since).total_seconds())
         head = [
             paint("FAILED", "bad") + f" for {format_duration(round(since_s))}, tried again and again; the page below "
             f"is of {_clock(state.refresh.at)}",
-            *state.failing.lines[:_NOTES_SHOWN],
+            *_broken(state.failing.lines, width),
             "",
         ]
         notes = []
@@ -126,12 +144,17 @@ def fit_to_height(
     return [*lines, *[""] * (height - 1 - len(lines)), status]
 
 
+def _broken(lines: Sequence[str], width: int | None) -> list[str]:
+    """The first few messages, in lines of ``width``."""
+    return [line for text in lines[:_NOTES_SHOWN] for line in wrap_line(text, width, _HANGING)]
+
+
 def status_line(state: ScreenState, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
     """The last line: what the keys do, and how old the page is.
 
     At 80 columns ``every 2s   p pauses   q quits`` with ``read 20:31:05Z, 14s ago`` at the right edge.
     """
-    left = "PAUSED   p goes on   q quits" if paused else f"every {format_duration(every_s)}   p pauses   q quits"
+    left = "PAUSED   p resumes   q quits" if paused else f"every {format_duration(every_s)}   p pauses   q quits"
     age_s = max(0.0, (now - state.refresh.at).total_seconds())
     right = f"read {_clock(state.refresh.at)}"
     if age_s >= _AGE_FROM_S:

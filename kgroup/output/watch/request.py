@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import msgspec
+
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
@@ -32,8 +34,7 @@ class Watch:
     every: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedVerb:
+class WatchedVerb(msgspec.Struct, frozen=True):
     """What a verb returns for ``--watch``, instead of outcomes.
 
     ``connect`` opens the connection; it reports to the reporter that it gets. ``form`` is TABLE or WIDE for pages, JSON
@@ -70,7 +71,7 @@ def _every_s(watch: Watch) -> float:
     every_s = parse_duration(watch.every or DEFAULT_EVERY, "--every")
     if every_s < SHORTEST_EVERY_S:
         raise UsageError(
-            f"--every {watch.every}: twice a second at most, every look asks brokers",
+            f"--every {watch.every}: must be at least {SHORTEST_EVERY_S * 1000:.0f}ms: each refresh sends requests",
             hint=f"--every {SHORTEST_EVERY_S * 1000:.0f}ms",
         )
     return every_s
@@ -80,8 +81,8 @@ def _watch_format(run: Invocation) -> Format:
     output = run.format
     if output not in _WATCH_FORMATS:
         raise UsageError(
-            f"-o {output} with --watch: its rows would not say at which look they were so",
-            hint="-o json writes a line of JSON for each look, with its time",
+            f"-o {output} and --watch are mutually exclusive: rows have no time",
+            hint="-o json writes a line of JSON per refresh, with its time",
         )
     if output is Format.TABLE and not run.format_given and not sys.stdout.isatty():
         return Format.JSON

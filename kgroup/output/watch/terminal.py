@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -27,6 +27,7 @@ from kgroup.model.output_format import Format
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import stdout_errors
 from kgroup.output.terminal.colour import painter
+from kgroup.output.terminal.draw import draw
 from kgroup.output.watch.listener import RefreshListener
 from kgroup.output.watch.pace import RefreshPace, ends_watch
 from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit_to_height, status_line
@@ -41,22 +42,33 @@ _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 
 
 def watch_in_terminal(watched: WatchedVerb, reporter: StderrReporter) -> ExitCode:
-    """Draw until ``q``. Connecting and the first refresh come before the alternate screen, as without ``--watch``.
+    """Draw until ``q``, or until nothing is left to be watched; then the last page stays on the ordinary screen.
 
-    Raises the KgroupError of a refresh that ends the watch.
+    Connecting and the first refresh come before the alternate screen, as without ``--watch``. Raises the KgroupError of
+    a refresh that ends the watch.
     """
     listener = RefreshListener()
     with watched.connect(listener.reporter) as refresh:
         result = listener.run(refresh)
-        if not (result.failure is not None and ends_watch(result.failure, first=True)):
+        if not (result.is_last or (result.failure is not None and ends_watch(result.failure, first=True))):
             with _woken_by((signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)) as wake_ups, _Terminal() as terminal:
                 refreshes = _RefreshThread(refresh, listener, wake_ups)
                 result = _WatchLoop(watched, terminal, wake_ups, refreshes).run(result)
         if result.error is not None and result.failure is not None:
             raise result.error
-        for line in result.lines if result.failure is not None else ():
+        for line in result.lines if result.failure is not None or result.is_last else ():
             reporter.line(line)
+        if result.is_last:
+            _draw_last(result, wide=watched.form is Format.WIDE)
+            return result.exit_code
         return result.failure or ExitCode.DONE
+
+
+def _draw_last(result: RefreshResult, *, wide: bool) -> None:
+    with stdout_errors():
+        for outcome in result.outcomes:
+            draw(outcome, wide=wide)
+        sys.stdout.flush()
 
 
 class _WakeUps:
@@ -232,8 +244,7 @@ class _Terminal:
         return keys.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
+class _Body(msgspec.Struct, frozen=True):
     """The page laid out for a width, kept until the page or the width changes."""
 
     state: ScreenState
@@ -254,7 +265,10 @@ class _WatchLoop:
         self._body: _Body | None = None
 
     def run(self, first: RefreshResult) -> RefreshResult:
-        """Run until ``q`` or a refresh that ends the watch; returns that refresh, or the last one that was shown."""
+        """Run until ``q`` or a refresh that ends the watch; returns that refresh.
+
+        After ``q`` it is one that does not end the watch: the last that was shown.
+        """
         state = ScreenState.initial(first)
         pace = RefreshPace(self._every_s, due_s=time.monotonic() + self._every_s)
         while not pace.quit:
@@ -270,6 +284,8 @@ class _WatchLoop:
             if result.failure is not None and ends_watch(result.failure, first=False):
                 return result
             if not pace.late:
+                if result.is_last:
+                    return result
                 state = state.after(result)
             pace = pace.end(time.monotonic())
         return state.refresh
@@ -288,7 +304,7 @@ class _WatchLoop:
             self._body = _Body(state, width, lines)
         now = utc_now()
         status = status_line(state, self._every_s, width, now, paused=pace.paused)
-        self._terminal.draw(fit_to_height(state, self._body.lines, status, height, now, self._paint), size)
+        self._terminal.draw(fit_to_height(state, self._body.lines, status, height, now, self._paint, width), size)
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -30,13 +30,13 @@ from kgroup.groups.catchup.model import (
     Task,
 )
 from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.support.errors import KgroupError, Refused
 from tests.support.catchup.plans import PLAN_ID, gap_range, make_plan
 from tests.support.for_each import for_each
 
 PLAN = replace(
-    make_plan(gap_range(maybe=80), gap_range(1, before=None), given_up=(Abandoned("orders", 0, 60, 70, "why"),)),
+    make_plan(gap_range(maybe=80), gap_range(1, before=None), abandoned=(Abandoned("orders", 0, 60, 70, "why"),)),
     reason="INC-4711",
     chunks=(
         Chunk(0, "orders", 0, 70, 90),
@@ -155,7 +155,7 @@ def changed(value: Value, change: Callable[[dict[str, Any]], object]) -> bytes:
 def test_another_version_is_named(version: int) -> None:
     raw = changed(STATE, lambda document: document.update(v=version, state="a new one"))
 
-    with pytest.raises(Refused, match=r"ledger record cu-7f3a/state: it is of version") as caught:
+    with pytest.raises(Refused, match=r"ledger record cu-7f3a/state: it has version") as caught:
         decode(RecordKey(PLAN_ID, RecordKind.STATE), raw)
 
     assert caught.value.code == "ledger-newer"
@@ -194,12 +194,12 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
 @pytest.mark.parametrize(
     ("value", "change", "says"),
     [
-        (PLAN, {"id": "cu-2222"}, "it is the plan cu-2222"),
-        (EVERY[7], {"chunk": 13}, "it is about chunk 13"),
+        (PLAN, {"id": "cu-2222"}, "it contains the plan cu-2222"),
+        (EVERY[7], {"chunk": 13}, "it contains chunk 13"),
         (STATE, {"state": "paused"}, "'state' is not one of planned, releasing"),
         (STATE, {"epoch": True}, "'epoch' is not of type int"),
         (STATE, {"epoch": -1}, "'epoch' is negative"),
-        (STATE, {"epoch": 2**63}, "'epoch' is larger than any"),
+        (STATE, {"epoch": 2**63}, "'epoch' is larger than 64 bits"),
         (STATE, {"who": None}, "'who' is not of type str"),
         (STATE, {"targets": [["orders", 0, 1]]}, "'targets' is not of type dict"),
         (STATE, {"targets": [{"topic": "orders", "partition": 0}]}, "'offset' is missing"),
@@ -207,11 +207,19 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
         (EVERY[6], {"order": "random"}, "'order' is not one of partition, key, none"),
         (EVERY[6], {"options": {"a": 1}}, "'options' is not of type str"),
         (EVERY[6], {"tasks": [{"number": 0, "chunks": [-1]}]}, "'chunks' has a negative number"),
-        (EVERY[7], {"lost": [{"start": 5, "end": 4, "why": ""}]}, "'end' lies below the start"),
+        (EVERY[7], {"lost": [{"start": 5, "end": 4, "why": ""}]}, "'end' is below the start"),
         (EVERY[6], {"buckets": 3}, "'buckets' are of an older kgroup"),
         (EVERY[7], {"records": 1.5}, "'records' is not of type int"),
-        (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5]}]}, "'edges' are no offsets"),
-        (PLAN, {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5, 4]}]}, "'edges' are no offsets"),
+        (
+            PLAN,
+            {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5]}]},
+            "'edges' is not a list",
+        ),
+        (
+            PLAN,
+            {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5, 4]}]},
+            "'edges' is not a list",
+        ),
         (PLAN, {"command": ["a", 1]}, "'command' is not of type str"),
     ],
 )

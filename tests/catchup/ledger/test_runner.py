@@ -66,7 +66,7 @@ def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> N
             with pytest.raises(Refused) as caught:
                 call()
             assert caught.value.code == "superseded"
-            assert f"another runner has taken over {plan.id}" in caught.value.message
+            assert f"another kgroup run has taken over {plan.id}" in caught.value.message
 
         new.write(state(PlanState.RELEASED))
         assert ledger.read(plan.id).epoch == new.epoch
@@ -81,7 +81,7 @@ def test_a_runner_that_only_reads_learns_it_too_and_from_whom(ledger: Ledger, na
             old.read()
 
         assert caught.value.code == "superseded"
-        assert caught.value.details == ("It is you@there, runner epoch 2; this one was 1.",)
+        assert caught.value.details == ("It is you@there, runner epoch 2; this run had epoch 1.",)
 
 
 def test_of_runners_at_once_the_last_one_stays(

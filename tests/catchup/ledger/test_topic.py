@@ -63,7 +63,7 @@ def test_it_is_made_on_demand_and_only_then(config: Config, name: Name) -> None:
         (2, COMPACT, "2 partitions"),
         (1, {}, "cleanup.policy is delete"),
         (1, {"cleanup.policy": "compact,delete"}, "cleanup.policy is compact,delete"),
-        (1, COMPACT | {"min.insync.replicas": "2"}, "min.insync.replicas is 2, and it has 1 replicas"),
+        (1, COMPACT | {"min.insync.replicas": "2"}, "min.insync.replicas is 2, but it has 1 replicas"),
     ],
 )
 def test_a_topic_that_can_t_be_a_ledger(

@@ -9,7 +9,7 @@ from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 

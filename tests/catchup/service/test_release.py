@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.service.release import (
     StateWriter,
@@ -23,7 +24,7 @@ from kgroup.groups.catchup.offset_moves import release_commit
 from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.support.errors import Refused, Unreachable
 from tests.support import by_hand
 from tests.support.clusters import connected
@@ -485,7 +486,7 @@ def test_a_fenced_cancel_moves_nothing(
 def test_a_release_without_an_answer_is_found_in_the_history(
     proxied: ProxiedBroker, name: Name, kind: str, loss: Loss
 ) -> None:
-    made, book = gapped(proxied.world, "orders", name("svc"), kind), Book()
+    made, book = gapped(proxied.world, "proxied-orders", name("svc"), kind), Book()
     with connected(proxied.bootstrap) as cluster:
         proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
         with pytest.raises(Unreachable) as caught:

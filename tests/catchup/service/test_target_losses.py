@@ -32,9 +32,9 @@ PLACE = TopicPartition("orders", 0)
         (TargetBounds("id", (0, 0), (5, 0)), None),
         (TargetBounds("id", (5, 0, 0), (50, 40, 3)), None),
         (None, "copy was deleted"),
-        (TargetBounds("other", (0, 0), (50, 40)), "copy was deleted and created again"),
-        (TargetBounds("id", (0,), (50,)), "copy was deleted and created again"),
-        (TargetBounds("id", (0, 0), (4, 0)), "copy was deleted and created again"),
+        (TargetBounds("other", (0, 0), (50, 40)), "copy was deleted and recreated"),
+        (TargetBounds("id", (0,), (50,)), "copy was deleted and recreated"),
+        (TargetBounds("id", (0, 0), (4, 0)), "copy was deleted and recreated"),
         (TargetBounds("id", (6, 0), (50, 40)), "records of copy were deleted: the log start of copy:0 moved to 6"),
         (
             TargetBounds("id", (5, 0, 1), (50, 40, 3)),

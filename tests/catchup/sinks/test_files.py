@@ -184,7 +184,7 @@ def test_a_manifest_names_what_is_missing_or_was_changed(
         write_manifest(options(tmp_path), plan_of(plan), plan.progress())
     assert caught.value.code == "foreign-file"
     path.unlink()
-    with pytest.raises(KgroupError, match="is gone"):
+    with pytest.raises(KgroupError, match="does not exist"):
         write_manifest(options(tmp_path), plan_of(plan), plan.progress())
 
 

@@ -79,9 +79,9 @@ NAMES_ANOTHER = "while read -r l; do echo ok orders:0:999; done"
         (DOUBLE, "the handler answered"),
         (SHAKES_HANDS, "the handler "),
         (LATE, "the handler answered"),
-        (AT_THE_END, "the handler gave 1 answer too many by its end: 'ok' behind {source}:0:59"),
-        (WITHOUT_READING, "the handler answered before it "),
-        (NAMES_ANOTHER, "the handler answered for orders:0:999 when it was given {source}:0:0"),
+        (AT_THE_END, "the handler ended with 1 answer too many: 'ok' after {source}:0:59"),
+        (WITHOUT_READING, "the handler answered before "),
+        (NAMES_ANOTHER, "the handler answered for orders:0:999, but kgroup gave it {source}:0:0"),
     ],
 )
 def test_a_handler_whose_answers_are_not_those_to_its_records_has_delivered_nothing(
@@ -147,7 +147,7 @@ def test_exit_status_0_before_all_was_read_is_no_answer(
 
     assert caught.value.code == "handler-unread"
     assert caught.value.message == (
-        f"the handler ended with exit status 0, but {left} of the {batch} records that it was given were not read, "
+        f"the handler ended with exit status 0, but did not read {left} of its {batch} records, "
         f"from {source}:0:{lines} on"
     )
     (noted,) = plan.progress().values()
@@ -163,7 +163,7 @@ def test_batches_before_one_that_was_not_read_count(make: Make, source: str, tmp
     with pytest.raises(KgroupError) as caught:
         plan.run("command", {"command": command}, handling=Handling(batch=10))
 
-    assert f"10 of the 10 records that it was given were not read, from {source}:0:10 on" in caught.value.message
+    assert f"did not read 10 of its 10 records, from {source}:0:10 on" in caught.value.message
     (noted,) = plan.progress().values()
     assert (noted.delivered_to, noted.records, noted.may_repeat) == (10, 10, 10)
 
@@ -220,7 +220,7 @@ def test_what_came_twice_in_one_run_is_counted(
     (noted,) = result.progress
     assert twice <= noted.may_repeat  # how many exactly were given again is tested with the lanes
     assert noted.dead == poison
-    assert plan.proof(result).totals()["may_repeat"] == noted.may_repeat
+    assert plan.proof(result).totals()["possible_duplicate_count"] == noted.may_repeat
 
 
 def test_what_may_come_twice_is_written_before_it_does(make: Make, source: str, tmp_path: Path) -> None:

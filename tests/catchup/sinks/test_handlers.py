@@ -496,7 +496,7 @@ def test_lanes_have_a_process_each(make: Make, source: str, tmp_path: Path) -> N
         ("line", "cat", "handler-answer: neither 'ok' nor 'error: reason'"),
         ("line", "while read -r l; do echo okay; done", "neither 'ok' nor 'error: reason': 'okay'"),
         ("line", "exec 1>&-; cat > /dev/null; exit 0", "handler-died"),
-        ("line", "yes | tr -d '\\n'", "handler-answer: it does not end"),
+        ("line", "yes | tr -d '\\n'", "handler-answer: the answer has no line end"),
         ("line", "while read -r l; do echo error: too bad; done", "too bad"),
         ("line", "while read -r l; do echo error:; done", "error"),
     ],

@@ -79,7 +79,7 @@ def test_a_bug_keeps_its_traceback() -> None:
 def test_a_task_that_spark_gave_up(why: str, how: str, cause: str) -> None:
     found = explain(LOST + why + DRIVER, tasks=(40, 41))
 
-    assert found.message == f"Spark gave up task 41: {how} 4 times"
+    assert found.message == f"task 41 of the Spark job failed: {how} 4 times"
     assert found.details == (f"10.0.0.5 executor 2: {cause}",)
     assert (found.code, found.exit_code) == ("spark-job", ExitCode.FAILED)
 
@@ -104,7 +104,7 @@ def test_workers_of_another_python() -> None:
 def test_whatever_else_spark_says() -> None:
     found = explain("org.apache.spark.SparkException: a.b.CException: It is odd\n\tat x.y(Z.scala:1)", tasks=())
 
-    assert (found.message, found.details) == ("Spark gave the job up", ("It is odd",))
+    assert (found.message, found.details) == ("the Spark job failed", ("It is odd",))
 
 
 def test_cancelled() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgroup.catchup.spark.filtered_reader import ArrowBatch, FilteredReader, runs
-from kgroup.catchup.spark.source import WANTED, _Books
+from kgroup.catchup.spark.source import WANTED, _Bookkeeping
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.failure import failure_of
 from kgroup.cluster.reader.batches import Batch, LostBatchRange
@@ -48,7 +48,7 @@ def mark(chunk: int, offset: int, *lost: tuple[int, int], error: bytes | None = 
 
 
 def batch(*found: dict[str, Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(list(found), schema=_Books()._schema.append(pa.field(WANTED, pa.bool_())))
+    return pa.RecordBatch.from_pylist(list(found), schema=_Bookkeeping()._schema.append(pa.field(WANTED, pa.bool_())))
 
 
 class Committed:
@@ -58,9 +58,9 @@ class Committed:
         self.committed = {chunk.number: ChunkCount.of(chunk, None) for chunk in CHUNKS}
 
 
-def reader_of(*batches: pa.RecordBatch, again: bool = True, books: Committed | None = None) -> FilteredReader:
+def reader_of(*batches: pa.RecordBatch, again: bool = True, ledger: Committed | None = None) -> FilteredReader:
     reader = FilteredReader(batches, CHUNKS, {}, timeout_s=1, again=again)
-    reader.follow(books or Committed())  # type: ignore[arg-type]
+    reader.follow(ledger or Committed())  # type: ignore[arg-type]
     return reader
 
 
@@ -127,15 +127,15 @@ def test_a_later_attempt_skips_what_the_ledger_has() -> None:
 
 
 def test_what_is_not_committed_can_be_read_once_more() -> None:
-    books = Committed()
+    ledger = Committed()
     first, second = batch(*rows(4, 10, 16, 11, 15), mark(4, 20)), batch(*rows(5, 21, 23, 21), mark(5, 30))
-    reader = reader_of(first, second, books=books)
+    reader = reader_of(first, second, ledger=ledger)
     whole = [[-10, -12, -13, -14, 11, 15, "@20"], [-22, 21, "@30"]]
     assert [read(reader, chunk) for chunk in CHUNKS[:2]] == whole
-    books.committed[4] = books.committed[4].moved(12)
+    ledger.committed[4] = ledger.committed[4].moved(12)
 
     assert [read(reader, CHUNKS[0], start=12), read(reader, CHUNKS[1])] == [[-12, -13, -14, 15, "@20"], whole[1]]
-    books.committed[4] = books.committed[4].moved(20)
+    ledger.committed[4] = ledger.committed[4].moved(20)
     assert read(reader, CHUNKS[1]) == whole[1]
     assert not [piece for piece in reader._kept if piece.chunk == 4]
 

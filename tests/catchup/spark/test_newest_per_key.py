@@ -64,7 +64,7 @@ def deliver(
     """Run these tasks of a plan."""
     delivery = Delivery(sink, Order.NONE, plan.tasks, options)
     specs = [plan.spec(sink, options, number, order=Order.NONE, **more) for number in numbers]
-    return run(session, specs, watching, through=newest_per_key(plan.runner.read(), delivery, specs, where))
+    return run(session, specs, watching, run_tasks=newest_per_key(plan.runner.read(), delivery, specs, where))
 
 
 @pytest.mark.parametrize("where", [None, "value is not null and (partition = 0 or offset < 200)"])
@@ -83,7 +83,7 @@ def test_each_is_delivered_once_and_counted(
     assert set(found) == wanted
     assert len(found) == len(wanted)
     assert (proof.complete, proof.records, proof.delivered) == (True, 480, len(wanted))
-    assert proof.totals()["filtered"] == 480 - len(wanted)
+    assert proof.totals()["filtered_count"] == 480 - len(wanted)
 
 
 def test_stopped_and_gone_on_with_no_older_record_follows_a_newer_one(

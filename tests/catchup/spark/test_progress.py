@@ -126,21 +126,21 @@ def listening(one: ProgressBoard) -> Iterator[ProgressListener]:
 
 def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
     one = ProgressBoard(CHUNKS, now_s=time.monotonic())
-    with listening(one) as listener, ProgressSender(listener.ear, 0, 1) as mouth:
+    with listening(one) as listener, ProgressSender(listener.endpoint, 0, 1) as sender:
         assert one.totals(time.monotonic()).heard_s is not None  # before it has told anything
-        mouth.send(TaskProgress(0, 142, 42, 0, 0, 420))
+        sender.send(TaskProgress(0, 142, 42, 0, 0, 420))
         wait_for(lambda: one.totals(time.monotonic()).records == 42, "it is heard")
-        assert not mouth.must_stop()
+        assert not sender.must_stop()
         listener.stop()
-        wait_for(mouth.must_stop, "it is told to stop")
+        wait_for(sender.must_stop, "it is told to stop")
 
 
 def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgroup.catchup.spark.in_worker._FIRST_ANSWER_S", 20)
     with listening(board()) as listener:
         listener.stop()
-        with ProgressSender(listener.ear, 0, 1) as mouth:
-            assert mouth.must_stop()
+        with ProgressSender(listener.endpoint, 0, 1) as sender:
+            assert sender.must_stop()
 
 
 def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
@@ -148,8 +148,8 @@ def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
     with listening(one) as listener:
         began = time.monotonic()
         for attempt in range(20):
-            with ProgressSender(listener.ear, 1, attempt) as mouth:
-                mouth.send(TaskProgress(2, 50, attempt, 0, 0, 0))
+            with ProgressSender(listener.endpoint, 1, attempt) as sender:
+                sender.send(TaskProgress(2, 50, attempt, 0, 0, 0))
         assert time.monotonic() - began < 4  # a turn for each would take 5
         wait_for(lambda: one.totals(time.monotonic()).records == 19, "the last word")
 
@@ -158,18 +158,18 @@ def test_where_nobody_listens_a_task_works_without() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    for ear in (ProgressEndpoint("127.0.0.1", port, "x"), ProgressEndpoint("no.such.host.invalid", 1, "x"), None):
-        with ProgressSender(ear, 0, 1) as mouth:
-            mouth.send(TaskProgress(0, 100, 0, 0, 0, 0))
-            assert not mouth.must_stop()
+    for endpoint in (ProgressEndpoint("127.0.0.1", port, "x"), ProgressEndpoint("no.such.host.invalid", 1, "x"), None):
+        with ProgressSender(endpoint, 0, 1) as sender:
+            sender.send(TaskProgress(0, 100, 0, 0, 0, 0))
+            assert not sender.must_stop()
 
 
 def test_what_strangers_send_is_not_believed() -> None:
     one = ProgressBoard(CHUNKS, now_s=time.monotonic())
     told = TaskProgress(0, 142, 42, 0, 0, 420)
     with listening(one) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        address = ("127.0.0.1", listener.ear.port)
-        wrong = ProgressEndpoint("127.0.0.1", listener.ear.port, "0" * 32)
+        address = ("127.0.0.1", listener.endpoint.port)
+        wrong = ProgressEndpoint("127.0.0.1", listener.endpoint.port, "0" * 32)
         for data in (
             b"",
             b"\xff",
@@ -181,18 +181,18 @@ def test_what_strangers_send_is_not_believed() -> None:
             b"9" * 60_000,
         ):
             stranger.sendto(data, address)
-        own = listener.ear.token.encode()
+        own = listener.endpoint.token.encode()
         stranger.sendto(b'["' + own + b'", 0, 1, true, -1, "x", 0, 0, 1e9]', address)
-        stranger.sendto(encode_progress(listener.ear, 1, 1, TaskProgress(2, 7, 7, 0, 0, 70)), address)
+        stranger.sendto(encode_progress(listener.endpoint, 1, 1, TaskProgress(2, 7, 7, 0, 0, 70)), address)
         wait_for(lambda: one.totals(time.monotonic()).records == 7, "a true one after them")
 
     assert one.totals(time.monotonic()).offsets == 7
 
 
 def test_only_the_driver_may_stop_a_task() -> None:
-    ear, other = ProgressEndpoint("h", 1, "a" * 32), ProgressEndpoint("h", 1, "b" * 32)
+    endpoint, other = ProgressEndpoint("h", 1, "a" * 32), ProgressEndpoint("h", 1, "b" * 32)
 
-    assert is_stop(ear, answer(ear, stop=True))
-    assert not is_stop(ear, answer(ear, stop=False))
-    assert not is_stop(ear, answer(other, stop=True))
-    assert not any(is_stop(ear, data) for data in (b"", b"true", b"[true]", b'["\xff", true]', b"[[], true]"))
+    assert is_stop(endpoint, answer(endpoint, stop=True))
+    assert not is_stop(endpoint, answer(endpoint, stop=False))
+    assert not is_stop(endpoint, answer(other, stop=True))
+    assert not any(is_stop(endpoint, data) for data in (b"", b"true", b"[true]", b'["\xff", true]', b"[[], true]"))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import socket
 import time
+import tomllib
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.ready import INSTALL, check
 from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.cli.help_topics import TOPICS
 from kgroup.support.errors import ExitCode, Refused, Unreachable
+from tests.support.places import ROOT
 
 HERE = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
 
@@ -34,7 +38,10 @@ def test_without_pyspark_the_command_that_installs_it(monkeypatch: pytest.Monkey
     with pytest.raises(Refused) as caught:
         check(SparkSettings(), timeout_s=5, variables=HERE)
 
-    assert (caught.value.code, caught.value.hint) == ("no-pyspark", "pip install 'kgroup[catchup]'")
+    assert (caught.value.code, caught.value.hint) == ("no-pyspark", INSTALL)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert shlex.split(INSTALL) == ["pip", "install", *project["optional-dependencies"]["catchup"]]
+    assert INSTALL in TOPICS["catch-up"]
 
 
 def test_without_java(tmp_path: Path) -> None:
@@ -47,7 +54,7 @@ def test_without_java(tmp_path: Path) -> None:
 
 
 def test_a_spark_home_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="is no Spark") as caught:
+    with pytest.raises(Refused, match="is not a Spark installation") as caught:
         check(SparkSettings(), timeout_s=5, variables={**HERE, "SPARK_HOME": str(tmp_path)})
 
     assert caught.value.hint == "unset SPARK_HOME"

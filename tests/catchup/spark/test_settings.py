@@ -36,13 +36,13 @@ def test_masters_that_there_are_not(master: str) -> None:
 def test_parallelism_of_a_cluster_is_its_number_of_cores() -> None:
     assert configuration(SparkSettings("spark://a:7077", parallelism=3))["spark.cores.max"] == "3"
     assert "spark.cores.max" not in configuration(SparkSettings("spark://a:7077"))
-    with pytest.raises(UsageError, match="--parallelism 0"):
+    with pytest.raises(UsageError, match="--parallelism must be at least 1"):
         SparkSettings(parallelism=0)
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://a"])
 def test_parallelism_is_refused_where_nothing_would_come_of_it(master: str) -> None:
-    with pytest.raises(UsageError, match="--parallelism with --master"):
+    with pytest.raises(UsageError, match="--parallelism and --master"):
         SparkSettings(master, parallelism=3)
 
 
@@ -106,7 +106,7 @@ def test_conf_words() -> None:
         ("spark.a", "KEY=VALUE"),
         ("a=b", "KEY=VALUE"),
         ("spark.master=local", "--master"),
-        ("spark.speculation=true", "shut out"),
+        ("spark.speculation=true", "fence each other"),
         ("spark.sql.session.timeZone=Europe/Berlin", "UTC"),
         ("spark.submit.deployMode=cluster", "driver"),
         ("spark.remote=sc://a", "Connect"),

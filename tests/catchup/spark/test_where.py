@@ -29,7 +29,7 @@ from tests.support.catchup.plans import NOW_MS
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
 from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
+from tests.support.manual import page
 
 Name = Callable[[str], str]
 NUMBER = "cast(cast(value as string) as int)"
@@ -51,11 +51,11 @@ def session() -> Iterator[DriverSession]:
         ("offset", "is not a boolean"),
         ("count(*) > 1", "INVALID_WHERE_CONDITION"),
         ("true) or (true", "PARSE_SYNTAX_ERROR"),
-        ("rand() < 0.1", "something else each time"),
-        ("timestamp > now() - interval 1 day", "something else later"),
-        ("timestamp >= timestamp 'yesterday'", "something else later"),
-        ("offset in (select 1)", "asks a table"),
-        (" ", "a condition is wanted"),
+        ("rand() < 0.1", "must be deterministic"),
+        ("timestamp > now() - interval 1 day", "must not depend on the current time"),
+        ("timestamp >= timestamp 'yesterday'", "must not depend on the current time"),
+        ("offset in (select 1)", "reads a table"),
+        (" ", "requires a condition"),
     ],
 )
 def test_conditions_that_are_none(
@@ -78,7 +78,7 @@ def test_conditions_that_are_some(session: DriverSession, sql: str) -> None:
 
 
 def work(session: DriverSession, plan: Replay, sql: str, *tasks: TaskSpec, watching: JobListeners | None = None) -> Any:
-    return run(session, tasks, watching, through=filtered(tasks, sql, plan.progress()))
+    return run(session, tasks, watching, run_tasks=filtered(tasks, sql, plan.progress()))
 
 
 @pytest.mark.soak
@@ -102,7 +102,7 @@ def test_exactly_once_in_order_though_workers_die(
     assert sources(found) == [f"{source}:{one.partition}:{one.offset}" for one in expected]
     assert [one.value for one in found] == [one.value for one in expected]
     assert (proof.complete, proof.records, proof.delivered) == (True, len(visible), len(expected))
-    assert proof.totals()["filtered"] == len(visible) - len(expected)
+    assert proof.totals()["filtered_count"] == len(visible) - len(expected)
 
 
 def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
@@ -217,7 +217,7 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
         plan.runner.write(*to_spark.may_repeat(plan.chunks, before, epoch, NOW_MS))
         assert sum(one.may_repeat for one in plan.progress().values()) == 60
 
-        answers = run(session, tasks, through=to_spark.written(tasks, "offset >= 25", before, lambda: NOW_MS))
+        answers = run(session, tasks, run_tasks=to_spark.written(tasks, "offset >= 25", before, lambda: NOW_MS))
         plan.runner.write(*(one for answer in answers for one in answer.result.progress))
         proof = plan.proof(*(answer.result for answer in answers))
 
@@ -271,19 +271,18 @@ def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap
         work(session, plan, "true", plan.spec("python", {"function": f"{handler_functions.__name__}:keep"}))
         of_plan = {"plan": plan.runner.plan_id, "ledgerTopic": plan.ledger.topic}
         assert read(**of_plan).count() == 10
-        assert read(**of_plan, owed="true").count() == 0
+        assert read(**of_plan, pending="true").count() == 0
     world.delete_records(source, 0, 4)
     gone = {"range": f"{source}:0=0-20"}
     assert read(**gone, failOnDataLoss="false").count() == 16
-    with pytest.raises(Exception, match="can't be read any more"):
+    with pytest.raises(Exception, match="cannot be read"):
         read(**gone).count()
     plan_text = read(subscribe=source)._jdf.queryExecution().toString()
     assert "hunter2" not in plan_text
 
 
-def test_the_notebook_of_readme(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", readme, re.S)
+def test_the_notebook_of_the_manual(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
+    (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", page("catchup/notebook.md"), re.S)
     source = world.topic(name("source"))
     world.produce(source, 120)
     notebook: dict[str, Any] = {"spark": session.sql()}

@@ -26,7 +26,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 import {module}
 """
-_ALSO_HERE = ("kafka", "pyspark", "pyarrow", "pandas", "numpy", "typer", "rich", "yaml", "platformdirs")
+_ALSO_HERE = ("kafka", "pyspark", "pyarrow", "pandas", "numpy", "typer", "rich", "yaml", "platformdirs", "msgspec")
 
 NOTHING: Any = None
 _IN_WORKER = """

@@ -120,6 +120,37 @@ def test_copied_exactly_once_however_often_the_worker_dies(
     assert len(seen(bootstrap, target, "read_uncommitted")) > len(found), "no kill hit an open transaction"
 
 
+@pytest.mark.soak
+def test_many_small_partitions_of_one_task_are_copied_exactly_once(
+    world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    """Their records are fetched at the same time, and several of them are in each transaction."""
+    many, each = 80, 25
+    topic, target = world.topic(name("many"), partitions=many), world.topic(name("copy"), partitions=many)
+    writer = producer(bootstrap, linger_ms=5)
+    for number in range(many * each):
+        writer.produce(topic, b"%d" % number, b"k%d" % number, number % many)
+    assert writer.flush(30) == 0
+    with replay(bootstrap, name("ledger"), [(topic, partition, 0, each) for partition in range(many)]) as plan:
+
+        def spec(number: int, limit: RateLimit | None) -> TaskSpec:
+            return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=TransactionBounds(records=130))
+
+        def hit() -> bool:
+            return len(seen(bootstrap, target, "read_uncommitted")) > len(seen(bootstrap, target))
+
+        killed_over_and_over(plan, spec, tmp_path, 6, 300, hit)
+        proof = plan.proof()
+
+    found = sources(seen(bootstrap, target))
+    assert Counter(found) == Counter(
+        f"{topic}:{partition}:{offset}" for partition in range(many) for offset in range(each)
+    )
+    assert proof.complete
+    assert proof.records == many * each
+    assert hit(), "no kill hit an open transaction"
+
+
 @pytest.mark.parametrize("form", ["json", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_files_are_whole_however_often_the_worker_dies(
     world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path, form: str

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.cli.completion.names import _TRY_EVERY_S, FRESH_S, STALE_S, is_plain
+from tests.support.catchup.catchups import own_ledger
+from tests.support.catchup.ledgers import created, new_plan
 from tests.support.completion import CONTEXTS, GROUPS, TOPICS, Asker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
@@ -32,6 +35,54 @@ def test_groups_and_topics_of_the_cluster(ask: Asker, here: str, world: KafkaWor
     topics = ask.until(topic, TOPICS)
     assert not [each for each in topics if each.startswith("__")]
     wait_for(lambda: "__consumer_offsets" in ask(TOPICS + "_"), "internal topics")
+
+
+def test_plans_of_the_ledger_and_their_groups(
+    ask: Asker, here: str, name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, plan = own_ledger(monkeypatch, name("ledger")), new_plan(name("g"))
+    line = "kgroup catchup resume "
+    assert ask(line) == [], "no ledger yet"
+    with Ledger({"bootstrap.servers": here, "log_level": "0"}, ledger, timeout_s=15.0) as opened:
+        opened.prepare()
+        created(opened, plan)
+
+    assert ask.until(plan.id, line) == [plan.id, plan.group]
+
+
+def test_changes_of_this_machine_the_newest_first(
+    ask: Asker,
+    here: str,
+    world: KafkaWorld,
+    name: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With what they did, which an id does not show; a group's name where it is no change."""
+    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path))
+    assert ask("kgroup undo ") == []
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    for age, (change, text) in enumerate(
+        {
+            "ch-2222": '{"what": "reset", "subject": "orders-svc, 3 partitions"}\n{"group": 1}\n',
+            "ch-3333": "[broken",
+            "ch-4444": '{"what": "reset", "subject": "evil\\u001b[2J"}\n',
+            "ch-5555": "7\n",
+        }.items()
+    ):
+        file = journal / f"{change}.jsonl"
+        file.write_text(text)
+        os.utime(file, (1_700_000_000 - age, 1_700_000_000 - age))
+    (journal / "lock").touch()
+
+    all_changes = ["ch-2222\treset orders-svc, 3 partitions", "ch-3333", "ch-4444", "ch-5555"]
+    assert ask("kgroup undo ") == all_changes
+    assert ask("kgroup undo ch-") == all_changes, "the shell filters"
+    group = name("g")
+    world.commit(group, {(world.topic(name("t")), 0): 1})
+    assert group in ask.until(group, f"kgroup undo {group[:2]}")
+    assert group in ask.until(group, "kgroup undo --as-of 03:05Z ")
 
 
 def test_the_connection_that_is_typed_counts(

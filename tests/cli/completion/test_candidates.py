@@ -10,13 +10,14 @@ from kgroup.cli.completion.candidates import DATA, find_candidates
 from kgroup.cli.verbs import VERBS
 from tests.support.command_line import CommandLine
 from tests.support.completion_tree import read_tree, text_of
+from tests.support.manual import read
 from tests.support.places import ROOT
 
 
 def test_the_tree_is_that_of_the_commands() -> None:
     command = "python -m tests.support.completion_tree"
 
-    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert command in read(ROOT / "CONTRIBUTING.md")
     assert text_of(read_tree()) == DATA.read_text(encoding="utf-8"), f"make the file again: {command}"
 
 
@@ -34,8 +35,11 @@ def candidates(line: str) -> tuple[str, list[str], str]:
         ("kgroup -b x:9092 -X a=b --timeout=5s ", [verb.name for verb in VERBS]),
         ("kgroup context ", ["list", "use", "show"]),
         ("kgroup -b x:1 context -X a=b ", ["list", "use", "show"]),
-        ("kgroup list -o ", ["table", "wide", "json", "yaml", "csv", "markdown"]),
-        ("kgroup lag --fail-on ", ["warn", "rewind", "stall", "stop"]),
+        ("kgroup list -o ", ["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
+        ("kgroup reset -o ", ["table", "wide", "json", "yaml", "csv", "markdown"]),
+        ("kgroup evict --accept ", ["foreign-owner"]),
+        ("kgroup undo --accept ", ["active-committer", "foreign-owner", "hidden-commits", "moved-since"]),
+        ("kgroup lag --fail-on ", ["warn", "rewind", "stall", "stop", "no-reader"]),
         ("kgroup doctor --fail-on ", ["info", "warning", "critical"]),
         ("kgroup lag --isolation ", ["read_uncommitted", "read_committed"]),
         ("kgroup simulate --assignor ", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform"]),
@@ -56,7 +60,11 @@ def test_words_that_may_stand_at_the_cursor(line: str, words: list[str]) -> None
 @pytest.mark.parametrize(
     ("line", "kind", "before"),
     [
-        ("kgroup undo ", "groups", ""),
+        ("kgroup undo ", "changes", ""),
+        ("kgroup catchup start --skipped-by ", "changes", ""),
+        ("kgroup catchup show ", "plans", ""),
+        ("kgroup catchup prune cu-7f3a ", "plans", ""),
+        ("kgroup catchup list ", "groups", ""),
         ("kgroup describe a b ", "groups", ""),
         ("kgroup describe --group=", "groups", "--group="),
         ("kgroup --context ", "contexts", ""),

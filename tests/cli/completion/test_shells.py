@@ -106,7 +106,7 @@ def test_a_key_without_a_cluster_leaves_the_line_alone(prompt: Prompt) -> None:
 def test_zsh_shows_the_help_of_flags(prompt: Prompt) -> None:
     with prompt.terminal() as terminal:
         terminal.type("kgroup describe --\t")
-        terminal.expect("Only the members.")
+        terminal.expect("Show the members only.")
         assert "--offsets" in terminal.screen
 
 
@@ -149,7 +149,7 @@ def test_fish_offers_all_that_may_stand_there(prompt: Prompt, tmp_path: Path) ->
 
     assert offers("kgroup ") == {verb.name: verb.help for verb in VERBS}
     assert set(offers("kgroup list --type=c")) == {"--type=classic", "--type=consumer"}
-    assert offers("kgroup describe --mem") == {"--members": "Only the members."}
+    assert offers("kgroup describe --mem") == {"--members": "Show the members only."}
     assert set(offers("kgroup sandbox up --jars j")) == {"jars/"}
     assert set(offers("kgroup sandbox up --jars=j")) == {"--jars=jars/"}
     assert {"--command-config=jars/", "--command-config=jars.txt"} <= set(offers("kgroup list --command-config=j"))

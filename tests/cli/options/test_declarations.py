@@ -85,7 +85,7 @@ def test_options_that_were_typed_are_typed_again() -> None:
         "--conf",
         "a=1",
         "--ledger-topic=old",
-        "-v",
+        "--spark-log",
         "--rate",
         "-1",
         "--ledger-topic",
@@ -101,7 +101,7 @@ def test_options_that_were_typed_are_typed_again() -> None:
     assert list(line.options.items()) == [
         ("--conf", ("--conf", "a=1", "--conf", "c=2")),
         ("--ledger-topic", ("--ledger-topic", "b")),
-        ("--spark-log", ("-v",)),
+        ("--spark-log", ("--spark-log",)),
         ("--rate", ("--rate=-1",)),
         ("--bootstrap-server", ("-b", "x:1")),
     ]

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 from pyspark.errors import PySparkException
 
-from kgroup.catchup.service.replay import ReplayOptions, delivery_of
+from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import notebook, to_spark
 from kgroup.catchup.spark.failures import explain
@@ -31,7 +32,10 @@ from tests.support.catchup.plans import gap_range, make_plan
         ({"subscribe": "a, b,a"}, {"topics": ("a", "b")}),
         ({"Subscribe": "a", "failOnDataLoss": "FALSE"}, {"topics": ("a",), "loses": True}),
         ({"range": "a:0=7-12 a:1=1-2"}, {"ranges": (OffsetRange("a", 0, 7, 12), OffsetRange("a", 1, 1, 2))}),
-        ({"plan": "cu-7f3a", "owed": "true", "ledgerTopic": "l"}, {"plan": "cu-7f3a", "owed": True, "ledger": "l"}),
+        (
+            {"plan": "cu-7f3a", "pending": "true", "ledgerTopic": "l"},
+            {"plan": "cu-7f3a", "pending": True, "ledger": "l"},
+        ),
         (
             {"subscribe": "a", "startingOffsets": '{"a": {"0": 70, "1": -2}}', "endingOffsets": "latest"},
             {"topics": ("a",), "starting": {("a", 0): 70, ("a", 1): -2}},
@@ -46,15 +50,15 @@ def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "one of the options"),
-        ({"subscribe": "a", "plan": "cu-7f3a"}, "one of the options"),
+        ({}, "exactly one of these options"),
+        ({"subscribe": "a", "plan": "cu-7f3a"}, "exactly one of these options"),
         ({"subscribe": "a", "kafka.sasl.password": "hunter2"}, "register"),
-        ({"subscribe": "a", "nope": "1"}, "nope is not known"),
+        ({"subscribe": "a", "nope": "1"}, "unknown option nope"),
         ({"subscribe": "a", "startingOffsets": "70"}, "earliest, latest"),
         ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "earliest, latest"),
         ({"range": "a:0=7"}, "TOPIC:PARTITION=START-END"),
-        ({"subscribe": "a", "minPartitions": "0"}, "from 1 on"),
-        ({"subscribe": "a", "failOnDataLoss": "yes"}, "neither true nor false"),
+        ({"subscribe": "a", "minPartitions": "0"}, "must be at least 1"),
+        ({"subscribe": "a", "failOnDataLoss": "yes"}, "not true or false"),
     ],
 )
 def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
@@ -128,7 +132,7 @@ def test_a_job_that_failed_tells_no_secret_of_its_writer(tmp_path: Path, secret:
     with pytest.raises(KgroupError) as raised, to_spark._refusing({"format": "jdbc", "option.url": f"@{file}"}, (7,)):
         raise failed
     assert raised.value.code == "spark-job"
-    assert "gave up task 7" in raised.value.message
+    assert "task 7 of the Spark job failed" in raised.value.message
     assert raised.value.details == ("h executor driver: jdbc:x://h?password=[hidden] is refused",)
     assert raised.value.__cause__ is None
 
@@ -157,7 +161,7 @@ def test_secrets_are_not_told(word: str) -> None:
 def test_what_spark_says_of_sql() -> None:
     text = "[X.Y] No such thing. SQLSTATE: 42703; line 1 pos 0;\n'Filter ('nope = 3)\n+- LogicalRDD [key#8]\n\tat a.b"
     assert message_lines(text) == ["[X.Y] No such thing"]
-    assert message_lines("") == ["Spark refuses it"]
+    assert message_lines("") == ["Spark rejects the condition"]
 
     plain = "[CAST_INVALID_INPUT] The value 'x' can't be cast. SQLSTATE: 22018\n== SQL ==\n"
     behind = (
@@ -216,9 +220,10 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
 @pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
 def test_it_may_not_once_something_is(wanted: ReplayOptions, progress: dict[int, ChunkProgress]) -> None:
     with pytest.raises(Refused) as raised:
-        delivery_of(found(progress), wanted)
+        delivery_of(found(progress), msgspec.structs.replace(wanted, tuning={"rate": "5/s"}))
 
     assert raised.value.code == "sink-set"
+    assert str(raised.value.hint).endswith(":  kgroup catchup resume cu-7f3a --rate 5/s")
 
 
 KEPT = {"rate": "5/s", "lanes": "4", "retries": "1", "handler-timeout": "9s"}
@@ -256,6 +261,25 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
     assert said.rate == RateLimit(records_per_s=5)
     assert said.handling == Handling(lanes=4, retries=7, backoff_s=0.01, timeout_s=9.0)
     assert ReplayOptions.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
+
+
+@pytest.mark.parametrize(
+    ("delivery", "words"),
+    [
+        (
+            Delivery("topic", Order.PARTITION, (), {"topic": "copy", "partitions": "key", "where": "offset > 1"}),
+            "--to-topic copy --partitions key --where offset > 1",
+        ),
+        (COMMAND, "--to-command cat --order key --rate 5/s --lanes 4 --retries 1 --handler-timeout 9s"),
+        (Delivery("files", Order.NONE, (), {"dir": "/x", LATEST: "true"}), "--to-files /x --latest-per-key"),
+        (
+            Delivery("spark", Order.NONE, (), {"format": "jdbc", "url": "u", "where": "true"}),
+            "--to-spark jdbc --order none --option url=u --where true",
+        ),
+    ],
+)
+def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, words: str) -> None:
+    assert " ".join(delivery_words(delivery)) == words
 
 
 def test_another_order_deals_the_chunks_anew() -> None:

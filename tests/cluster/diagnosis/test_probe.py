@@ -103,14 +103,14 @@ def serve() -> Iterator[Callable[[Serve], int]]:
 
 SASL = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=u", "sasl.password=hush-hush")
 STRANGERS: dict[str, tuple[Serve, tuple[str, ...], str, str]] = {
-    "http": (http, (), "not-kafka", "it looks like an HTTP server"),
+    "http": (http, (), "not-kafka", "is not Kafka but probably an HTTP server"),
     "http-at-once": (impatient_http, (), "not-kafka", "HTTP/1.1 400"),
-    "http-tls": (http, ("security.protocol=SSL",), "not-kafka", "it looks like an HTTP server"),
+    "http-tls": (http, ("security.protocol=SSL",), "not-kafka", "is not Kafka but probably an HTTP server"),
     "http-at-once-tls": (impatient_http, ("security.protocol=SSL",), "not-kafka", "an HTTP server"),
-    "http-sasl": (http, SASL, "not-kafka", "it looks like an HTTP server"),
-    "ssh": (ssh, (), "not-kafka", "it looks like an SSH server"),
-    "ssh-tls": (ssh, ("security.protocol=SSL",), "not-kafka", "it looks like an SSH server"),
-    "hangs-up": (hangs_up, (), "not-kafka", "it hangs up"),
+    "http-sasl": (http, SASL, "not-kafka", "is not Kafka but probably an HTTP server"),
+    "ssh": (ssh, (), "not-kafka", "is not Kafka but probably an SSH server"),
+    "ssh-tls": (ssh, ("security.protocol=SSL",), "not-kafka", "is not Kafka but probably an SSH server"),
+    "hangs-up": (hangs_up, (), "not-kafka", "closed the connection"),
     "hangs-up-tls": (hangs_up, ("security.protocol=SSL",), "tls", "no TLS with"),
     "garbage": (garbage, (), "not-kafka", "is not Kafka"),
     "half-an-answer": (half_an_answer, (), "not-kafka", "is not Kafka"),
@@ -157,7 +157,7 @@ def test_silence_is_told_though_there_is_no_second_connection(properties: tuple[
     error = explain(settings_for(f"127.0.0.1:{port}", *properties), "127.0.0.1", port, None, deadline_s=0.6)
     server.join(30)
     assert error.code == "timed-out", error.message
-    assert error.message == f"127.0.0.1:{port} accepts connections, but does not answer"
+    assert error.message == f"127.0.0.1:{port} accepts connections and does not answer"
 
 
 def unused_port() -> int:
@@ -185,7 +185,7 @@ def test_a_name_that_does_not_exist() -> None:
     ("failure", "words"),
     [
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "is unknown"),
-        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "could not be looked up"),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "could not be resolved"),
     ],
 )
 def test_names_that_dns_refuses(failure: socket.gaierror, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_resolver_that_hangs_does_not_hold_us_up(monkeypatch: pytest.MonkeyPat
     began = time.monotonic()
     error = explain(settings_for("b1.prod:9092"), "b1.prod", 9092, None, deadline_s=0.3)
     released.set()
-    assert "could not be looked up" in error.message
+    assert "could not be resolved" in error.message
     assert time.monotonic() - began < 30, "not until the resolver answers"
 
 

@@ -11,7 +11,7 @@ from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 
 REFUSED = NotAuthorized("no READ")
-SILENT = Unreachable("broker 1 did not answer in time", code="timed-out")
+SILENT = Unreachable("broker 1 did not answer within the timeout", code="timed-out")
 
 
 def member(member_id: str, client_id: str = "web-1") -> Member:
@@ -88,10 +88,10 @@ def test_those_who_joined_are_named_and_told_to_be_safe() -> None:
     error = converted_or_why_not("svc", "consumer", None, group("classic", *crowd), None)
     assert isinstance(error, Refused)
     assert error.message == (
-        "somebody joined while it was converted: web-0 on 10.0.0.3, web-1 on 10.0.0.3, web-2 on 10.0.0.3, "
+        "a member joined while it was converted: web-0 on 10.0.0.3, web-1 on 10.0.0.3, web-2 on 10.0.0.3, "
         "web-3 on 10.0.0.3, web-4 on 10.0.0.3, and 2 more members"
     )
     assert error.details == (
-        "The group is a classic group now; its offsets are as they were, and its members go on: nothing was lost.",
+        "The group is a classic group now; its offsets are unchanged and its members continue: nothing was lost.",
     )
-    assert error.hint == "the same command goes on when they have stopped; who they are: kgroup describe svc"
+    assert error.hint == "run the same command again when they have stopped; they are listed by: kgroup describe svc"

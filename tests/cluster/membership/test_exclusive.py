@@ -6,16 +6,17 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.membership import exclusive
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit, Group, MemberToRemove
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from tests.support import by_hand
@@ -193,7 +194,7 @@ def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
         results = membership.commit({first: Commit(9, None, ""), second: Commit(9, None, "m" * 4097)})
         error = results[second]
         assert (results[first], error and error.code) == (None, "metadata-size")
-        with pytest.raises(ValueError, match="not held"):
+        with pytest.raises(ValueError, match="this one does not have"):
             membership.commit({TopicPartition("elsewhere", 0): Commit(9, None, "")})
     assert world.exact(group)[first] == (9, "", None)
 
@@ -582,12 +583,12 @@ def test_it_leaves_after_an_exception_and_after_ctrl_c(
 # --- answers that get lost
 
 
-ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+ORDERS = [TopicPartition("proxied-orders", 0), TopicPartition("proxied-orders", 1)]
 
 
 def fresh(proxied: ProxiedBroker, kind: str, name: Name) -> str:
     group = name("svc")
-    proxied.world.commit(group, {("orders", 0): (3, "", None), ("orders", 1): (5, "at 5", 0)})
+    proxied.world.commit(group, {("proxied-orders", 0): (3, "", None), ("proxied-orders", 1): (5, "at 5", 0)})
     if kind == "consumer":
         to_consumer(proxied.world, group)
     return group
@@ -606,7 +607,7 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
             proxied.proxy.reset()
             proxied.proxy.expect(Fault(OFFSET_COMMIT, loss))
             with pytest.raises(Unreachable) as caught:
-                membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")})
+                membership.commit({TopicPartition("proxied-orders", 0): Commit(120, None, "moved")})
             assert caught.value.code == "outcome-unknown"
             assert proxied.proxy.forwarded[OFFSET_COMMIT] == (loss is Loss.ANSWER)
         assert proxied.world.groups()[group] == (kind, "empty")
@@ -614,7 +615,7 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
     stored = [record.commit for record in history.commits]
     assert stored == ([Commit(120, None, "moved")] if loss is Loss.ANSWER else [])
     after = proxied.world.exact(group)
-    assert after == ({**before, ("orders", 0): (120, "moved", None)} if loss is Loss.ANSWER else before)
+    assert after == ({**before, ("proxied-orders", 0): (120, "moved", None)} if loss is Loss.ANSWER else before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -624,9 +625,11 @@ def test_a_commit_that_the_coordinator_did_not_look_at_is_sent_again(
     group = fresh(proxied, kind, name)
     with connected(proxied.bootstrap) as cluster, cluster.join_exclusively(group, kind, ORDERS) as membership:
         fault = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.REFUSED))
-        assert membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+        assert membership.commit({TopicPartition("proxied-orders", 0): Commit(120, None, "moved")}) == {
+            ("proxied-orders", 0): None
+        }
         assert fault.met.is_set()
-    assert proxied.world.exact(group)["orders", 0] == (120, "moved", None)
+    assert proxied.world.exact(group)["proxied-orders", 0] == (120, "moved", None)
 
 
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
@@ -641,7 +644,9 @@ def test_entering_and_leaving_are_tried_again(
     with connected(proxied.bootstrap) as cluster:
         fault = proxied.proxy.expect(Fault(api_key, loss, skip))
         with cluster.join_exclusively(group, kind, ORDERS) as membership:
-            assert membership.commit({TopicPartition("orders", 0): Commit(120, None, "moved")}) == {("orders", 0): None}
+            assert membership.commit({TopicPartition("proxied-orders", 0): Commit(120, None, "moved")}) == {
+                ("proxied-orders", 0): None
+            }
         assert membership.leave_error is None
         assert fault.met.is_set()
     assert proxied.world.groups()[group] == (kind, "empty")

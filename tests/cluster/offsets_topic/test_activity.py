@@ -338,9 +338,9 @@ def test_without_the_right_or_the_time_there_is_a_note_and_no_finding(
     denied = client.run(without, True, 5, deadline=Deadline.after(30))
     assert denied.by_group == {}
     assert denied.note == (
-        "cannot tell whether somebody goes on committing: __consumer_offsets may not be read: no READ on Topic"
+        "it is unknown whether another client is committing: __consumer_offsets may not be read: no READ on Topic"
     )
     late = client.run(without, False, 0, deadline=Deadline.after(30))
     assert late.by_group == {group: Activity(None, (), complete=False)}
     assert late.note is not None
-    assert late.note.startswith("cannot tell whether somebody goes on committing: ")
+    assert late.note.startswith("it is unknown whether another client is committing: ")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.offsets_topic.commits import CommitHistory
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_said(cluster: ChangingCluster, world: KafkaWorld
     assert end is not None
     beyond = cluster.commits_since(group, end + 1000, BUDGET_S)
     assert beyond.unread is not None
-    assert "was made anew" in beyond.unread
+    assert "was recreated" in beyond.unread
 
 
 @pytest.fixture

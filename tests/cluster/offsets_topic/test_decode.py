@@ -10,10 +10,10 @@ import base64
 import json
 import random
 import struct
-from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
+import msgspec
 import pytest
 
 from kgroup.cluster.group_partition import partition_of
@@ -121,6 +121,8 @@ def plain(value: Any) -> Any:
     match value:
         case dict():
             return {name: plain(item) for name, item in value.items() if item is not None}
+        case msgspec.Struct():
+            return plain({field: getattr(value, field) for field in value.__struct_fields__})
         case tuple():
             return [plain(item) for item in value]
         case bytes():
@@ -137,7 +139,7 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
     record = decode(key, raw(line["value"]))
     assert record is not None
     assert not isinstance(record, records.UnknownVersion)
-    found = asdict(record)
+    found = {field: getattr(record, field) for field in record.__struct_fields__}
     value = found.pop("value")
     assert found == {KEY_NAMES.get(name, name): item for name, item in line["expected_key"].items()}
     if line["expected"] is None:

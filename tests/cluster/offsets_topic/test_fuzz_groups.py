@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import msgspec.structs
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
@@ -136,7 +137,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
         json.dumps(group_verdict(about, known).document())
 
         seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
-        snapshot = replace(
+        snapshot = msgspec.structs.replace(
             HEALTHY,
             group=about,
             now_ms=now,
@@ -237,7 +238,7 @@ def _as_target(who: Sequence[Subscriber]) -> tuple[Subscriber, ...]:
     for one in who:
         owned = tuple(place for place in dict.fromkeys(one.owned) if place not in seen)
         seen.update(owned)
-        found.append(replace(one, owned=owned))
+        found.append(msgspec.structs.replace(one, owned=owned))
     return tuple(found)
 
 

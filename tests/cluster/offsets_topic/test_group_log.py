@@ -190,8 +190,8 @@ def test_how_far_it_reads_and_which_bound_stopped_it(
     few = cluster.group_logs({group: None}, 10, max_bytes=1).logs[group].reach
     assert few.end - few.start == 64
     assert few.stopped is not None
-    assert few.stopped.endswith("for it were read")
+    assert few.stopped.endswith("limit was reached")
     assert not few.to_log_start
     none = cluster.group_logs({group: None}, 0.0001)
     said = [log.reach.stopped or "" for log in none.logs.values()] + list(none.unread.values())
-    assert [why.endswith("s for it were over") for why in said] == [True]
+    assert [why.endswith("s limit was reached") for why in said] == [True]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.model.groups import Commit, Group
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group
 from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
@@ -155,5 +156,5 @@ def test_many_groups_and_no_time(cluster: ChangingCluster, world: KafkaWorld, to
     found, note = cluster.pasts(groups, 0)
     assert not any(past.complete for past in found.values())
     assert note is not None
-    assert "of 3 of 3 groups are not fully known" in note
+    assert "of 3 of 3 groups are not fully known" in str(note)
     assert cluster.pasts([], 0) == ({}, None)

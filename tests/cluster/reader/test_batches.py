@@ -14,6 +14,7 @@ from kgroup.catchup.sinks.formats import HashingFile, writer
 from kgroup.catchup.worker import arrow
 from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
 from kgroup.model.json_lines import json_line
+from kgroup.model.records import OffsetRange
 from kgroup.support.errors import NotFound, Refused, Unreachable
 from tests.support.catchup.replays import hurried_at_the_end, producer
 from tests.support.kafka_world import KafkaWorld
@@ -96,6 +97,50 @@ def test_all_around_control_records_and_aborted_ones(reader: BatchReader, bootst
         for middle in range(start, 15, 3):
             assert read(reader, log, 0, start, middle) == [n for n in range(start, middle) if n in there]
             assert read(reader, log, 0, middle, 14) == [n for n in range(middle, 14) if n in there]
+
+
+def test_ranges_that_are_fetched_at_once_are_read_as_one_by_one(
+    reader: BatchReader, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    """Of partition p: 10 + p records, and p % 3: plain, an aborted transaction at the end, the first 5 deleted."""
+    topic, partitions = world.topic(name("many"), partitions=60), range(60)
+    writer = producer(bootstrap, transactional_id=name("writer"))
+    writer.init_transactions(30)
+    for partition in partitions:
+        world.produce(topic, 10 + partition, partition=partition)
+        if partition % 3 == 1:
+            writer.begin_transaction()
+            writer.produce(topic, b"x", partition=partition)
+            assert writer.flush(30) == 0
+            writer.abort_transaction(30)
+        elif partition % 3 == 2:
+            world.delete_records(topic, partition, 5)
+    ends = [10 + partition + 2 * (partition % 3 == 1) for partition in partitions]
+
+    reader.fetch_ahead([OffsetRange(topic, partition, 0, ends[partition]) for partition in partitions])
+    found: dict[int, list[int]] = {partition: [] for partition in partitions}
+    lost = []
+    for partition in partitions:
+        for item in reader.batches(topic, partition, 0, ends[partition]):
+            if isinstance(item, LostBatchRange):
+                lost.append((partition, item.start, item.end))
+            else:
+                found[partition] += item.offsets()
+        if partition == 40:
+            assert read(reader, topic, partition, 8, 9) == [8], "a range that was not fetched, in between"
+
+    assert lost == [(partition, 0, 5) for partition in partitions if partition % 3 == 2]
+    assert found == {p: list(range(5 if p % 3 == 2 else 0, 10 + p)) for p in partitions}
+
+
+def test_more_than_may_be_kept_is_fetched_in_its_turn(reader: BatchReader, world: KafkaWorld, name: Name) -> None:
+    topic, partitions = world.topic(name("large"), partitions=16), range(16)
+    for partition in partitions:
+        world.produce(topic, 5, partition=partition, value=b"x" * 900_000)
+
+    reader.fetch_ahead([OffsetRange(topic, partition, 0, 5) for partition in partitions])
+
+    assert [read(reader, topic, partition, 0, 5) for partition in partitions] == [list(range(5))] * 16
 
 
 def test_after_the_end_of_the_log_comes_what_was_written_since(

@@ -196,7 +196,7 @@ def test_an_open_transaction_is_named(config: Config, world: KafkaWorld, name: N
 
         refused = refusal(config, *ranges)
         assert refused.code == "open-transaction"
-        assert f"{place}:0: an open transaction hides what lies between offset 3 and 6" in refused.message
+        assert f"{place}:0: an open transaction hides the records from offset 3 to 6" in refused.message
         assert offsets(config, OffsetRange(place, 0, 0, 3)) == [0, 1, 2]
 
         # One that ends in time is waited for.
@@ -247,7 +247,7 @@ def test_a_range_beyond_the_log_is_refused(config: Config, world: KafkaWorld, na
     refused = refusal(config, OffsetRange(place, 0, start, end))
 
     assert refused.code == "beyond-log-end"
-    assert refused.message == f"{place}:0 ends at 5, and was to be read up to {end}"
+    assert refused.message == f"{place}:0 ends at 5 and cannot be read up to {end}"
 
 
 def test_what_does_not_exist_is_not_found_and_not_made(secured: KafkaWorld, name: Name) -> None:

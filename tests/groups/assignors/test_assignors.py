@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, assign
 from kgroup.groups.assignors.java_order import (

@@ -128,12 +128,14 @@ def test_tasks_hold_every_chunk_once_and_in_order(seed: int) -> None:
     for task in tasks:
         held = [by_number[number] for number in task.chunks]
         for one, other in pairwise(held):
-            same = (one.topic, one.partition) == (other.topic, other.partition)
-            assert one.end <= other.start if same else order is Order.NONE
+            assert one.end <= other.start or one.tp != other.tp
+    partitions = {chunk.tp for chunk in chunks}
     if order is Order.NONE:
         assert len(tasks) <= parallelism
     else:
-        assert len(tasks) == len({(chunk.topic, chunk.partition) for chunk in chunks})
+        assert len(tasks) == min(len(partitions), 4 * parallelism)
+        taken = [tp for task in tasks for tp in {by_number[number].tp for number in task.chunks}]
+        assert sorted(taken) == sorted(partitions), "a partition is in one task"
     assert tasks == assign_to_tasks(ranges, chunks, order, parallelism)
 
 

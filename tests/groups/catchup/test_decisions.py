@@ -5,9 +5,10 @@ one of them, each ended here before it does harm.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.decisions import cancel, resume
 from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
@@ -33,7 +34,7 @@ from kgroup.groups.catchup.steps import (
     next_state,
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
@@ -42,7 +43,7 @@ RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
 BACK = CatchupCommitTag(PLAN_ID, EPOCH, TagPurpose.BACK).metadata
 AGAIN = CatchupCommitTag(PLAN_ID, EPOCH, TagPurpose.RELEASE, 70).metadata
 
-E, S, A, U = ReleaseEvidence.RELEASED, ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.WENT_ON, ReleaseEvidence.UNKNOWN
+E, S, A, U = ReleaseEvidence.RELEASED, ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.CONTINUED, ReleaseEvidence.UNKNOWN
 D = ReleaseEvidence.DELETED
 TWO = make_plan(gap_range(0), gap_range(1))
 
@@ -109,11 +110,11 @@ def told(decision: Decision) -> str:
         (situation(PlanState.RELEASING, (120, 70), (E, S)), "release 1:120"),
         (situation(PlanState.RELEASING, (125, 70), (E, S)), "release 1:120"),
         # The group went on by itself.
-        (situation(PlanState.RELEASING, (75, 70), (A, S)), "close went-on"),
-        (situation(PlanState.RELEASING, (120, 120), (A, A)), "close went-on"),
-        (situation(PlanState.RELEASING, (70, 70), (A, A), live=True), "close went-on"),
-        (situation(PlanState.RELEASING, (120, 75), (E, A)), "refused went-on"),
-        (situation(PlanState.RELEASING, (120, 70), (E, A), live=True), "refused went-on"),
+        (situation(PlanState.RELEASING, (75, 70), (A, S)), "close group-continued"),
+        (situation(PlanState.RELEASING, (120, 120), (A, A)), "close group-continued"),
+        (situation(PlanState.RELEASING, (70, 70), (A, A), live=True), "close group-continued"),
+        (situation(PlanState.RELEASING, (120, 75), (E, A)), "refused group-continued"),
+        (situation(PlanState.RELEASING, (120, 70), (E, A), live=True), "refused group-continued"),
         # Its commits were deleted: it may go on behind the gap.
         (situation(PlanState.RELEASING, (None, None), (D, D)), "refused moved-since"),
         (situation(PlanState.RELEASING, (120, None), (E, D), live=True), "refused moved-since"),
@@ -138,7 +139,7 @@ SOME = [made(0, 90, 20)]
 
 
 @pytest.mark.parametrize(
-    ("now", "without", "with_twice"),
+    ("now", "without", "with_duplicates"),
     [
         (situation(PlanState.PLANNED, (70, 70), (S, S)), "close", "close"),
         (situation(PlanState.PLANNED, (75, 70), (A, A), live=True), "close", "close"),
@@ -148,27 +149,35 @@ SOME = [made(0, 90, 20)]
         (situation(PlanState.RELEASING, (120, 120), (A, A)), "close", "close"),
         (situation(PlanState.RELEASING, (None, 70), (D, S)), "refused moved-since", "refused moved-since"),
         (situation(PlanState.RELEASING, (None, 120), (D, E)), "refused moved-since", "refused moved-since"),
-        (situation(PlanState.RELEASED, (None, 120), (D, E)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (None, 120), (D, E)), "refused possible-duplicates", "back 0:70 1:70"),
         (situation(PlanState.RELEASING, (120, 70), (E, S)), "back 0:70", "back 0:70"),
         (situation(PlanState.RELEASING, (120, 120), (E, A)), "back 0:70", "back 0:70"),
         (situation(PlanState.RELEASING, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
-        (situation(PlanState.RELEASING, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(PlanState.RELEASING, (None, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(PlanState.RELEASING, (60, 120), (E, E)), "refused twice", "back 1:70"),
+        (situation(PlanState.RELEASING, (125, 120), (E, E)), "refused possible-duplicates", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (None, 120), (E, E)), "refused possible-duplicates", "back 0:70 1:70"),
+        (situation(PlanState.RELEASING, (60, 120), (E, E)), "refused possible-duplicates", "back 1:70"),
         (situation(PlanState.RELEASING, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
         (situation(PlanState.RELEASING, (120, 120), (E, U)), "refused history-unread", "refused history-unread"),
         # Released: to the start while nothing is delivered and it stands where it was put, else only if told to.
         (situation(PlanState.RELEASED, (120, 120), (E, E)), "back 0:70 1:70", "back 0:70 1:70"),
         (situation(PlanState.RELEASED, (120, 120), (E, E), live=True), "refused not-empty", "refused not-empty"),
-        (situation(PlanState.RELEASED, (125, 120), (E, E)), "refused twice", "back 0:70 1:70"),
-        (situation(PlanState.RELEASED, (120, 120), (E, A)), "refused twice", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (125, 120), (E, E)), "refused possible-duplicates", "back 0:70 1:70"),
+        (situation(PlanState.RELEASED, (120, 120), (E, A)), "refused possible-duplicates", "back 0:70 1:70"),
         (situation(PlanState.RELEASED, (120, 120), (E, U)), "refused history-unread", "back 0:70 1:70"),
-        (situation(PlanState.RELEASED, (120, 120), (E, E), progress=SOME), "refused twice", "back 0:90 1:70"),
-        (situation(PlanState.RELEASED, (80, 120), (E, E), progress=SOME), "refused twice", "back 1:70"),
-        (situation(PlanState.RELEASED, (None, 130), (E, E), progress=[made(0, 120)]), "refused twice", "back 1:70"),
+        (
+            situation(PlanState.RELEASED, (120, 120), (E, E), progress=SOME),
+            "refused possible-duplicates",
+            "back 0:90 1:70",
+        ),
+        (situation(PlanState.RELEASED, (80, 120), (E, E), progress=SOME), "refused possible-duplicates", "back 1:70"),
+        (
+            situation(PlanState.RELEASED, (None, 130), (E, E), progress=[made(0, 120)]),
+            "refused possible-duplicates",
+            "back 1:70",
+        ),
         (
             situation(PlanState.RELEASED, (120, 120), (E, E), progress=[made(0, 70, may_repeat=9)]),
-            "refused twice",
+            "refused possible-duplicates",
             "back 0:70 1:70",
         ),
         (
@@ -178,7 +187,7 @@ SOME = [made(0, 90, 20)]
         ),
         (
             situation(PlanState.RELEASED, (120, 120), (E, E), set_back=(OffsetRewind("orders", 0, 90, 120, 1),)),
-            "refused twice",
+            "refused possible-duplicates",
             "back 0:70 1:70",
         ),
         # A move back that broke off goes on with its own targets.
@@ -211,7 +220,7 @@ SOME = [made(0, 90, 20)]
         ),
         (
             situation(PlanState.CANCELLING, (125, 120), (E, E), targets={0: 70}, expected={0: 120}),
-            "refused twice",
+            "refused possible-duplicates",
             "on 0:70",
         ),
         (
@@ -228,7 +237,7 @@ SOME = [made(0, 90, 20)]
         # Somebody set it lower meanwhile: nothing is ever skipped by a cancel.
         (
             situation(PlanState.CANCELLING, (60, 120), (E, E), targets={0: 70}, expected={0: 120}),
-            "refused twice",
+            "refused possible-duplicates",
             "on",
         ),
         (
@@ -245,10 +254,10 @@ SOME = [made(0, 90, 20)]
         (situation(PlanState.DONE), "refused closed", "refused closed"),
     ],
 )
-def test_cancel(now: Situation, without: str, with_twice: str) -> None:
+def test_cancel(now: Situation, without: str, with_duplicates: str) -> None:
     assert told(cancel(now)) == without
     assert told(cancel(now, ["skip"])) == without
-    assert told(cancel(now, ["twice"])) == with_twice
+    assert told(cancel(now, ["possible-duplicates"])) == with_duplicates
 
 
 def test_a_release_carries_the_mark_and_expects_what_it_saw() -> None:
@@ -276,7 +285,7 @@ def test_a_move_back_leaves_evidence_and_then_what_the_group_had() -> None:
     """The mark goes first: were the group's own metadata alone written, nobody could tell it from a reset."""
     now = situation(PlanState.RELEASED, (120, 120), (E, E), progress=[made(1, 100)])
 
-    decision = cancel(now, ["twice"])
+    decision = cancel(now, ["possible-duplicates"])
 
     assert decision == MoveBack(
         (
@@ -310,13 +319,13 @@ def test_what_was_skipped_comes_back_with_a_cancel_while_nothing_is_delivered() 
     plan = make_plan(
         gap_range(0, 90),
         gap_range(1, 120),
-        given_up=tuple(Abandoned("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
+        abandoned=tuple(Abandoned("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
     )
 
     assert told(cancel(situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
     assert told(cancel(situation(PlanState.RELEASING, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
     some = situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan, progress=[made(0, 100)])
-    assert told(cancel(some, ["twice"])) == "back 0:100 1:70"
+    assert told(cancel(some, ["possible-duplicates"])) == "back 0:100 1:70"
 
 
 def test_a_partition_that_had_no_commit_goes_back_to_its_start() -> None:
@@ -341,21 +350,21 @@ def test_what_comes_twice_is_named() -> None:
         set_back=(OffsetRewind("orders", 0, 60, 120, 1),),
     )
 
-    refused, forced = cancel(now), cancel(now, ["twice"])
+    refused, forced = cancel(now), cancel(now, ["possible-duplicates"])
 
     assert isinstance(forced, MoveBack)
     assert [move.offset for move in forced.moves] == [80]
     assert forced.reprocessed == (
-        Reprocessed("orders", 0, 80, 95, "up to 3 records handled by the replay"),
+        Reprocessed("orders", 0, 80, 95, "up to 3 records processed by the replay"),
         Reprocessed("orders", 0, 95, 110, "delivered by the replay"),
-        Reprocessed("orders", 0, 120, 150, "handled by orders-svc since"),
-        Reprocessed("orders", 0, 80, 120, "orders-svc was set back meanwhile"),
+        Reprocessed("orders", 0, 120, 150, "processed by orders-svc since the release"),
+        Reprocessed("orders", 0, 80, 120, "orders-svc was rewound after the release"),
     )
     assert isinstance(refused, Refuse)
     assert refused.error.details == (
-        "orders:0 [80, 95): up to 3 records handled by the replay",
+        "orders:0 [80, 95): up to 3 records processed by the replay",
         "orders:0 [95, 110): delivered by the replay",
-        "orders:0 [120, 150): handled by orders-svc since",
+        "orders:0 [120, 150): processed by orders-svc since the release",
         "and 1 more",
     )
     assert refused.error.exit_code == 6
@@ -367,23 +376,23 @@ def test_what_comes_twice_is_named() -> None:
         (situation(PlanState.PLANNED, (70, 70), (S, S)), []),
         # Nothing was released yet, whatever the history tells.
         (situation(PlanState.PLANNED, (70, None), (U, D)), []),
-        (situation(PlanState.RELEASING, (120, 70), (E, S)), [(0, 70, 120, "--give-up")]),
+        (situation(PlanState.RELEASING, (120, 70), (E, S)), [(0, 70, 120, "--abandon")]),
         (
             situation(PlanState.RELEASING, (120, 75), (U, A)),
-            [(0, 70, 120, "--give-up (whether it was released is not known)")],
+            [(0, 70, 120, "--abandon (it is unknown whether it was released)")],
         ),
         (
             situation(PlanState.RELEASED, (125, 120), (E, E), live=True, progress=SOME),
-            [(0, 90, 120, "--give-up"), (1, 70, 120, "--give-up")],
+            [(0, 90, 120, "--abandon"), (1, 70, 120, "--abandon")],
         ),
-        (situation(PlanState.CANCELLING, (70, 120), (S, E)), [(1, 70, 120, "--give-up")]),
+        (situation(PlanState.CANCELLING, (70, 120), (S, E)), [(1, 70, 120, "--abandon")]),
     ],
 )
-def test_give_up_names_what_nobody_handles_any_more(now: Situation, rows: list[tuple[int, int, int, str]]) -> None:
-    decision = cancel(now, give_up=True)
+def test_abandon_lists_what_is_not_delivered(now: Situation, rows: list[tuple[int, int, int, str]]) -> None:
+    decision = cancel(now, abandon=True)
 
     assert isinstance(decision, Close)
-    assert decision.given_up == tuple(Abandoned("orders", *row) for row in rows)
+    assert decision.abandoned == tuple(Abandoned("orders", *row) for row in rows)
     assert all(f"orders:{row[0]} [{row[1]}, {row[2]})" in decision.note for row in rows)
 
 
@@ -429,7 +438,7 @@ def test_the_noted_position_is_kept_to_the_end() -> None:
     first = next_state(None, PlanState.RELEASING, at_ms=1, who="me", epoch=1, log_position=500)
     again = next_state(first, PlanState.RELEASING, at_ms=2, who="me", epoch=2, log_position=900)
     released = next_state(again, PlanState.RELEASED, at_ms=3, who="me", epoch=2)
-    moving = cancel(situation(PlanState.RELEASED, (120, None), (E, E)), ["twice"])
+    moving = cancel(situation(PlanState.RELEASED, (120, None), (E, E)), ["possible-duplicates"])
     assert isinstance(moving, MoveBack)
     cancelling = next_state(released, PlanState.CANCELLING, at_ms=4, who="me", epoch=3, moving=moving)
     cancelled = next_state(cancelling, PlanState.CANCELLED, at_ms=5, who="me", epoch=4, note="so")
@@ -484,16 +493,36 @@ class Story:
     [
         # noputback: a fenced runner put offsets back under a group that had gone on. Nothing is decided from `fenced`
         # but to stop; its successor finds the release and moves no offset.
-        (Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app"))), "WriteReleased", "refused twice", "back 0:0"),
+        (
+            Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app"))),
+            "WriteReleased",
+            "refused possible-duplicates",
+            "back 0:0",
+        ),
         # refusal: the commit was refused since the application had started, which then got to the end by itself; taken
         # for released, the gap was replayed a second time.
-        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app")), live=True), "close went-on", "close", "close"),
-        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"))), "close went-on", "close", "close"),
+        (
+            Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app")), live=True),
+            "close group-continued",
+            "close",
+            "close",
+        ),
+        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"))), "close group-continued", "close", "close"),
         # history (with it): the same, and a cancel moved the group back below what it had handled.
-        (Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"), (0, 3, "app"))), "close went-on", "close", "close"),
+        (
+            Story(PlanState.RELEASING, ((0, 1, "app"), (0, 2, "app"), (0, 3, "app"))),
+            "close group-continued",
+            "close",
+            "close",
+        ),
         # epochfirst: a task that read before the epoch was written delivers under a cancel; it is seen, and what it
         # delivered is not handled a second time unless that is accepted.
-        (Story(PlanState.RELEASED, ((0, 2, "release"),), delivered=(1,)), "replay 0", "refused twice", "back 0:1"),
+        (
+            Story(PlanState.RELEASED, ((0, 2, "release"),), delivered=(1,)),
+            "replay 0",
+            "refused possible-duplicates",
+            "back 0:1",
+        ),
         # cancelling: a cancel died between its moves and its last record, and somebody resumed: twice.
         (
             Story(PlanState.CANCELLING, ((0, 2, "release"), (0, 0, "back")), targets=(0,)),
@@ -503,31 +532,41 @@ class Story:
         ),
         (Story(PlanState.CANCELLING, ((0, 2, "release"),), targets=(0,)), "refused cancelling", "on 0:0", "on 0:0"),
         # cancelends: nothing was delivered, but the group had gone on from the end.
-        (Story(PlanState.RELEASED, ((0, 2, "release"), (0, 3, "app"))), "replay 0", "refused twice", "back 0:0"),
+        (
+            Story(PlanState.RELEASED, ((0, 2, "release"), (0, 3, "app"))),
+            "replay 0",
+            "refused possible-duplicates",
+            "back 0:0",
+        ),
         # hold: the application started between `releasing` and the commit.
-        (Story(PlanState.RELEASING, ((0, 1, "app"),)), "close went-on", "close", "close"),
+        (Story(PlanState.RELEASING, ((0, 1, "app"),)), "close group-continued", "close", "close"),
         # hold: a paused runner releases after another's cancel; whoever looks next finds its mark, and it is not lost.
         (Story(PlanState.RELEASING, ((0, 2, "release"),)), "WriteReleased", "back 0:0", "back 0:0"),
         # perpart: a release that broke off between two partitions, and the application went on with the first.
         (
             Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app")), partitions=2),
             "release 1:2",
-            "refused twice",
+            "refused possible-duplicates",
             "back 0:0",
         ),
         # history: nothing was released, the application handled one of two partitions: no way out without it.
-        (Story(PlanState.RELEASING, ((1, 1, "app"), (1, 2, "app")), partitions=2), "close went-on", "close", "close"),
+        (
+            Story(PlanState.RELEASING, ((1, 1, "app"), (1, 2, "app")), partitions=2),
+            "close group-continued",
+            "close",
+            "close",
+        ),
         (
             Story(PlanState.RELEASING, ((0, 2, "release"), (0, 3, "app"), (1, 1, "app")), partitions=2),
-            "refused went-on",
-            "refused twice",
+            "refused group-continued",
+            "refused possible-duplicates",
             "back 0:0",
         ),
         # history: a move back was refused since the application had started at the head.
         (
             Story(PlanState.CANCELLING, ((0, 2, "release"), (0, 3, "app")), partitions=2, targets=(0,)),
             "refused cancelling",
-            "refused twice",
+            "refused possible-duplicates",
             "on 0:0",
         ),
         (
@@ -543,4 +582,4 @@ def test_the_counterexamples_of_the_model(story: Story, resumed: str, cancelled:
 
     assert told(resume(now)) == resumed
     assert told(cancel(now)) == cancelled
-    assert told(cancel(now, ["twice"])) == forced
+    assert told(cancel(now, ["possible-duplicates"])) == forced

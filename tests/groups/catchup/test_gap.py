@@ -12,7 +12,8 @@ from kgroup.groups.catchup.gap import SKIPPED, UNREAD, Gap, LastActivity, LastCo
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, parse_ranges
 from kgroup.groups.catchup.model import Abandoned, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
-from kgroup.model.groups import Commit, Group, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
@@ -73,7 +74,7 @@ def test_the_example_of_kip_333() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "log", "gap_request", "span", "gone", "given_up"),
+    ("commit", "log", "gap_request", "span", "gone", "abandoned"),
     [
         (70, log_of(high_watermark=130), GapRequest(), (70, 120), (), ()),
         (0, log_of(), GapRequest(), (0, 120), (), ()),
@@ -114,21 +115,21 @@ def test_what_is_replayed_and_what_is_not(
     gap_request: GapRequest,
     span: tuple[int, int],
     gone: tuple[tuple[int, int], ...],
-    given_up: tuple[tuple[int, int, str], ...],
+    abandoned: tuple[tuple[int, int, str], ...],
 ) -> None:
     gap = planned(commit, log, gap_request)
 
     assert spans(gap) == [span]
-    assert tuple((row.start, row.end) for row in gap.gone) == gone
-    assert gap.given_up == tuple(Abandoned("orders", 0, *row) for row in given_up)
-    assert gap.skips == any(why == SKIPPED for _, _, why in given_up)
+    assert tuple((row.start, row.end) for row in gap.already_deleted) == gone
+    assert gap.abandoned == tuple(Abandoned("orders", 0, *row) for row in abandoned)
+    assert gap.skips == any(why == SKIPPED for _, _, why in abandoned)
     assert gap.not_moved == ()
 
 
 @pytest.mark.parametrize(
     ("commit", "log", "gap_request", "code", "error", "says"),
     [
-        (120, log_of(), GapRequest(), "nothing-to-do", False, "nothing lies above its commit 120"),
+        (120, log_of(), GapRequest(), "nothing-to-do", False, "there is no record above its committed offset 120"),
         (
             120,
             log_of(high_watermark=125),
@@ -140,9 +141,9 @@ def test_what_is_replayed_and_what_is_not(
         (121, log_of(high_watermark=125), GapRequest(), "hanging-transaction", False, "open transaction"),
         (70, log_of(90, 90, 95), GapRequest(), "hanging-transaction", False, "open transaction"),
         (None, log_of(90, 90, 95), GapRequest(missing=Missing.EARLIEST), "hanging-transaction", False, "at 90"),
-        (126, log_of(high_watermark=125), GapRequest(), "above-end", True, "126 lies above the log end 125"),
+        (126, log_of(high_watermark=125), GapRequest(), "above-log-end", True, "126 is above the log end 125"),
         (None, log_of(5), GapRequest(), "no-commit", True, "its log is [5, 120)"),
-        (None, log_of(5), GapRequest(missing=Missing.LEAVE), "left", False, "--missing leave"),
+        (None, log_of(5), GapRequest(missing=Missing.LEAVE), "left", False, "--missing is leave"),
         (
             70,
             log_of(until=70),
@@ -151,7 +152,7 @@ def test_what_is_replayed_and_what_is_not(
             False,
             "--until is offset 70, which is not above",
         ),
-        (70, log_of(until=10), GapRequest(until_ms=SINCE_MS), "nothing-to-do", False, "its commit 70"),
+        (70, log_of(until=10), GapRequest(until_ms=SINCE_MS), "nothing-to-do", False, "its committed offset 70"),
         (
             None,
             log_of(50, until=10),
@@ -178,7 +179,7 @@ def test_why_a_partition_is_not_moved(
     (row,) = gap.not_moved
     assert (row.name, row.code, row.error) == ("orders:0", code, error)
     assert says in row.why
-    assert (gap.ranges, gap.given_up, gap.gone) == ((), (), ())
+    assert (gap.ranges, gap.abandoned, gap.already_deleted) == ((), (), ())
     assert gap.errors == ((row,) if error else ())
 
 
@@ -236,7 +237,7 @@ def test_topics_and_partitions_are_chosen(
         ((70, 100), log_of(), (70, 100), None, None),
         ((70, 120), log_of(80), (80, 120), (70, 80), None),
         ((70, 120), log_of(200, 300), None, (70, 120), "nothing-to-do"),
-        ((70, 121), log_of(), None, None, "above-end"),
+        ((70, 121), log_of(), None, None, "above-log-end"),
         ((70, 121), log_of(high_watermark=130), None, None, "hanging-transaction"),
         ((70, 120), None, None, None, "unread"),
     ],
@@ -254,7 +255,7 @@ def test_named_ranges_move_no_group(
 
     assert (gap.group, gap.group_type) == (None, None)
     assert spans(gap) == ([span] if span else [])
-    assert [(row.start, row.end) for row in gap.gone] == ([gone] if gone else [])
+    assert [(row.start, row.end) for row in gap.already_deleted] == ([gone] if gone else [])
     assert [row.code for row in gap.not_moved] == ([code] if code else [])
     assert [row.error for row in gap.not_moved] == ([code != "nothing-to-do"] if code else [])
     assert all(item.before is None and item.end_leader_epoch is None for item in gap.ranges)
@@ -265,8 +266,8 @@ def test_what_a_range_that_is_cut_off_is_committed_with() -> None:
     assert [item.end_leader_epoch for item in planned(70).ranges] == [7]
     until = planned(70, log_of(until=100), GapRequest(until_ms=SINCE_MS))
     assert [item.end_leader_epoch for item in until.ranges] == [None]
-    assert planned(70).released_at == "head"
-    assert until.released_at == "until"
+    assert planned(70).release_point == "log-end"
+    assert until.release_point == "until"
 
 
 @pytest.mark.parametrize(
@@ -363,8 +364,8 @@ def test_ranges_are_parsed(given: list[str], ranges: list[tuple[str, int, int, i
         (["t:2147483648=1-2"], "not TOPIC:PARTITION=START-END"),
         (["t:0=\u0667-\u0669"], "not TOPIC:PARTITION=START-END"),
         ([""], "not TOPIC:PARTITION=START-END"),
-        (["t:0=70-70"], "holds no offset"),
-        (["t:0=70-60"], "holds no offset"),
+        (["t:0=70-70"], "START must be below END"),
+        (["t:0=70-60"], "START must be below END"),
         (["t:0=70-120", "t:0=119-130"], "overlap"),
     ],
 )
@@ -409,7 +410,7 @@ def test_whatever_is_read_every_offset_is_accounted_for(seed: int) -> None:
         log, commit = logs[TopicPartition("orders", number)], commits[number]
         assert log.start <= item.start <= item.end <= log.last_stable
         covered = [(item.start, item.end)]
-        covered += [(row.start, row.end) for row in (*gap.given_up, *gap.gone) if row.partition == number]
+        covered += [(row.start, row.end) for row in (*gap.abandoned, *gap.already_deleted) if row.partition == number]
         covered = sorted(span for span in covered if span[0] < span[1])
         assert all(one[1] == other[0] for one, other in pairwise(covered))
         first = log.start if commit is None else commit

@@ -15,7 +15,7 @@ from kgroup.groups.catchup.release_evidence import (
     move_back_target,
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
 
@@ -25,7 +25,7 @@ BACK = CatchupCommitTag(PLAN_ID, 2, TagPurpose.BACK).metadata
 ANOTHERS = CatchupCommitTag("cu-2222", 1, TagPurpose.RELEASE).metadata
 
 RELEASED, NOT_RELEASED = ReleaseEvidence.RELEASED, ReleaseEvidence.NOT_RELEASED
-WENT_ON, UNKNOWN, DELETED = ReleaseEvidence.WENT_ON, ReleaseEvidence.UNKNOWN, ReleaseEvidence.DELETED
+CONTINUED, UNKNOWN, DELETED = ReleaseEvidence.CONTINUED, ReleaseEvidence.UNKNOWN, ReleaseEvidence.DELETED
 
 
 def history(*rows: tuple[int | None, str], compacted: bool = False, unread: str | None = None) -> ReleaseHistory:
@@ -59,11 +59,11 @@ def found(
         (history((70, "again")), Commit(70, None, "again"), False, NOT_RELEASED),
         (history((75, ""), (70, "")), Commit(70, None, ""), False, NOT_RELEASED),
         # The same, and somebody goes on from there.
-        (history(), OWN, True, WENT_ON),
-        (history((75, "")), Commit(75, 4, ""), True, WENT_ON),
-        (history((75, "")), Commit(75, 4, ""), False, WENT_ON),
+        (history(), OWN, True, CONTINUED),
+        (history((75, "")), Commit(75, 4, ""), True, CONTINUED),
+        (history((75, "")), Commit(75, 4, ""), False, CONTINUED),
         # It got to the end by itself: that committed equals the end proves nothing.
-        (history((100, ""), (120, "")), Commit(120, 4, ""), False, WENT_ON),
+        (history((100, ""), (120, "")), Commit(120, 4, ""), False, CONTINUED),
         # Its commit was deleted, so that nobody knows where it goes on; there was none before, and there is none.
         (history((None, "")), None, False, DELETED),
         (history((None, "")), None, True, DELETED),
@@ -71,10 +71,10 @@ def found(
         # A move-back.
         (history((120, RELEASE), (70, BACK)), Commit(70, 3, BACK), False, NOT_RELEASED),
         (history((120, RELEASE), (70, BACK), (70, OWN.metadata)), OWN, False, NOT_RELEASED),
-        (history((120, RELEASE), (70, BACK), (70, OWN.metadata)), OWN, True, WENT_ON),
-        (history((120, RELEASE), (90, BACK)), Commit(90, 3, BACK), False, WENT_ON),
+        (history((120, RELEASE), (70, BACK), (70, OWN.metadata)), OWN, True, CONTINUED),
+        (history((120, RELEASE), (90, BACK)), Commit(90, 3, BACK), False, CONTINUED),
         # Another plan's commits are somebody's.
-        (history((120, ANOTHERS)), Commit(120, 4, ANOTHERS), False, WENT_ON),
+        (history((120, ANOTHERS)), Commit(120, 4, ANOTHERS), False, CONTINUED),
     ],
 )
 def test_what_the_history_says(past: ReleaseHistory, now: Commit | None, live: bool, evidence: ReleaseEvidence) -> None:
@@ -100,7 +100,7 @@ def test_what_the_history_says(past: ReleaseHistory, now: Commit | None, live: b
         (history((125, ""), compacted=True), Commit(125, 4, ""), UNKNOWN),
         (history((70, ""), compacted=True), Commit(70, None, ""), UNKNOWN),
         (history((120, RELEASE), (125, ""), compacted=True), Commit(125, 4, ""), RELEASED),
-        (history((70, BACK), (75, ""), compacted=True), Commit(75, 4, ""), WENT_ON),
+        (history((70, BACK), (75, ""), compacted=True), Commit(75, 4, ""), CONTINUED),
     ],
 )
 def test_a_history_with_holes_is_believed_only_where_they_do_not_matter(
@@ -113,7 +113,7 @@ def test_a_history_with_holes_is_believed_only_where_they_do_not_matter(
     ("past", "now", "assumed", "evidence"),
     [
         (history(unread="gone"), Commit(120, 4, ""), True, RELEASED),
-        (history(unread="gone"), Commit(120, 4, ""), False, WENT_ON),
+        (history(unread="gone"), Commit(120, 4, ""), False, CONTINUED),
         (history(unread="gone"), OWN, False, NOT_RELEASED),
         # What is known is not assumed away.
         (history((120, RELEASE)), Commit(120, 4, ""), False, RELEASED),
@@ -171,7 +171,7 @@ def test_who_set_the_group_back_after_the_release(past: ReleaseHistory, row: Off
 
 
 @pytest.mark.parametrize(
-    ("start", "before", "given_up", "expected"),
+    ("start", "before", "abandoned", "expected"),
     [
         (70, OWN, [], 70),
         (70, None, [], 70),
@@ -185,10 +185,10 @@ def test_who_set_the_group_back_after_the_release(past: ReleaseHistory, row: Off
     ],
 )
 def test_where_an_untouched_partition_goes_back_to(
-    start: int, before: Commit | None, given_up: list[tuple[int, int]], expected: int
+    start: int, before: Commit | None, abandoned: list[tuple[int, int]], expected: int
 ) -> None:
     item = gap_range(0, start, 120, before)
-    rows = tuple(Abandoned("orders", 0, *span, "--skip-before") for span in given_up)
-    plan = make_plan(item, given_up=(*rows, Abandoned("orders", 1, 0, start, "another")))
+    rows = tuple(Abandoned("orders", 0, *span, "--skip-before") for span in abandoned)
+    plan = make_plan(item, abandoned=(*rows, Abandoned("orders", 1, 0, start, "another")))
 
     assert move_back_target(plan, item) == expected

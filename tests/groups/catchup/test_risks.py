@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
 from kgroup.groups.catchup.model import Abandoned, GapRange
@@ -33,7 +32,7 @@ def test_retention_that_could_not_be_read_is_said_once_a_topic() -> None:
     unread = replace(LOG, retention_unknown="no DESCRIBE_CONFIGS on orders")
     (risk,) = said(gap_of(gap_range(), gap_range(partition=1)), "retention-unknown", log=unread)
     assert (risk.level, risk.topic, risk.partition) == (RiskLevel.WARNING, "orders", None)
-    assert risk.message.endswith("is unknown: no DESCRIBE_CONFIGS on orders")
+    assert risk.message.endswith("before they are replayed: no DESCRIBE_CONFIGS on orders")
     assert "--operation DescribeConfigs --topic orders" in (risk.hint or "")
     assert said(gap_of(gap_range()), "retention-unknown") == []
 
@@ -59,12 +58,12 @@ def test_how_long_it_takes(records: int | None, size: int | None, pace: ReplayPa
         # 50 records, 5.05 s.
         (3_600_000, 7_200_000, FAST, None, ""),
         (11_000, 7_200_000, FAST, None, ""),
-        (9_000, 7_200_000, FAST, RiskLevel.WARNING, "in 9s; the replay takes about 5s"),
+        (9_000, 7_200_000, FAST, RiskLevel.WARNING, "in 9s; the replay needs about 5s"),
         (5_000, 7_200_000, FAST, RiskLevel.BLOCKED, "in 5s, before the replay can begin"),
         (-1, 7_200_000, FAST, RiskLevel.WARNING, "at any moment"),
-        (3_600_000, 4_000, FAST, RiskLevel.BLOCKED, "keeps records for 4s, and the replay takes about 5s"),
+        (3_600_000, 4_000, FAST, RiskLevel.BLOCKED, "keeps records for 4s, and the replay needs about 5s"),
         (3_600_000, None, FAST, None, ""),
-        (3_600_000, 7_200_000, ReplayPace(None), RiskLevel.WARNING, "how long the replay takes is not known"),
+        (3_600_000, 7_200_000, ReplayPace(None), RiskLevel.WARNING, "the time of the replay is unknown"),
         (None, 7_200_000, FAST, None, ""),
     ],
 )
@@ -94,8 +93,8 @@ def test_skew_is_said_as_the_screen_has_it() -> None:
 def test_the_gap_is_not_ordered_against_the_head() -> None:
     (risk,) = said(gap_of(gap_range()), "order")
 
-    assert risk.level is RiskLevel.READ
-    assert "NOT ordered against the head: svc handles new records" in risk.message
+    assert risk.level is RiskLevel.NOTE
+    assert "NOT ordered against new records: svc processes new records" in risk.message
     assert said(gap_of(gap_range(), group=None), "order") == []
     assert said(gap_of(gap_range(start=120)), "order") == []
 
@@ -104,25 +103,25 @@ def test_what_may_come_twice() -> None:
     work = LastActivity(NOW_MS, {TopicPartition("orders", 0): LastCommit(NOW_MS - 1, 10.0)})
     gap = gap_of(gap_range(maybe=101), gap_range(1, maybe=70), gap_range(2, start=120))
 
-    (risk,) = said(gap, "twice", work=work)
+    (risk,) = said(gap, "possible-duplicates", work=work)
 
     assert risk.message == (
-        "Up to 31 records after the last commit (02:58:50Z) may have been handled already; they carry the header "
+        "Up to 31 records after the last commit (02:58:50Z) may be processed already. They have the header "
         "kgroup.maybe-processed."
     )
-    assert [r.message[:60] for r in said(gap_of(gap_range(), gap_range(1)), "twice")] == [
-        "How much was handled after the last commit is not known for "
+    assert [r.message[:50] for r in said(gap_of(gap_range(), gap_range(1)), "possible-duplicates")] == [
+        "It is unknown how many records of 2 partitions wer"
     ]
-    assert said(gap_of(gap_range(maybe=70)), "twice") == []
-    assert said(gap_of(gap_range(maybe=90), group=None), "twice") == []
+    assert said(gap_of(gap_range(maybe=70)), "possible-duplicates") == []
+    assert said(gap_of(gap_range(maybe=90), group=None), "possible-duplicates") == []
 
 
 def test_what_is_gone_given_up_or_hidden_is_named() -> None:
     gap = replace(
         gap_of(gap_range()),
-        gone=(Abandoned("orders", 0, 50, 60, "the log starts at 60"),),
-        given_up=(Abandoned("orders", 0, 60, 61, SKIPPED),),
-        released_at="until",
+        already_deleted=(Abandoned("orders", 0, 50, 60, "the log starts at 60"),),
+        abandoned=(Abandoned("orders", 0, 60, 61, SKIPPED),),
+        release_point="until",
     )
     held = PartitionLog(0, 120, 7, 126)
 
@@ -130,17 +129,17 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
 
     assert [(risk.level, risk.code) for risk in found] == [
         (RiskLevel.WARNING, "guess"),
-        (RiskLevel.WARNING, "gone"),
-        (RiskLevel.WARNING, "given-up"),
-        (RiskLevel.WARNING, "below-head"),
-        (RiskLevel.READ, "order"),
-        (RiskLevel.READ, "until"),
-        (RiskLevel.READ, "twice"),
+        (RiskLevel.WARNING, "already-deleted"),
+        (RiskLevel.WARNING, "abandoned"),
+        (RiskLevel.WARNING, "below-log-end"),
+        (RiskLevel.NOTE, "order"),
+        (RiskLevel.NOTE, "until"),
+        (RiskLevel.NOTE, "possible-duplicates"),
     ]
     messages = {risk.code: risk.message for risk in found}
-    assert messages["gone"] == "orders:0: [50, 60) is gone (10 offsets): the log starts at 60"
-    assert messages["given-up"] == "orders:0: [60, 61) is left to nobody (1 offset): --skip-before"
-    assert "released at 120, 6 offsets below the log end" in messages["below-head"]
+    assert messages["already-deleted"] == "orders:0: [50, 60) is already deleted (10 offsets): the log starts at 60"
+    assert messages["abandoned"] == "orders:0: [60, 61) is abandoned (1 offset): --skip-before"
+    assert "released at 120, 6 offsets below the log end" in messages["below-log-end"]
 
 
 def test_what_blocks_comes_first() -> None:

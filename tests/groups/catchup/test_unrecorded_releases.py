@@ -7,7 +7,8 @@ import pytest
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState
 from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease, find_unrecorded_releases, range_words
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.groups import Commit, Group, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
 

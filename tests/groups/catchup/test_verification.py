@@ -10,12 +10,12 @@ import pytest
 
 from kgroup.groups.catchup.chunks import cut_into_chunks
 from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
-from kgroup.groups.catchup.documents import gap_document, next_deadline_ms, plan_document
+from kgroup.groups.catchup.documents import PlanSummary, gap_document, next_deadline_ms, plan_document
 from kgroup.groups.catchup.gap import Gap, NotMoved
 from kgroup.groups.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.risks import Risk, RiskLevel
-from kgroup.groups.catchup.verification import ChunkResult, LostRange, contradiction_note, gone_before, verify
+from kgroup.groups.catchup.verification import ChunkResult, LostRange, contradiction_note, deleted_before, verify
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
@@ -83,20 +83,20 @@ def test_a_plan_that_is_delivered() -> None:
     assert (item.records, item.delivered, item.filtered, item.dead) == (48, 43, 4, 1)
     assert proof.complete
     assert proof.totals() == {
-        "partitions": 1,
-        "read_to_end": 1,
-        "records": 48,
-        "delivered": 43,
-        "filtered": 4,
-        "dead": 1,
+        "partition_count": 1,
+        "read_to_end_count": 1,
+        "record_count": 48,
+        "delivered_count": 43,
+        "filtered_count": 4,
+        "dead_lettered_count": 1,
         "bytes": 480,
-        "lost_offsets": 0,
-        "undelivered_offsets": 0,
-        "may_repeat": 0,
-        "delivered_again": 0,
-        "chunks": 2,
-        "chunks_done": 2,
-        "complete": True,
+        "lost_offset_count": 0,
+        "undelivered_offset_count": 0,
+        "possible_duplicate_count": 0,
+        "redelivered_count": 0,
+        "chunk_count": 2,
+        "finished_chunk_count": 2,
+        "verified": True,
     }
 
 
@@ -126,7 +126,7 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
     )
     assert not proof.complete
     assert proof.partitions[0].read_to_end
-    assert proof.totals()["lost_offsets"] == 37
+    assert proof.totals()["lost_offset_count"] == 37
 
 
 def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
@@ -147,9 +147,9 @@ def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
         (ChunkResult(0, 70, 100, 30, 25, 4, 1), None),
         (ChunkResult(0, 90, 100, 10, 10, 0, 0), None),
         (ChunkResult(0, 70, 90, 20, 20, 0, 0), None),
-        (ChunkResult(0, 70, 100, 30, 29, 0, 0), "[70, 100): 30 records were read, and 29 delivered"),
-        (ChunkResult(1, 100, 120, 20, 20, 0, 0), "went on to 120, and the ledger has 110"),
-        (ChunkResult(7, 0, 1, 0, 0, 0, 0), "chunk 7, which cu-7f3a does not have"),
+        (ChunkResult(0, 70, 100, 30, 29, 0, 0), "[70, 100): 30 records were read, but 29 were delivered"),
+        (ChunkResult(1, 100, 120, 20, 20, 0, 0), "read to 120, but the ledger has 110"),
+        (ChunkResult(7, 0, 1, 0, 0, 0, 0), "chunk 7, which is not in cu-7f3a"),
     ],
 )
 def test_what_workers_say_has_to_fit(result: ChunkResult, says: str | None) -> None:
@@ -174,7 +174,7 @@ def test_what_did_not_fit_once_is_not_proved_by_a_later_run(chunk: int) -> None:
     whole = ledgered(PLAN, progress=[made(0, 100, 30), made(1, 120, 10)])
     note = contradiction_note(verify(whole, [ChunkResult(chunk, 70, 100, 30, 29, 0, 0)]))
     assert note is not None
-    assert note.startswith("not proved: ")
+    assert note.startswith("not verified: ")
 
     later = verify(replace(whole, state=replace(whole.state, note=note)))
 
@@ -199,7 +199,7 @@ def test_two_ranges_of_one_partition_are_two_rows() -> None:
 def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
     row = OffsetRewind("orders", 0, 90, 120, 1_000)
 
-    proof = verify(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), twice=[row])
+    proof = verify(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), rewinds=[row])
 
     assert proof.rewinds == (row,)
     assert proof.complete
@@ -220,20 +220,22 @@ def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
 
     done = sum(row.offsets for row in delivered(plan, known.progress))
     totals = proof.totals()
-    assert done + totals["lost_offsets"] + totals["undelivered_offsets"] == sum(i.end - i.start for i in ranges)
-    assert proof.complete == (totals["lost_offsets"] == totals["undelivered_offsets"] == 0)
+    assert done + totals["lost_offset_count"] + totals["undelivered_offset_count"] == sum(
+        i.end - i.start for i in ranges
+    )
+    assert proof.complete == (totals["lost_offset_count"] == totals["undelivered_offset_count"] == 0)
 
 
-def test_what_was_gone_before_the_plan_is_named_to_the_end() -> None:
+def test_what_was_deleted_before_the_plan_is_named_to_the_end() -> None:
     plan = make_plan(
         gap_range(0, 90),
         gap_range(1, 90),
         gap_range(2, 70),
         gap_range(3, 5, 120, None),
-        given_up=(Abandoned("orders", 0, 80, 90, "skip"), Abandoned("orders", 1, 70, 90, "skip")),
+        abandoned=(Abandoned("orders", 0, 80, 90, "skip"), Abandoned("orders", 1, 70, 90, "skip")),
     )
 
-    assert gone_before(plan) == (Abandoned("orders", 0, 70, 80, "the log started at 80"),)
+    assert deleted_before(plan) == (Abandoned("orders", 0, 70, 80, "the log started at 80"),)
 
 
 # JSON
@@ -242,60 +244,73 @@ def test_what_was_gone_before_the_plan_is_named_to_the_end() -> None:
 def test_a_dry_run_and_a_plan_have_the_same_fields() -> None:
     """Types never depend on flags: what is not known yet is null."""
     gap = Gap("orders-svc", "classic", (gap_range(records=50, size=500),), (), (), (NotMoved("a", 1, "left", "why"),))
-    risk = Risk(RiskLevel.READ, "skew", "so")
-    dry = gap_document(gap, HALVES, [risk])
+    risk = Risk(RiskLevel.NOTE, "skew", "so")
+    dry = gap_document(gap, HALVES, [risk], "topic copy")
     delivery = Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {})
     known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=delivery)
-    shown = plan_document(known, verify(known))
-    unproved = plan_document(known, None)
+    shown = plan_document(known, verify(known), PlanSummary("stopped", 30, "topic copy"))
+    unproved = plan_document(known, None, PlanSummary())
 
     assert dry.keys() == shown.keys() == unproved.keys()
     assert dry["ranges"][0].keys() == shown["ranges"][0].keys() == unproved["ranges"][0].keys()
     assert dry["totals"].keys() == shown["totals"].keys() == unproved["totals"].keys()
     assert json.loads(json.dumps([dry, shown])) == [dry, shown]
-    assert (dry["plan_id"], dry["state"], dry["totals"]["delivered"]) == (None, None, None)
-    assert dry["warnings"] == [
-        {"level": "READ", "code": "skew", "message": "so", "topic": None, "partition": None, "hint": None}
+    assert (dry["plan_id"], dry["state"], dry["totals"]["delivered_count"]) == (None, None, None)
+    assert dry["risks"] == [
+        {"level": "note", "code": "skew", "message": "so", "topic": None, "partition": None, "hint": None}
     ]
     assert (shown["plan_id"], shown["state"], shown["sink"], shown["order"]) == ("cu-7f3a", "released", "topic", "key")
 
 
 def test_the_fields_of_a_range() -> None:
     item = gap_range(records=50, size=500, maybe=101, deadline_ms=1_795_832_390_000)
-    dry = gap_document(Gap("svc", "classic", (item,), (), (), ()), (), [])
+    dry = gap_document(Gap("svc", "classic", (item,), (), (), ()), (), [], None)
 
     (row,) = dry["ranges"]
     assert {name: value for name, value in row.items() if value is not None} == {
         "topic": "orders",
         "partition": 0,
-        "committed": 70,
+        "old_offset": 70,
+        "new_offset": 120,
         "start": 70,
         "end": 120,
-        "records_estimate": 50,
-        "bytes_estimate": 500,
+        "estimated_record_count": 50,
+        "estimated_bytes": 500,
         "maybe_processed_until": 101,
-        "retention_deadline": "2026-11-28T02:19:50.000Z",
-        "retention_deadline_ms": 1_795_832_390_000,
+        "retention_deadline_at": "2026-11-28T02:19:50.000Z",
+        "retention_deadline_at_ms": 1_795_832_390_000,
     }
-    assert {name: dry["totals"][name] for name in ("partitions", "offsets", "records_estimate", "bytes_estimate")} == {
-        "partitions": 1,
-        "offsets": 50,
-        "records_estimate": 50,
-        "bytes_estimate": 500,
+    assert {
+        name: dry["totals"][name]
+        for name in ("partition_count", "offset_count", "estimated_record_count", "estimated_bytes")
+    } == {
+        "partition_count": 1,
+        "offset_count": 50,
+        "estimated_record_count": 50,
+        "estimated_bytes": 500,
     }
 
 
 def test_what_was_delivered_lost_and_doubled_is_in_it() -> None:
     known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(LostOffsets(70, 75, "gone"),))])
-    shown = plan_document(known, verify(known, twice=[OffsetRewind("orders", 0, 90, 120, 1_000)]))
+    found = verify(known, rewinds=[OffsetRewind("orders", 0, 90, 120, 1_000)])
+    shown = plan_document(known, found, PlanSummary("stopped", 30, None))
 
     (row,) = shown["ranges"]
-    assert (row["delivered_to"], row["delivered"], row["complete"], row["chunks_done"]) == (90, 20, False, 0)
-    assert row["undelivered"] == [{"start": 90, "end": 120, "offsets": 30}]
-    assert row["lost"] == [{"topic": "orders", "partition": 0, "start": 70, "end": 75, "offsets": 5, "why": "gone"}]
-    (twice,) = shown["twice"]
-    assert (twice["topic"], twice["partition"], twice["start"], twice["end"]) == ("orders", 0, 90, 120)
-    assert (twice["at"], twice["at_ms"], twice["deleted"]) == ("1970-01-01T00:00:01.000Z", 1_000, False)
+    assert (row["delivered_to"], row["delivered_count"], row["verified"], row["finished_chunk_count"]) == (
+        90,
+        20,
+        False,
+        0,
+    )
+    assert row["undelivered"] == [{"start": 90, "end": 120, "offset_count": 30}]
+    assert row["lost"] == [
+        {"topic": "orders", "partition": 0, "start": 70, "end": 75, "offset_count": 5, "reason": "gone"}
+    ]
+    (rewind,) = shown["rewinds"]
+    assert (rewind["topic"], rewind["partition"], rewind["start"], rewind["end"]) == ("orders", 0, 90, 120)
+    at = (rewind["rewound_at"], rewind["rewound_at_ms"], rewind["commit_deleted"])
+    assert at == ("1970-01-01T00:00:01.000Z", 1_000, False)
 
 
 def test_the_next_deadline_is_that_of_what_is_still_owed() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.doctor.diagnose import (
     UncheckedRow,
@@ -91,12 +91,26 @@ def test_summary_has_a_row_a_rule_worst_first() -> None:
 
     assert [(row.rule, row.severity, row.count) for row in rows] == [
         ("out-of-range", CRITICAL, 1),
-        ("idle-members", WARNING, 2),
         ("never-read", WARNING, 1),
+        ("idle-members", WARNING, 2),
         ("coordinator-load", INFO, 1),
         ("poll-interval", INFO, 1),
     ]
-    assert rows[1].subjects == ("orders", "pay")  # where it is a warning before where it is info
+    assert rows[2].subjects == ("orders", "pay")  # where it is a warning before where it is info
+
+
+def test_what_stands_still_comes_before_what_could_be_better() -> None:
+    ledger = diagnosis("ledger", finding("stalled-commits", WARNING))
+    export = diagnosis("billing-export", finding("no-reader", WARNING))
+    restarts = [diagnosis(f"a{n}", finding("not-static", WARNING), finding("idle-members", WARNING)) for n in range(3)]
+
+    assert [row.rule for row in finding_summary([*restarts, ledger, export])] == [
+        "no-reader",
+        "stalled-commits",
+        "idle-members",
+        "not-static",
+    ]
+    assert [item.group for item in worst_first([*restarts, ledger, export])][:2] == ["billing-export", "ledger"]
 
 
 def test_what_was_not_looked_at_by_its_reason() -> None:
@@ -116,12 +130,12 @@ def test_documents() -> None:
 
     assert document["group"] == "orders-enrich"
     assert document["scope"] == "group"
-    assert document["worst"] == "info"
-    assert document["counts"] == {"info": 1, "warning": 0, "critical": 0}
+    assert document["worst_severity"] == "info"
+    assert document["finding_counts"] == {"info": 1, "warning": 0, "critical": 0}
     assert set(document["findings"][0]) == {
-        "rule", "severity", "evidence", "numbers", "places", "remedy", "commands", "source",
+        "rule", "severity", "evidence", "numbers", "affected", "remedy", "commands", "source",
     }  # fmt: skip
-    assert {"rule": "rebalance-storm", "why": "no READ", "partly": False} in document["not_looked_at"]
+    assert {"rule": "rebalance-storm", "reason": "no READ", "partly": False} in document["unchecked_rules"]
     assert diagnose_cluster(CLUSTER).document()["group"] is None
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_rebalances import rebalance_storm
 from kgroup.groups.doctor.finding import Finding, Severity
@@ -140,7 +140,7 @@ def test_the_flapping_client_is_named() -> None:
     (found,) = rebalance_storm(replace(HEALTHY, now_ms=log.now_ms + 1000, history=told(log).history))
 
     assert isinstance(found, Finding)
-    assert (found.severity, found.places[0]) == (Severity.CRITICAL, "flaky")
+    assert (found.severity, found.affected[0]) == (Severity.CRITICAL, "flaky")
 
 
 @pytest.mark.parametrize(
@@ -210,5 +210,5 @@ def test_commits_that_stand_with_the_newest_topic_id() -> None:
     log.commit(1, 3).commit(1, None)
 
     assert told(log).commits == {
-        (TOPIC, 0): CommitSeries((CommitPoint(5, T0), CommitPoint(6, T0 + 1000)), "new"),
+        (TOPIC, 0): CommitSeries((CommitPoint(5, T0, by_tool=True), CommitPoint(6, T0 + 1000, by_tool=True)), "new"),
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from kgroup.groups.history.offset_jumps import SLICES, CommitAuthor, CommitMove, CommitReport
+from kgroup.groups.history.offset_jumps import SLICES, CommitAuthor, CommitMove, CommitReport, OffsetJump, undo_jump
 from kgroup.model.group_log import TransactionEnd
 from tests.support.cases.history import T0, Log, member
 
@@ -18,7 +19,7 @@ def mark(metadata: str) -> str | None:
     return None if found is None else found[1]
 
 
-def commits_of(log: Log, **span: float) -> CommitReport:
+def commits_of(log: Log, **span: Any) -> CommitReport:
     found = log.history(commits=True, mark=mark, **span).commits
     assert found is not None
     return found
@@ -66,6 +67,20 @@ def test_an_administrative_reset_is_one_row() -> None:
     assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
     assert jump.empty_since_ms == T0 + 60_000
     assert jump.rebalance_distance_ms == -48_000
+
+
+def test_resets_of_one_second_are_requests_of_their_own_where_a_partition_or_a_rebalance_tells_them_apart() -> None:
+    log = Log().generation(5, A, B).commits((0, 1), 0, 50, every=10, pace=1000)
+    log.at(60).generation(6).at(92).commit(0, 9_000).commit(1, 9_000).commit(0, 8_000)
+    log.generation(7, A).generation(8).commit(1, 7_000)
+
+    found = [(jump.by, [(number, new) for _, number, _, new in jump.changes]) for jump in commits_of(log).jumps]
+
+    assert found == [
+        (CommitAuthor.ADMIN, [(0, 9_000), (1, 9_000)]),
+        (CommitAuthor.ADMIN, [(0, 8_000)]),
+        (CommitAuthor.ADMIN, [(1, 7_000)]),
+    ]
 
 
 def test_somebody_who_is_no_member_commits_again_and_again() -> None:
@@ -134,6 +149,22 @@ def test_nobody_is_named_before_the_first_record_of_the_group() -> None:
     assert [(jump.by, jump.step) for jump in commits_of(log).jumps] == [(CommitAuthor.UNKNOWN, None)]
 
 
+@pytest.mark.parametrize("span", [{"state": "Empty"}, {"reach": {"start": 0, "to_log_start": True}}])
+def test_a_forward_reset_of_a_group_that_never_had_members_is_a_jump(span: dict[str, Any]) -> None:
+    log = Log().at(1).commit(0, 0).at(60).commit(0, 189_000)
+
+    assert [(jump.move, jump.by, jump.moved, jump.at_ms) for jump in commits_of(log, **span).jumps] == [
+        (CommitMove.RESET, CommitAuthor.ADMIN, None, T0 + 1000),
+        (CommitMove.RESET, CommitAuthor.ADMIN, 189_000, T0 + 60_000),
+    ]
+
+
+def test_a_consumer_with_assign_in_a_group_without_members_makes_no_jumps() -> None:
+    log = Log().commits((0,), 0, 60, every=10)
+
+    assert commits_of(log, state="Empty").jumps == ()
+
+
 def test_the_same_offset_again_and_again() -> None:
     log = Log().generation(5, A).at(1).commit(0, 7)
     for second in range(2, 7):
@@ -158,3 +189,37 @@ def test_only_chosen_partitions() -> None:
 
     assert found is not None
     assert [course.partition for course in found.trends] == [2]
+
+
+AT_MS = 1_795_228_032_250  # 2026-11-21T02:27:12.250Z
+
+
+@pytest.mark.parametrize(
+    ("span", "is_first"), [({"state": "Empty"}, False), ({"reach": {"start": 0, "to_log_start": True}}, True)]
+)
+def test_before_its_first_record_there_was_no_group_to_go_back_to(span: dict[str, Any], is_first: bool) -> None:
+    """Unless the log was not read from its start."""
+    log = Log().at(1).commit(0, 500).commit(1, 500).at(60).commit(0, 100)
+
+    first, second = commits_of(log, **span).jumps
+
+    assert (first.is_first_record, undo_jump("g", first) is None) == (is_first, is_first)
+    assert (second.is_first_record, undo_jump("g", second) is None) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("by", "who", "moved", "command"),
+    [
+        (CommitAuthor.ADMIN, None, 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.MEMBER, "a", -412, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.DELETION, None, None, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.KGROUP, "cu-7f3a", 30_000, "kgroup catchup cancel cu-7f3a"),
+        (CommitAuthor.KGROUP, "cu-7f3a", -30_000, None),
+    ],
+)
+def test_the_command_that_undoes_a_jump(
+    by: CommitAuthor, who: str | None, moved: int | None, command: str | None
+) -> None:
+    jump = OffsetJump(AT_MS, 7, CommitMove.RESET, by, who, moved, 5, None, None, ())
+
+    assert undo_jump("g", jump) == command

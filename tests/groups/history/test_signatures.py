@@ -75,6 +75,45 @@ def test_all_again_and_again_is_a_crash_loop(times: int, pause: float, kinds: li
         assert found[0].text == "all members replaced 5 times, in 5 rebalances"
 
 
+@pytest.mark.parametrize("times", [2, 3, 6])
+def test_rollouts_one_member_after_the_other_are_no_crash_loop(times: int) -> None:
+    log, lives, generation = start(), dict.fromkeys(range(COUNT), 1), 10
+    for round_ in range(times):
+        for number in range(COUNT):
+            log.at(round_ * 120 + number * 20).generation(
+                generation, *(pod(n, life) for n, life in lives.items() if n != number)
+            )
+            lives[number] += 1
+            log.at(round_ * 120 + number * 20 + 10).generation(generation + 1, *(pod(*each) for each in lives.items()))
+            generation += 2
+
+    assert [one.kind.value for one in log.history().signatures] == ["rollout"] * times
+
+
+def test_members_that_are_away_together_three_times_are_a_crash_loop() -> None:
+    log = start()
+    for life in range(2, 5):
+        at = life * 60
+        log.at(at).generation(20 * life, pod(0, life - 1), pod(1, life - 1))
+        log.at(at + 5).generation(20 * life + 1, *(pod(n, life if n > 1 else life - 1) for n in range(COUNT)))
+        log.at(at + 10).generation(20 * life + 2, pod(2, life), pod(3, life))
+        log.at(at + 15).generation(20 * life + 3, *(pod(n, life) for n in range(COUNT)))
+
+    assert [one.kind for one in log.history().signatures] == [SignatureKind.CRASH_LOOP]
+
+
+def test_a_crash_after_three_rollouts_is_no_loop_of_all_of_them() -> None:
+    log = start()
+    for life in range(2, 5):
+        for number in range(COUNT):
+            log.at(life * 100 + number * 10).generation(
+                life * 20 + number, *(pod(n, life if n <= number else life - 1) for n in range(COUNT))
+            )
+    log.at(520).generation(101, *(pod(n, 5) for n in range(COUNT)))
+
+    assert [one.kind.value for one in log.history().signatures] == ["rollout"] * 4
+
+
 def test_who_comes_under_another_name_replaces_nobody_whose_name_comes_back() -> None:
     log = Log().at(-60).generation(9, pod(0), pod(1)).at(0).generation(10, pod(0), pod(1), pod(2))
     log.at(20).generation(11, pod(1), pod(2)).at(25).generation(12, pod(0, 2), pod(1), pod(2))

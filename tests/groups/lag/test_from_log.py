@@ -23,6 +23,7 @@ from kgroup.model.group_log import (
     ScannedRange,
     TransactionEnd,
 )
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.lag import MINUTE, NOW, group
 
 WHOLE = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, True)
@@ -112,6 +113,53 @@ def test_since_when(events: Sequence[Event], type_: str, state: str, since_ago: 
     found = from_log(events, WHOLE, group([], state=state, type=type_), NOW)
 
     assert found.state_since_ms == (None if since_ago is None else NOW - since_ago * MINUTE)
+
+
+RELEASE = "kgroup cu-7f3a 3 release 70"
+PART = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, False)
+
+
+def made_at(ago: int, offset: int, *, metadata: str = "", epoch: int | None = None) -> CommitWritten:
+    return commit(ago, offset)._replace(metadata=metadata, leader_epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("events", "type_", "state", "reach", "tools"),
+    [
+        # Members commit, leave, and a reset follows; it is no reading, also after they are back.
+        ([generation(9, "a"), commit(8, 1), commit(7, 2), generation(6), commit(5, 9)], "classic", "Empty", PART, [9]),
+        ([generation(9, "a"), commit(8, 1), generation(6), commit(5, 9), generation(4, "a"), commit(3, 10)],
+         "classic", "Stable", PART, [9]),
+        ([joined(9, "a"), epoch(9), commit(8, 1), joined(6, "a", left=True), epoch(6), commit(5, 9)],
+         "consumer", "Empty", PART, [9]),
+        # The runner of a catch-up commits as the only member: its mark says so.
+        ([generation(9, "kgroup-catchup"), made_at(8, 120, metadata=RELEASE), generation(7)],
+         "classic", "Empty", PART, [120]),
+        ([generation(9, "a"), made_at(8, 120, metadata="kgroup is nice")], "classic", "Stable", PART, []),
+        # A group that never had members, or has had none for longer than the log was read.
+        ([commit(9, 1), commit(5, 9)], "classic", "Empty", PART, [1, 9]),
+        ([commit(9, 1)], "classic", "Empty", WHOLE, [1]),
+        ([commit(9, 1)], "classic", "Stable", PART, []),
+        # assign(): again and again, or twice with a leader epoch, which administrators do not send.
+        ([commit(9, 1), commit(8, 2), commit(7, 3)], "classic", "Empty", PART, []),
+        ([made_at(9, 1, epoch=4), made_at(8, 2, epoch=4)], "classic", "Empty", PART, []),
+        ([generation(9, "a"), generation(6), commit(5, 1), commit(4, 2), commit(3, 3)], "classic", "Empty", PART, []),
+        # A reset, its undo and another reset are none.
+        ([commit(9, 5), commit(8, 9), commit(7, 5)], "classic", "Empty", PART, [5, 9, 5]),
+        # A producer's transaction is an application's.
+        ([commit(9, 1, TransactionEnd.COMMITTED)._replace(producer_id=7)], "classic", "Empty", PART, []),
+        # Deleted, and created again by a reset.
+        ([generation(9, "a"), commit(8, 1), GroupDeleted(95, NOW - 5 * MINUTE, RebalanceProtocol.CLASSIC),
+          commit(4, 9)], "classic", "Empty", PART, [9]),
+    ],
+)  # fmt: skip
+def test_commits_that_no_consumer_made(
+    events: Sequence[Event], type_: str, state: str, reach: ScannedRange, tools: list[int]
+) -> None:
+    found = from_log(events, reach, group([], state=state, type=type_), NOW)
+
+    made = found.commits.get(TopicPartition("orders", 0), ())
+    assert [each.offset for each in made if each.by_tool] == tools
 
 
 def test_members_are_those_of_the_last_generation() -> None:

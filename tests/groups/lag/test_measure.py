@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kgroup.groups.lag.checks import LagBounds, check_lag, parse_status
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
+    EvidenceSource,
     FirstUnread,
     Isolation,
     LagEvidence,
@@ -31,10 +33,11 @@ from kgroup.groups.lag.rates import (
 )
 from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.lag.status import LagStatus, status_words
-from kgroup.model.groups import Commit, Group, LogRange, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
-from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group
+from tests.support.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
 
 COMMITTED = Isolation.READ_COMMITTED
 
@@ -48,7 +51,7 @@ def one(
 ) -> PartitionLag:
     commit = None if committed is None else Commit(committed, None, "")
     partition = Partition("orders", 0, commit, None if log is None else LogRange(*log), None, None)
-    about = replace(group([]), partitions=(partition,))
+    about = structs.replace(group([]), partitions=(partition,))
     found = LagEvidence(NOW, isolation, {TopicPartition("orders", 0): PartitionEvidence(**known)})
     return measure_lag(about, found).partitions[0]
 
@@ -217,17 +220,17 @@ def test_a_group_without_partitions_knows_nothing() -> None:
             [*FINE, UNREAD],
             LagBounds(max_lag=5000, max_lag_time_s=60, fail_on=LagStatus.STOP),
             [
-                "orders-enrich: lag unknown (orders:4: its log could not be read), at most 5000 is asked for",
+                "orders-enrich: lag unknown (orders:4: its log could not be read), the limit is 5000",
                 "orders-enrich: age of the oldest unread record unknown (orders:4: its log could not be read), "
-                "1m is asked for",
-                "orders-enrich: status unknown (its log could not be read), better than STOP is asked for",
+                "the limit is 1m",
+                "orders-enrich: status unknown (its log could not be read), better than STOP is required",
             ],
         ),
         # ... also beside one that is seen to be a little bad.
         (
             [Part(0, 60_000, 200.0, 100.0), UNREAD],
             LagBounds(fail_on=LagStatus.STALL),
-            ["orders-enrich: status unknown (its log could not be read), better than STALL is asked for"],
+            ["orders-enrich: status unknown (its log could not be read), better than STALL is required"],
         ),
         ([Part(0, 60_000, 200.0, 100.0)], LagBounds(fail_on=LagStatus.STALL), []),
         (
@@ -241,7 +244,7 @@ def test_a_group_without_partitions_knows_nothing() -> None:
             [replace(FINE[0], timed=False)],
             LagBounds(max_lag_time_s=60),
             ["orders-enrich: age of the oldest unread record unknown (the first unread record was not read), "
-             "1m is asked for"],
+             "the limit is 1m"],
         ),
     ],
 )  # fmt: skip
@@ -249,6 +252,110 @@ def test_a_check_is_one_line_a_violation(parts: list[Part], bounds: LagBounds, l
     rows = rows_of([measured(*parts)], RowLevel.GROUP)
 
     assert [str(violation) for violation in check_lag(rows, bounds, NOW)] == lines
+
+
+TOOL = structs.replace(at(MINUTE, 10_000_000), by_tool=True)
+CONSUMER_LEFT = (*steady(10_000_000, 100, 6 * MINUTE),)
+
+
+@pytest.mark.parametrize(
+    ("state", "empty_ago", "part", "status"),
+    [
+        # The consumers stopped, records arrive: at once, whatever their commits were like.
+        ("Empty", 5 * MINUTE, Part(0, 15_382, 49, commits=CONSUMER_LEFT), LagStatus.NO_READER),
+        ("Empty", 5 * MINUTE, Part(0, 15_382, 49, commits=(at(6 * MINUTE, 10_000_000),)), LagStatus.NO_READER),
+        # ... not within half a minute: that is a restart.
+        ("Empty", 20 * SECOND, Part(0, 900, 49, last_ago=20 * SECOND), LagStatus.OK),
+        ("Empty", 5 * MINUTE, Part(0, 900, 49, commits=CONSUMER_LEFT, age=20 * SECOND), LagStatus.NO_READER),
+        # ... but a reset then is none.
+        ("Empty", 20 * SECOND,
+         Part(0, 900, 49, commits=(*CONSUMER_LEFT, structs.replace(TOOL, timestamp_ms=NOW - SECOND))),
+         LagStatus.NO_READER),
+        # ... but where the commits show nothing, it is not unknown.
+        ("Empty", SECOND, Part(0, 50, 49, commits=(at(2 * SECOND, 10_000_000),), age=3 * SECOND), LagStatus.NO_READER),
+        # Nothing arrives: if a tool committed last, if records came after the last commit, or where it would be STOP.
+        ("Empty", HOUR, Part(0, 900, 0, last_ago=2 * HOUR, age=3 * HOUR), LagStatus.NO_READER),
+        ("Empty", MINUTE, Part(0, 900, 0, commits=(at(65 * SECOND, 10_000_000),), age=3 * HOUR), None),
+        ("Empty", HOUR, Part(0, 900, 0, commits=(TOOL,), age=3 * HOUR), LagStatus.NO_READER),
+        ("Empty", HOUR, Part(0, 900, 0, last_ago=2 * HOUR, age=HOUR // 2), LagStatus.NO_READER),
+        # It never had members: a tool made it.
+        ("Empty", None, Part(0, 900, 49, commits=(TOOL,), age=HOUR), LagStatus.NO_READER),
+        # A consumer with assign() reads; one that stopped is a STOP, as ever.
+        ("Empty", HOUR, Part(0, 900, 100), LagStatus.OK),
+        ("Empty", None, Part(0, 900, 100), LagStatus.OK),
+        ("Empty", HOUR, Part(0, 90_000, 100, last_ago=10 * MINUTE), LagStatus.STOP),
+        # Nothing is unread, or there are members.
+        ("Empty", HOUR, Part(0, 0, 49, commits=(TOOL,)), LagStatus.OK),
+        ("Stable", HOUR, Part(0, 15_382, 49, commits=CONSUMER_LEFT, age=5 * MINUTE), LagStatus.STOP),
+    ],
+)  # fmt: skip
+def test_a_group_without_a_reader(state: str, empty_ago: int | None, part: Part, status: LagStatus | None) -> None:
+    since_ms = None if empty_ago is None else NOW - empty_ago
+    report = measure_lag(group([part], state=state), evidence([part], state_since_ms=since_ms))
+
+    assert report.total.status is status
+    if status is LagStatus.NO_READER:
+        assert report.total.outlook.pace is LagTrend.NEVER
+        assert report.total.rates.outgoing == 0
+        assert report.total.status_result.since_ms is not None
+
+
+def test_a_group_that_has_read_all_and_ended_does_not_fall_behind() -> None:
+    part = Part(0, 0, 6.7, commits=(at(2 * MINUTE, 10_000_000),))
+
+    total = measure_lag(group([part], state="Empty"), evidence([part], state_since_ms=NOW - MINUTE)).total
+
+    assert (total.status, total.outlook.pace, total.rates.growth) == (LagStatus.OK, LagTrend.KEEPS_UP, None)
+
+
+def test_no_reader_counts_from_when_the_group_was_empty_or_something_to_read_came() -> None:
+    def since(empty_ago: int | None, **other: Any) -> int | None:
+        part = Part(0, 900, 49, commits=(TOOL,), **other)
+        known = evidence([part], state_since_ms=None if empty_ago is None else NOW - empty_ago)
+        return measure_lag(group([part], state="Empty"), known).total.status_result.since_ms
+
+    assert since(HOUR, age=2 * HOUR) == NOW - HOUR
+    assert since(HOUR, age=40 * SECOND) == NOW - 40 * SECOND
+    assert since(None, age=HOUR) == NOW - MINUTE
+
+
+@pytest.mark.parametrize("unknown", [{EvidenceSource.COMMITS: "no READ on __consumer_offsets"}, {}])
+def test_without_the_log_no_reader_is_unknown(unknown: dict[EvidenceSource, str]) -> None:
+    part = Part(0, 900, 49, commits=())
+
+    known = evidence([part], unknown=unknown)
+    unread = {tp: structs.replace(facts, read_since_ms=None) for tp, facts in known.partitions.items()}
+    total = measure_lag(group([part], state="Empty"), structs.replace(known, partitions=unread)).total
+
+    assert (total.status, total.rates.outgoing) == (None, None)
+
+
+def test_what_is_not_read_is_sorted_by_lag_then_age_whatever_its_name() -> None:
+    def lagging(name: str, part: Part, state: str = "Stable") -> GroupLag:
+        about = structs.replace(group([part], state=state), name=name)
+        return measure_lag(about, evidence([part], state_since_ms=NOW - HOUR))
+
+    rows = [
+        lagging("fine", FINE[0]).total,
+        lagging("blue-orders", Part(0, 1836, 49, last_ago=38 * MINUTE, age=38 * MINUTE)).total,
+        lagging("billing-export", Part(0, 202_752, 49, commits=(at(2 * HOUR, 10_000_000),)), "Empty").total,
+        lagging("younger", Part(0, 1836, 49, last_ago=20 * MINUTE, age=20 * MINUTE)).total,
+    ]
+
+    assert [row.name for row in sort_rows(rows)] == ["billing-export", "blue-orders", "younger", "fine"]
+
+
+def test_no_reader_fails_a_check_for_it_and_every_milder_one() -> None:
+    part = Part(0, 15_382, 49, commits=CONSUMER_LEFT)
+    rows = rows_of(
+        [measure_lag(group([part], state="Empty"), evidence([part], state_since_ms=NOW - 5 * MINUTE))], RowLevel.GROUP
+    )
+
+    for text in ("no-reader", "stop", "warn"):
+        (violation,) = check_lag(rows, LagBounds(fail_on=parse_status(text)), NOW)
+        assert violation.text == "NO-READER 5m on orders:0"
+    stopped = rows_of([measured(STUCK)], RowLevel.GROUP)
+    assert check_lag(stopped, LagBounds(fail_on=parse_status("no-reader")), NOW) == ()
 
 
 def test_bounds_hold_for_each_row_of_the_level() -> None:
@@ -319,13 +426,13 @@ def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part]
 def test_the_document_of_a_stuck_partition() -> None:
     document = measured(STUCK).document()
 
-    assert document["lag_status"] == "STOP"
+    assert document["lag_status"] == "stop"
     assert document["topics"][0]["topic"] == "orders"
     (row,) = document["partitions"]
     assert row["lag"] == 3_940_025
-    assert row["lag_ms"] == 38 * MINUTE
-    assert row["lag_status_since_ms"] == NOW - 38 * MINUTE
-    assert row["lag_status_since"] == "2026-11-21T00:58:40.000Z"
+    assert row["time_lag_ms"] == 38 * MINUTE
+    assert row["lag_status_began_at_ms"] == NOW - 38 * MINUTE
+    assert row["lag_status_began_at"] == "2026-11-21T00:58:40.000Z"
     assert row["out_per_s"] == 0
     assert row["pace"] == "never"
     assert row["caught_up_in_ms"] is None
@@ -347,7 +454,7 @@ def test_words() -> None:
     assert status_words(row.status_result, NOW) == "STOP 38m"
     assert trend_words(row.rates) == "+1700/s"
     assert outlook_words(row.outlook) == "never"
-    assert trend_words(drains.rates) == "-3/s"
+    assert trend_words(drains.rates) == "-3/s (1m)"
     assert outlook_words(drains.outlook) == "3m20s"
     assert trend_words(Rates(100.0, 101.0)) == "flat"
     assert trend_words(Rates(100.0, None)) is None

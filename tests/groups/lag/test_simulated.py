@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import FirstUnread, LagEvidence, LogPoint, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.model.groups import Commit, LoggedCommit, LogRange, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import LoggedCommit, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.lag import NOW, group
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import LogEnds, LogPoint
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
@@ -81,7 +82,7 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (OK, judged(steady(1000, 10, 20 * SECOND, pause_ms=1000), 1100, unread_ago=10 * SECOND)),
         # Reached the end once and stopped then: Burrow calls this OK for ever.
         (STOP, judged(steady(1000, 10, 38 * MINUTE), 9000, past=[past(39 * MINUTE, 1000)], unread_ago=37 * MINUTE)),
-        # A single commit: compaction may have taken the others.
+        # A single commit: compaction may have deleted the others.
         (STOP, judged([at(11 * MINUTE, 100)], 200, unread_ago=11 * MINUTE)),
         (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=10 * MINUTE)),
         (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=8 * MINUTE)),
@@ -156,8 +157,8 @@ def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
 
 
 def test_severity_is_in_the_order_of_harm() -> None:
-    assert sorted(LagStatus, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP]
-    assert [s for s in LagStatus if s.is_stuck] == [STALL, STOP]
+    assert sorted(LagStatus, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP, LagStatus.NO_READER]
+    assert [s for s in LagStatus if s.is_stuck] == [STALL, STOP, LagStatus.NO_READER]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,19 @@ def test_lag_at_a_commit(
     ends = LogEnds.of([LogPoint(*point) for point in points], LogPoint(*now))
 
     assert ends.lag_at(*asked) == lag
+
+
+@pytest.mark.parametrize(
+    ("offset", "written"),
+    [(90, 0), (100, 0), (150, 5_000), (199, 9_900), (200, 20_000), (249, 29_800), (250, None), (900, None)],
+)
+def test_when_a_record_was_written(offset: int, written: int | None) -> None:
+    ends = LogEnds.of([LogPoint(0, 100), LogPoint(10_000, 200), LogPoint(20_000, 200)], LogPoint(30_000, 250))
+
+    assert ends.written_ms(offset) == written
+    assert ends.end_at(25_000) == 225
+    assert ends.end_at(-1) is None
+    assert ends.end_at(99_000) == 250
 
 
 COMMITS = st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**6)), max_size=30).map(
@@ -284,6 +298,38 @@ def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[L
     rates = rates_of(commits, ends, None, NOW)
 
     assert rates.growth == pytest.approx(growth, abs=0.02)
+
+
+def _burst() -> LogEnds:
+    """399 a second over ten minutes, 49 a second in the last one."""
+    return LogEnds.of([LogPoint(NOW - 10 * MINUTE, 0), LogPoint(NOW - MINUTE, 236_460)], LogPoint(NOW, 239_400))
+
+
+@pytest.mark.parametrize(
+    ("commits", "status", "rates"),
+    [
+        # The consumer has read for two minutes: both rates are those of the last one, in which the lag grew.
+        (steady(2000, 45, 1000, times=24), None, Rates(49.0, 45.0, MINUTE)),
+        # It has read all the time.
+        (steady(240_000, 400, 1000, times=125), None, Rates(399.0, 400.0, 10 * MINUTE)),
+        # It commits each 90 s, for six minutes: since then.
+        (steady(2000, 10, 1000, pause_ms=90_000, times=5), None, Rates(None, 10.0, 361_000)),
+        # Only a reset was committed, or one commit since: what is read is unknown; stuck is none at all.
+        ([replace(at(5 * MINUTE, 9), by_tool=True)], None, Rates(399.0, None, 10 * MINUTE)),
+        ([*steady(500, 10, 3 * MINUTE), replace(at(2 * MINUTE, 190_000), by_tool=True), at(SECOND, 190_100)], None,
+         Rates(399.0, None, 10 * MINUTE)),
+        ([replace(at(5 * MINUTE, 9), by_tool=True)], LagStatus.NO_READER, Rates(399.0, 0.0, 10 * MINUTE)),
+    ],
+)  # fmt: skip
+def test_both_rates_are_of_one_span(commits: list[LoggedCommit], status: LagStatus | None, rates: Rates) -> None:
+    found = rates_of(commits, _burst(), status, NOW)
+
+    assert found.span_ms == rates.span_ms
+    assert (found.outgoing is None) == (rates.outgoing is None)
+    if rates.outgoing is not None:
+        assert found.outgoing == pytest.approx(rates.outgoing, rel=0.02)
+    if rates.incoming is not None:
+        assert found.incoming == pytest.approx(rates.incoming, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.migration import about_assignors
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
@@ -143,13 +142,21 @@ def test_the_setting_that_keeps_range_is_named() -> None:
             CheckStatus.OK,
             "uniform becomes the client's: partition.assignment.strategy=cooperative-sticky",
         ),
-        (replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="range")), CheckStatus.OK, "strategy=range"),
+        (
+            replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="range")),
+            CheckStatus.OK,
+            "strategy=range",
+        ),
         (
             replace(LIVE_CONSUMER, group=group(kind="consumer", assignor="com.acme.Geo")),
             CheckStatus.WARNING,
             "com.acme.Geo",
         ),
-        (replace(LIVE_CONSUMER, group=group(kind="consumer")), CheckStatus.UNKNOWN, "the clients choose"),
+        (
+            replace(LIVE_CONSUMER, group=group(kind="consumer")),
+            CheckStatus.UNKNOWN,
+            "the clients choose",
+        ),
     ],
 )
 def test_assignors_on_the_way_back(evidence: MigrationEvidence, status: CheckStatus, said: str) -> None:
@@ -201,7 +208,7 @@ def test_the_steps_of_an_upgrade() -> None:
 
     assert [step[:3] for step in steps] == ["1. ", "2. ", "3. ", "4. "]
     assert "group.protocol=consumer and group.remote.assignor=range" in steps[0]
-    assert "take out session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy" in steps[0]
+    assert "remove session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy" in steps[0]
     assert "The first one converts the group" in steps[1]
     assert steps[2].endswith("kgroup migrate pay-svc --watch")
     assert "restart them one by one with the old configuration" in steps[3]
@@ -240,7 +247,7 @@ def test_the_steps_of_a_downgrade() -> None:
     steps = steps_of(LIVE_CONSUMER, TO_CLASSIC)
 
     assert "group.protocol=classic and partition.assignment.strategy=cooperative-sticky" in steps[0]
-    assert "take out group.remote.assignor" in steps[0]
+    assert "remove group.remote.assignor" in steps[0]
     assert steps[-1].endswith("kgroup migrate pay-svc --protocol classic --watch")
 
 

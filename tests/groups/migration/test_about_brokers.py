@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.migration import about_brokers
 from kgroup.groups.migration.check import CheckStatus
@@ -138,8 +138,8 @@ STATIC = replace(LIVE_CONSUMER, group=group(member("a", instance="a", protocol="
 @pytest.mark.parametrize(
     ("evidence", "wanted", "release", "policy", "status", "words"),
     [
-        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known of 4.3"),
-        (EMPTY, TO_CONSUMER, "4.4", "DISABLED", CheckStatus.OK, "none known of 4.4"),
+        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.3"),
+        (EMPTY, TO_CONSUMER, "4.4", "DISABLED", CheckStatus.OK, "none known for 4.4"),
         (EMPTY, TO_CONSUMER, "4.3", "DISABLED", CheckStatus.INFO, "4.3.0: under policy DISABLED"),
         (EMPTY, TO_CONSUMER, "4.2", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.2: a commit under an epoch"),
         # The patch level can't be read: it may be a good one.
@@ -147,7 +147,7 @@ STATIC = replace(LIVE_CONSUMER, group=group(member("a", instance="a", protocol="
         (EMPTY, TO_CONSUMER, "4.0", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.0.0 and 4.0.1: the coordinator may fail"),
         (LIVE_CONSUMER, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.1: turning classic"),
         (STATIC, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.1.0: a static member that comes back"),
-        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known of 4.3"),
+        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.3"),
         (EMPTY, TO_CONSUMER, None, "BIDIRECTIONAL", CheckStatus.UNKNOWN, "release is not known"),
     ],
 )

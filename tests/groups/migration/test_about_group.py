@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.migration import about_group
 from kgroup.groups.migration.check import CheckStatus
@@ -42,16 +41,32 @@ def of_kind(kind: str, protocol_type: str | None) -> MigrationEvidence:
         (LIVE_CONSUMER, CheckStatus.OK, None),
         (replace(EMPTY, group=group(protocol_type="")), CheckStatus.INFO, None),
         (replace(EMPTY, group=group(protocol_type=None)), CheckStatus.UNKNOWN, None),
-        (replace(EMPTY, group=group(state="Dead", protocol_type="")), CheckStatus.BLOCKED, "no such group"),
-        (replace(EMPTY, group=group(protocol_type="connect")), CheckStatus.BLOCKED, "owned by Kafka Connect"),
-        (replace(EMPTY, group=group(protocol_type="sr")), CheckStatus.BLOCKED, "owned by Schema Registry"),
+        (
+            replace(EMPTY, group=group(state="Dead", protocol_type="")),
+            CheckStatus.BLOCKED,
+            "no such group",
+        ),
+        (
+            replace(EMPTY, group=group(protocol_type="connect")),
+            CheckStatus.BLOCKED,
+            "owned by Kafka Connect",
+        ),
+        (
+            replace(EMPTY, group=group(protocol_type="sr")),
+            CheckStatus.BLOCKED,
+            "owned by Schema Registry",
+        ),
         (replace(EMPTY, group=group(name="connect-s3")), CheckStatus.BLOCKED, "owned by Kafka Connect"),
         (
             replace(LIVE, group=group(member("x-StreamThread-1-consumer"))),
             CheckStatus.BLOCKED,
             "owned by Kafka Streams",
         ),
-        (replace(LIVE, group=group(member("a"), assignor="stream")), CheckStatus.BLOCKED, "owned by Kafka Streams"),
+        (
+            replace(LIVE, group=group(member("a"), assignor="stream")),
+            CheckStatus.BLOCKED,
+            "owned by Kafka Streams",
+        ),
         (of_kind("share", "share"), CheckStatus.BLOCKED, "a share group"),
         (of_kind("streams", "streams"), CheckStatus.BLOCKED, "owned by Kafka Streams"),
     ],
@@ -94,7 +109,7 @@ def test_a_name_alone_can_be_accepted_but_not_what_the_broker_says(
         (LIVE_CONSUMER, TO_CLASSIC, CheckStatus.INFO, None),
         (MIXED, TO_CONSUMER, CheckStatus.INFO, "2 of 3 members still classic"),
         (MIXED, TO_CLASSIC, CheckStatus.INFO, "2 of 3 members already classic"),
-        (HIDDEN, TO_CONSUMER, CheckStatus.UNKNOWN, "live; its members may not be seen"),
+        (HIDDEN, TO_CONSUMER, CheckStatus.UNKNOWN, "live; this user may not see its members"),
         (HIDDEN, TO_CLASSIC, CheckStatus.INFO, None),
     ],
 )
@@ -118,7 +133,7 @@ def test_members_are_named() -> None:
     assert said(LIVE) == "info: 2 members: a, b"
     assert said(five) == "info: 5 members: a, b, c and 2 more"
     hidden = replace(LIVE, group=replace(LIVE.group, members=None), unread={"members": "no DESCRIBE"})
-    assert said(hidden) == "unknown: Stable, but its members may not be seen (no DESCRIBE)"
+    assert said(hidden) == "unknown: Stable, but this user may not see its members (no DESCRIBE)"
 
 
 OLD_FOUR = past(*(past_member() for _ in range(4)))
@@ -134,10 +149,25 @@ OLD_FOUR = past(*(past_member() for _ in range(4)))
         (broker(LIVE, classic_max_size=1), TO_CONSUMER, CheckStatus.OK, None),
         (broker(LIVE_CONSUMER, classic_max_size=1), TO_CLASSIC, CheckStatus.BLOCKED, "2 members > 1"),
         (broker(LIVE_CONSUMER, consumer_max_size=1), TO_CLASSIC, CheckStatus.OK, None),
-        (broker(replace(EMPTY, past=OLD_FOUR), consumer_max_size=3), TO_CONSUMER, CheckStatus.WARNING, "4 members > 3"),
+        (
+            broker(replace(EMPTY, past=OLD_FOUR), consumer_max_size=3),
+            TO_CONSUMER,
+            CheckStatus.WARNING,
+            "4 members > 3",
+        ),
         (broker(replace(EMPTY, past=OLD_FOUR), consumer_max_size=4), TO_CONSUMER, CheckStatus.OK, None),
-        (broker(replace(EMPTY, past=None), consumer_max_size=3), TO_CONSUMER, CheckStatus.UNKNOWN, None),
-        (broker(replace(EMPTY, past=GroupPast()), consumer_max_size=3), TO_CONSUMER, CheckStatus.UNKNOWN, None),
+        (
+            broker(replace(EMPTY, past=None), consumer_max_size=3),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+            None,
+        ),
+        (
+            broker(replace(EMPTY, past=GroupPast()), consumer_max_size=3),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+            None,
+        ),
     ],
 )
 def test_group_size(
@@ -176,7 +206,11 @@ WAS_STATIC = replace(EMPTY, past=past(past_member(instance="pay-0")))
         (replace(EMPTY, past=None), TO_CONSUMER, CheckStatus.UNKNOWN),
         (replace(EMPTY, past=GroupPast()), TO_CONSUMER, CheckStatus.UNKNOWN),
         (replace(EMPTY, past=GroupPast(complete=True)), TO_CONSUMER, CheckStatus.OK),
-        (replace(LIVE, group=replace(LIVE.group, members=None), past=None), TO_CONSUMER, CheckStatus.UNKNOWN),
+        (
+            replace(LIVE, group=replace(LIVE.group, members=None), past=None),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+        ),
     ],
 )
 def test_static_members(evidence: MigrationEvidence, wanted: MigrationRequest, status: CheckStatus) -> None:
@@ -233,7 +267,10 @@ def test_what_a_pattern_will_mean_is_said_though_none_can_be_seen() -> None:
     ("evidence", "status"),
     [
         (EMPTY, CheckStatus.OK),
-        (replace(LIVE, group=group(member("a", rack="eu-1"), member("b", rack="eu-2"))), CheckStatus.INFO),
+        (
+            replace(LIVE, group=group(member("a", rack="eu-1"), member("b", rack="eu-2"))),
+            CheckStatus.INFO,
+        ),
         (replace(LIVE, past=past(past_member(rack="eu-1"))), CheckStatus.INFO),
         (replace(LIVE, past=None), CheckStatus.UNKNOWN),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.migration import about_sessions
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck
@@ -92,8 +92,20 @@ def asked(session_ms: int | None = None, heartbeat_ms: int | None = None) -> Mig
         (was(30_000), asked(20_000), CheckStatus.BLOCKED, "session timeout 20s < 45s", "--session-timeout 20s"),
         (was(30_000), asked(61_000), CheckStatus.BLOCKED, "session timeout 1m1s > 1m", "brokers allow 45s to 1m"),
         # What is not known is said, and weighs nothing.
-        (replace(EMPTY, past=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "is 45s on the consumer protocol"),
-        (replace(EMPTY, past=GroupPast()), TO_CONSUMER, CheckStatus.UNKNOWN, None, "is 45s on the consumer protocol"),
+        (
+            replace(EMPTY, past=None),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+            None,
+            "is 45s on the consumer protocol",
+        ),
+        (
+            replace(EMPTY, past=GroupPast()),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+            None,
+            "is 45s on the consumer protocol",
+        ),
         (
             replace(EMPTY, past=None),
             asked(50_000),
@@ -101,7 +113,13 @@ def asked(session_ms: int | None = None, heartbeat_ms: int | None = None) -> Mig
             None,
             "is 50s on the consumer protocol: as asked",
         ),
-        (replace(was(30_000), configs=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "it was 30s in the client"),
+        (
+            replace(was(30_000), configs=None),
+            TO_CONSUMER,
+            CheckStatus.UNKNOWN,
+            None,
+            "it was 30s in the client",
+        ),
         (broker(was(30_000), session=None), TO_CONSUMER, CheckStatus.UNKNOWN, None, "it was 30s in the client"),
         (broker(was(30_000), session=None), asked(1), CheckStatus.OK, None, "now 1ms: as asked for"),
         (was(45_000, configs={SESSION: "odd"}), TO_CONSUMER, CheckStatus.OK, None, "45s as before"),

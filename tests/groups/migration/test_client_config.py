@@ -228,18 +228,18 @@ def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> Non
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("x.properties", "server.port=80\n", "x.properties: no setting of a Kafka client"),
+        ("x.properties", "server.port=80\n", "x.properties: the file has no settings of a Kafka client"),
         (
             "x.properties",
             "spring.kafka.producer.properties.client.id=c\n",
-            "x.properties: no setting of a Kafka client",
+            "x.properties: the file has no settings of a Kafka client",
         ),
-        ("x.properties", "", "x.properties: no setting of a Kafka client"),
-        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "passwd: no setting of a Kafka client"),
-        ("x.yml", "hello\n", "x.yml: no setting of a Kafka client"),
-        ("x.properties", "a=b\nnode.id=1\n", "x.properties:2: node.id is a broker's setting"),
-        ("x.yaml", "a:\n  client.id: a\nb:\n  client.id: b\n", "x.yaml: 2 clients are configured in it"),
-        ("x.conf", "sasl.password=a\\\nsession.timeout.ms=1\ngroup.id=g\n", "x.conf:1: a backslash ends the line"),
+        ("x.properties", "", "x.properties: the file has no settings of a Kafka client"),
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "passwd: the file has no settings of a Kafka client"),
+        ("x.yml", "hello\n", "x.yml: the file has no settings of a Kafka client"),
+        ("x.properties", "a=b\nnode.id=1\n", "x.properties:2: node.id is a setting of brokers"),
+        ("x.yaml", "a:\n  client.id: a\nb:\n  client.id: b\n", "x.yaml: 2 clients are configured in the file"),
+        ("x.conf", "sasl.password=a\\\nsession.timeout.ms=1\ngroup.id=g\n", "x.conf:1: the line ends with a backslash"),
     ],
 )
 def test_a_file_that_is_not_the_configuration_of_a_consumer(name: str, text: str, message: str) -> None:

@@ -158,18 +158,18 @@ def test_partitions_moved(seen: tuple[Group | None, ...], moved: int) -> None:
         ((CLASSIC, group("consumer", old(0), old(1), new(3))), "classic", "a consumer member (new-3 10.0.7.3) joined"),
     ],
 )
-def test_turned_back(seen: tuple[Group | None, ...], target: str, text: str) -> None:
+def test_reverted_count(seen: tuple[Group | None, ...], target: str, text: str) -> None:
     before, after = looks(*seen[:-1], target=target), looks(*seen, target=target)
     kind = "classic" if target == "consumer" else "consumer"
-    assert list(rollout_events(before, after)) == [("BACK", f"pay-svc is {kind} again: {text}")]
-    assert (before.turned_back, after.turned_back) == (0, 1)
+    assert list(rollout_events(before, after)) == [("REVERTED", f"pay-svc is {kind} again: {text}")]
+    assert (before.reverted_count, after.reverted_count) == (0, 1)
 
 
-def test_turned_back_and_empty() -> None:
+def test_reverted_count_and_empty() -> None:
     before, after = looks(group("consumer")), looks(group("consumer"), group("classic"))
     assert (
         back_text(before, after)
-        == "pay-svc is classic again, and Empty: a classic member came and went, or it was migrated back"
+        == "pay-svc is classic again, and Empty: a classic member joined and left, or another client converted it"
     )
 
 
@@ -183,12 +183,12 @@ def test_turned_back_and_empty() -> None:
         ((UPGRADED, MIXED, CLASSIC), "classic"),
     ],
 )
-def test_not_turned_back(seen: tuple[Group | None, ...], target: str) -> None:
-    assert looks(*seen, target=target).turned_back == 0
+def test_not_reverted_count(seen: tuple[Group | None, ...], target: str) -> None:
+    assert looks(*seen, target=target).reverted_count == 0
 
 
-def test_turned_back_more_than_once() -> None:
-    assert looks(group("consumer"), CLASSIC, MIXED, CLASSIC, CLASSIC).turned_back == 2
+def test_reverted_count_more_than_once() -> None:
+    assert looks(group("consumer"), CLASSIC, MIXED, CLASSIC, CLASSIC).reverted_count == 2
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_joined(seen: tuple[Group | None, ...], target: str, text: str | None) -
         (
             (group("consumer"), None),
             "consumer",
-            "pay-svc is gone (a group without members and commits goes at the broker's next check): "
-            "waiting for it to come back",
+            "pay-svc is gone (the broker deletes a group without members and commits at its next check): "
+            "waiting until it exists again",
         ),
         (
             (group("consumer"),),
             "consumer",
-            "pay-svc is Empty, of type consumer: the member that joins first decides which it will be",
+            "pay-svc is Empty, of type consumer: the first member that joins decides its type",
         ),
         (
             (CLASSIC,),
@@ -278,13 +278,13 @@ def test_joined(seen: tuple[Group | None, ...], target: str, text: str | None) -
             (UNTOLD,),
             "consumer",
             "pay-svc 1 of 2 members speak consumer, epoch 5, 0 partitions moved; "
-            "the broker does not tell what 1 member speaks",
+            "the broker does not report which protocol 1 member speaks",
         ),
         (
             (group("consumer", old(0), epoch=4),),
             "classic",
             "pay-svc 1 of 1 member speaks classic, epoch 4, 0 partitions moved; "
-            "its type is consumer all the same, and will be until all its members are stopped at once: "
+            "its type stays consumer until all its members are stopped at once: "
             "group.consumer.migration.policy does not allow a downgrade, or group.max.size is less than its members",
         ),
     ],

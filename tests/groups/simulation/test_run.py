@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.simulation.member_ids import following_client, member_id_like, next_instance_id, own_client_ids

@@ -78,7 +78,7 @@ def test_a_group_of_an_unknown_assignor_is_shown_under_the_one_that_is_asked_for
 
 
 def test_an_assignor_that_does_not_exist() -> None:
-    with pytest.raises(UsageError, match="Kafka does not come with one of this name"):
+    with pytest.raises(UsageError, match="Kafka has no assignor of this name"):
         scenarios(group(), GroupChange(add=1), "nearest", known=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
@@ -25,6 +26,7 @@ from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.instants import rfc3339
 from tests.support.cases.lag import (
     HALF_DAY,
     HOUR,
@@ -60,7 +62,7 @@ def judged(
 def uncommitted() -> Group:
     """A group with a partition of which nothing is committed."""
     about = group([Part(0, 9)])
-    return replace(about, partitions=(replace(about.partitions[0], commit=None),))
+    return structs.replace(about, partitions=(structs.replace(about.partitions[0], commit=None),))
 
 
 def said(found: GroupVerdict) -> dict[str, str]:
@@ -88,9 +90,10 @@ CRASH_LOOP = judged(
     siblings=(),
 )
 SAME_OFFSET = tuple(at(n * 6 * SECOND, 8_812_337, 3, "payments") for n in reversed(range(214)))
-POISON = judged(
-    [replace(Part(3, 5000, 3.8, owner=E0, topic="payments"), committed=8_812_337, commits=SAME_OFFSET, age=22 * MINUTE)]
+POISON_PART = replace(
+    Part(3, 5000, 3.8, owner=E0, topic="payments"), committed=8_812_337, commits=SAME_OFFSET, age=22 * MINUTE
 )
+POISON = judged([POISON_PART])
 
 
 @pytest.mark.parametrize(
@@ -101,28 +104,28 @@ POISON = judged(
             ONE_STUCK,
             {
                 "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; oldest unread record 38m",
-                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s arrive",
-                "RATE": "in 2200/s, out 500/s: growing, never caught up at this rate",
-                "SAFE": "retention (12h) takes the first unread record of orders:7 in 11h22m",
+                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s (1m) arrive",
+                "RATE": "in 2200/s, out 500/s (1m): growing, never caught up at this rate",
+                "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
-                "so the group keeps it until about 01:58Z",
+                "so the group keeps it until about 01:58:40Z",
             },
         ),
         # AWS's tree: all groups of the topic lag: it is not this group.
         (
             judged([Part(n, 90_000, **SLOW) for n in range(4)], siblings=LAG_TOO),
             {
-                "RATE": "in 400/s, out 240/s: growing, never caught up at this rate",
+                "RATE": "in 400/s, out 240/s (1m): growing, never caught up at this rate",
                 "SHAPE": "every partition; 2 of 2 other groups of orders lag too",
-                "->": "other groups lag on the same records: it is not this group alone",
+                "->": "other groups of the same topics lag too: the cause is not this group alone",
             },
         ),
         # ... one partition that gets more than its share: a key.
         (
             judged([*FINE, replace(STUCK, incoming=1700.0, outgoing=900.0, last_ago=2 * SECOND)], siblings=KEEP_UP),
             {
-                "RATE": "in 2200/s, out 1400/s: growing, never caught up at this rate",
+                "RATE": "in 2200/s, out 1400/s (1m): growing, never caught up at this rate",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "orders:7 gets 77% of what arrives on orders: keys are not spread evenly",
             },
@@ -155,48 +158,48 @@ POISON = judged(
         (
             judged([Part(n, 60_000, **DRAINS) for n in range(4)], siblings=KEEP_UP),
             {
-                "RATE": "in 400/s, out 800/s: draining, caught up in 10m at this rate",
+                "RATE": "in 400/s, out 800/s (1m): draining, caught up in 10m at this rate",
                 "SHAPE": "every partition; 2 of 2 other groups of orders keep up",
-                "->": "draining, leave it alone",
+                "->": "the lag shrinks: no action is needed",
             },
         ),
         # It drains, but not in time.
         (
             judged([Part(n, 60_000, **DRAINS, retention=Retention(15 * MINUTE)) for n in range(4)], siblings=KEEP_UP),
             {
-                "SAFE": "retention (15m) takes the first unread record of orders:0 in 5m, "
+                "RETENTION": "retention (15m) deletes the first unread record of orders:0 in 5m, "
                 "caught up only in 10m at this rate",
-                "->": "retention takes unread records before they are read",
+                "->": "retention deletes unread records before they are read",
             },
         ),
         # Two of several have an unlike fate.
         (
             judged([Part(0, 60_000, **DRAINS), Part(1, 50_000, 10, 5), Part(2, 40_000, **DRAINS)], siblings=()),
-            {"RATE": "in 210/s, out 405/s: shrinking, but orders:1 never caught up at this rate"},
+            {"RATE": "in 210/s, out 405/s (1m): shrinking, but orders:1 never caught up at this rate"},
         ),
         # Crash loop (screens.md A3): it hides behind a rebalance.
         (
             CRASH_LOOP,
             {
                 "LAG": "800k on clicks:0, 8% of 9.60M over 12 of 12 partitions; oldest unread record 51m",
-                "STUCK": "all 12: no commit for 51m while 3000/s arrive; 58 generations since, longest 1m11s",
-                "RATE": "in 3000/s, out 0: growing, never caught up at this rate",
-                "->": "members join and vanish before their first commit: a crash loop",
+                "STUCK": "all 12: no commit for 51m while 3000/s (1m) arrive; 58 generations since, longest 1m11s",
+                "RATE": "in 3000/s, out 0 (10m): growing, never caught up at this rate",
+                "->": "members join and leave before their first commit: a crash loop",
             },
         ),
         # 5: a rebalance that does not end.
         (
             judged(FINE, "PreparingRebalance", churn=GroupChurn(2, 71_000)),
-            {"->": "a rebalance is under way (PreparingRebalance); look again in a moment"},
+            {"->": "a rebalance is under way (PreparingRebalance); check again in a moment"},
         ),
         # 6: a poison pill. How long the log does not say: as far back as commits were read.
         (
             POISON,
             {
-                "STUCK": "payments:3 at 8812337: 214 commits of the same offset in over 21m while 3.8/s arrive",
+                "STUCK": "payments:3 at 8812337: 214 commits of the same offset in over 21m while 3.8/s (1m) arrive",
                 "SHAPE": "its only partition, payments:3; other groups unknown: not read",
-                "->": "enrich-0 (10.0.3.2) goes on committing payments:3 at 8812337: "
-                "it polls, and does not get past it",
+                "->": "enrich-0 (10.0.3.2) commits payments:3 at 8812337 again and again: "
+                "it polls, and does not get past this offset",
             },
         ),
         # 7: out of range.
@@ -208,21 +211,52 @@ POISON = judged(
         (
             judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", ()),
             {
-                "STUCK": "all 5: no commit for 30m while 500/s arrive",
-                "->": "no member reads; its consumers, once started, go on at the committed offsets",
+                "STUCK": "all 5: no commit for 30m while 500/s (1m) arrive",
+                "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
+        ),
+        # ... and the log shows when they left: no reader, since then, and what was set back meanwhile.
+        (
+            judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", (),
+                   state_since_ms=NOW - 29 * MINUTE, churn=GroupChurn(1, 71_000)),
+            {
+                "STUCK": "all 5: no reader for 29m while 500/s (1m) arrive",
+                "RATE": "in 500/s, out 0 (10m): no reader, never caught up",
+                "->": "no member reads; its consumers, once started, continue at the committed offsets",
+            },
+        ),
+        (
+            judged([replace(FINE[0], lag=11_000, owner=None, age=HOUR, incoming=0.0, commits=(
+                at(5 * MINUTE, 10_011_000), structs.replace(at(MINUTE, 10_000_000), by_tool=True)))], "Empty", (),
+                   state_since_ms=NOW - 2 * MINUTE),
+            {
+                "STUCK": "orders:0 at 10000000: no reader for 2m",
+                "REWOUND": "orders:0 was rewound by 11.0k offsets 1m ago",
+                "RATE": "in 0, out 0 (10m): no reader, never caught up",
+            },
+        ),
+        # ... also where one partition is read: nobody reads the group.
+        (
+            judged([Part(n, lag, commits=(at(HOUR, 10_000_000),)) for n, lag in enumerate((60_000, 0))], "Empty", (),
+                   state_since_ms=NOW - 2 * MINUTE),
+            {"RATE": "in 200/s, out 0 (10m): no reader, never caught up"},
+        ),
+        # Another group lags, this one does not.
+        (
+            judged(FINE, siblings=(sibling("a", 30, age=61 * SECOND),)),
+            {"SHAPE": "no partition is behind; 1 of 1 other group of orders lags (a)"},
         ),
         # 9: Empty, while somebody commits with assign().
         (
             judged([replace(p, owner=None) for p in FINE], "Empty", (), protocol_type=""),
-            {"->": "no member reads here; whoever uses assign() is not visible"},
+            {"->": "no member reads; consumers with assign() are not visible"},
         ),
         # 13: commits jump back at a deploy.
         (
             judged([*FINE[1:], replace(FINE[0], lag=50_000, commits=(
                 *steady(10_001_204, 100, 4 * MINUTE + 5 * SECOND),
                 *steady(10_000_000, 10, 2 * SECOND, times=4)))]),
-            {"BACK": "orders:0 went back by 1354 offsets 17s ago"},
+            {"REWOUND": "orders:0 was rewound by 1354 offsets 17s ago"},
         ),
         # 16: a hanging transaction; it is no lag of the group's.
         (
@@ -236,15 +270,15 @@ POISON = judged(
         ),
         # 18: a static member that left.
         (
-            judged([replace(FINE[0], owner=replace(E0, instance_id="pay-4", epoch=-2))], type="consumer"),
-            {"->": "static member pay-4 left for a moment; its place is kept until its session ends"},
+            judged([replace(FINE[0], owner=structs.replace(E0, instance_id="pay-4", epoch=-2))], type="consumer"),
+            {"->": "static member pay-4 left temporarily; its partitions are kept until its session ends"},
         ),
         # 19: made anew.
         (
             judged([*FINE, replace(STUCK, lag=-5)]),
             {
                 "RANGE": "orders:7 committed 10000000 lies above the log end 9999995: "
-                "topic recreated, or log truncated?",
+                "the topic was recreated, or the log was truncated",
                 "LAG": "600 on orders:0, 20% of 3000 over 5 of 5 partitions; unknown on 1 other partition; "
                 "oldest unread record at least 6s",
             },
@@ -268,14 +302,14 @@ POISON = judged(
         (
             judged(FINE, siblings=KEEP_UP),
             {
-                "RATE": "in 500/s, out 500/s: keeps up",
+                "RATE": "in 500/s, out 500/s (1m): keeps up",
                 "SHAPE": "no partition is behind; 2 of 2 other groups of orders keep up",
                 "->": "",
             },
         ),
         # Members beside too few partitions, members without any.
         (
-            judged(FINE, roster=[E0, E1, E2, replace(member("idle"), assignment=())]),
+            judged(FINE, roster=[E0, E1, E2, structs.replace(member("idle"), assignment=())]),
             {"->": "1 of 4 members idle: no partition assigned"},
         ),
         # Slower than what arrives, on all: how many could read.
@@ -290,13 +324,13 @@ POISON = judged(
         (
             judged([*FINE, STUCK, replace(STUCK, number=8)]),
             {
-                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s arrive; also orders:8",
-                "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more that stand still and is still a member",
+                "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s (1m) arrive; also orders:8",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more stuck partition and is still a member",
             },
         ),
         # No records at all since: phantom lag.
         (
-            group_verdict(group([Part(0, 40)]), replace(evidence([Part(0, 40)]), partitions={
+            group_verdict(group([Part(0, 40)]), structs.replace(evidence([Part(0, 40)]), partitions={
                 TopicPartition("orders", 0): PartitionEvidence(first_unread=FirstUnread(None))})),
             {"LAG": "0 on 1 partition; 40 more offsets hold no record"},
         ),
@@ -311,7 +345,7 @@ def test_situations(found: GroupVerdict, lines: dict[str, str]) -> None:
 def test_where_all_is_read_two_lines_are_enough() -> None:
     found = judged([replace(p, lag=0) for p in FINE])
 
-    assert said(found) == {"LAG": "0 on 5 partitions", "RATE": "in 500/s, out 500/s: nothing unread", "->": ""}
+    assert said(found) == {"LAG": "0 on 5 partitions", "RATE": "in 500/s, out 500/s (1m): nothing unread", "->": ""}
 
 
 NO_READ = "no READ on __consumer_offsets"
@@ -328,22 +362,24 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             {
                 "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; age unknown: --no-time",
                 "STUCK": f"unknown: {NO_READ}",
-                "RATE": f"in 2200/s, out unknown ({NO_READ})",
-                "SAFE": "unknown: no DESCRIBE_CONFIGS on orders",
+                "RATE": f"in 2200/s (10m), out unknown ({NO_READ})",
+                "RETENTION": "unknown: no DESCRIBE_CONFIGS on orders",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); other groups unknown: not listed",
             },
         ),
         (
-            group_verdict(group(BLIND), replace(evidence([]), unknown={EvidenceSource.COMMITS: NO_READ})),
-            {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "SAFE": "unknown: not read"},
+            group_verdict(
+                group(BLIND), structs.replace(evidence([]), unknown={EvidenceSource.COMMITS: NO_READ})
+            ),
+            {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "RETENTION": "unknown: not read"},
         ),
         (
             judged([*FINE, replace(STUCK, commits=(at(3 * MINUTE, 10_000_000, 7),), age=4 * MINUTE)]),
-            {"STUCK": "unknown on 1 of 6 lagging partitions: a single commit tells no rhythm"},
+            {"STUCK": "unknown on 1 of 6 lagging partitions: only one commit was found, at least two are needed"},
         ),
         (
             judged([*FINE, replace(STUCK, retention=None)]),
-            {"SAFE": "retention (12h) takes the first unread record of orders:0 in 12h; "
+            {"RETENTION": "retention (12h) deletes the first unread record of orders:0 in 12h; "
                      "unknown on 1 of 6 lagging partitions"},
         ),
         (judged([Part(0, None)]), {"LAG": "unknown: the logs could not be read"}),
@@ -352,14 +388,14 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             {
                 "LAG": "unknown: committed above the log end",
                 "RATE": "unknown: committed above the log end",
-                "SAFE": None,
+                "RETENTION": None,
             },
         ),
         (group_verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
         (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
         (
             judged([Part(0, 9, timed=False)], unknown={EvidenceSource.TIME: "timed out"}),
-            {"SAFE": "unknown: age of the first unread record: timed out"},
+            {"RETENTION": "unknown: age of the first unread record: timed out"},
         ),
         (
             judged([Part(0, None, error="no DESCRIBE on Topic")]),
@@ -376,20 +412,20 @@ def test_what_could_not_be_read_is_unknown_and_not_left_out(found: GroupVerdict,
 @pytest.mark.parametrize(
     ("retention", "text", "style"),
     [
-        (Retention(12 * HOUR), "retention (12h) takes the first unread record in 11h22m", None),
-        (Retention(98 * MINUTE), "retention (1h38m) takes the first unread record in 1h", None),
-        (Retention(90 * MINUTE), "retention (1h30m) takes the first unread record in 52m", "warn"),
-        (Retention(40 * MINUTE), "retention (40m) takes the first unread record in 2m", "bad"),
-        (Retention(30 * MINUTE), "retention (30m) may take the first unread record at any moment", "bad"),
-        (Retention(None), "nothing takes unread records: retention is without limit", None),
+        (Retention(12 * HOUR), "retention (12h) deletes the first unread record in 11h22m", None),
+        (Retention(98 * MINUTE), "retention (1h38m) deletes the first unread record in 1h", None),
+        (Retention(90 * MINUTE), "retention (1h30m) deletes the first unread record in 52m", "warn"),
+        (Retention(40 * MINUTE), "retention (40m) deletes the first unread record in 2m", "bad"),
+        (Retention(30 * MINUTE), "retention (30m) may delete the first unread record at any moment", "bad"),
+        (Retention(None), "unread records are not deleted: retention has no limit", None),
         (
             Retention(None, compacted=True, deletes=False),
-            "orders is compacted: an unread record goes where its key has a newer one",
+            "orders is compacted: an unread record is deleted if its key has a newer one",
             None,
         ),
         (
             Retention(None, 2**30, 2**29),
-            "retention.bytes (1.0 GiB) takes the first unread record in about 3h55m",
+            "retention.bytes (1.0 GiB) deletes the first unread record in about 3h55m",
             None,
         ),
     ],
@@ -413,8 +449,17 @@ def test_safe(retention: Retention, text: str, style: str | None) -> None:
         ((sibling("a", None),), "whether other groups of orders lag is unknown"),
         ((sibling("a", 5, last_ago=None), sibling("b", None)), "1 of 2 other groups of orders keep" + "s up"),
         ((sibling("a", 100_000),), "1 of 1 other group of orders keeps up"),  # a minute's arrivals: 2200/s
+        # By the age of the first unread record, where it is known: few old ones are a lag, many new ones are none.
+        ((sibling("a", 30, age=61 * SECOND),), "1 of 1 other group of orders lags too (a)"),
+        ((sibling("a", 10**6, age=59 * SECOND),), "1 of 1 other group of orders keeps up"),
+        # Without members from when lag says NO-READER, unless a consumer with assign() commits.
+        ((sibling("a", 1836, age=37 * SECOND, last_ago=37 * SECOND, is_empty=True),),
+         "1 of 1 other group of orders lags too (a)"),
+        ((sibling("a", 1836, age=29 * SECOND, last_ago=29 * SECOND, is_empty=True),),
+         "1 of 1 other group of orders keeps up"),
+        ((sibling("a", 1836, age=37 * SECOND, is_empty=True),), "1 of 1 other group of orders keeps up"),
     ],
-)
+)  # fmt: skip
 def test_siblings(siblings: tuple[Sibling, ...], text: str) -> None:
     found = judged([*FINE, STUCK], siblings=siblings)
 
@@ -426,7 +471,7 @@ def test_siblings(siblings: tuple[Sibling, ...], text: str) -> None:
     [
         (41 * MINUTE, {}, "Stable for 41m"),
         (None, {}, "Stable"),
-        (None, {EvidenceSource.STATE: NO_READ}, "Stable, since when is unknown"),
+        (None, {EvidenceSource.STATE: NO_READ}, "Stable for an unknown time"),
         (-5 * SECOND, {}, "Stable for 0s"),
     ],
 )
@@ -456,14 +501,19 @@ def test_shape(parts: list[Part], kind: LagShape) -> None:
 def test_the_document() -> None:
     document = ONE_STUCK.document()
 
-    assert document["lag_status"] == "STOP"
+    assert document["lag_status"] == "stop"
     assert document["draining"] is False
-    assert document["shape"] == {"kind": "one partition", "subject": None, "partitions": ["orders:7"], "of": 6}
-    assert document["stuck"] == ["orders:7"]
+    assert document["shape"] == {
+        "pattern": "one-partition",
+        "subject": None,
+        "partitions": [{"topic": "orders", "partition": 7}],
+        "partition_count": 6,
+    }
+    assert document["stuck_partitions"] == [{"topic": "orders", "partition": 7}]
     assert document["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
-    assert document["siblings"]["keeping_up"] == ["orders-billing", "orders-search"]
-    assert [line["word"] for line in document["lines"]] == ["LAG", "STUCK", "RATE", "SAFE", "SHAPE"]
-    assert judged(FINE).document()["siblings"] is None
+    assert document["other_groups"]["keeping_up"] == ["orders-billing", "orders-search"]
+    assert [line["word"] for line in document["lines"]] == ["lag", "stuck", "rate", "retention", "shape"]
+    assert judged(FINE).document()["other_groups"] is None
 
 
 PARTS = st.builds(
@@ -503,11 +553,57 @@ def test_anything_gets_a_verdict(
     assert all(line.text and "\n" not in line.text and "None" not in line.text for line in found.lines)
     assert ("RATE" in words) == bool(parts)
     assert found.next is None or found.next.strip()
-    assert found.document()["shape"]["of"] <= len(parts)
+    assert found.document()["shape"]["partition_count"] <= len(parts)
 
 
 def test_a_transaction_whose_begin_nobody_tells_is_older_than_its_last_record() -> None:
-    unknown = replace(HANGING, transactional_id=None, at_least=True)
+    unknown = structs.replace(HANGING, transactional_id=None, at_least=True)
     found = judged([replace(FINE[0], last_stable=10_000_000, transaction=unknown)])
 
     assert "producer 4711, begun over 1h ago at 10000000" in said(found)["TXN"]
+
+
+GOING_BACK = (*steady(10_001_204, 100, 4 * MINUTE + 5 * SECOND), *steady(10_000_000, 10, 2 * SECOND, times=4))
+REWOUND = replace(FINE[0], lag=50_000, commits=GOING_BACK)
+ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
+HISTORY = "kgroup history orders-enrich"
+PEEK = "kgroup peek orders-enrich"
+SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skipped skipped.json"
+
+
+@pytest.mark.parametrize(
+    ("found", "commands"),
+    [
+        (POISON, [PEEK, SKIP]),
+        (ONE_STUCK, []),  # STOP: the consumer hangs, and no record is known to be bad
+        (CRASH_LOOP, [HISTORY, PEEK]),
+        # A rebalance: it may be one of a crash loop, and a record may be what the members die of.
+        (judged(FINE, "PreparingRebalance"), [HISTORY]),
+        (judged([*FINE[1:], ONE_STOPPED], "PreparingRebalance"), [HISTORY, PEEK]),
+        (judged(FINE), []),
+        (judged([*FINE[1:], REWOUND]), ["kgroup undo orders-enrich --as-of {}"]),
+        # NO-READER, and no longer REWIND.
+        (
+            judged([replace(REWOUND, owner=None, age=HOUR)], "Empty", (), state_since_ms=NOW - 2 * MINUTE),
+            ["kgroup undo orders-enrich --as-of {}"],
+        ),
+        # Partitions of one reset: the earliest of its commits.
+        (
+            judged([
+                *FINE[2:],
+                REWOUND,
+                replace(REWOUND, number=1, commits=tuple(
+                    structs.replace(c, partition=1, timestamp_ms=c.timestamp_ms + 400) for c in GOING_BACK)),
+            ]),
+            ["kgroup undo orders-enrich --as-of {}"],
+        ),
+        (judged([POISON_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
+    ],
+)  # fmt: skip
+def test_the_commands_that_follow(found: GroupVerdict, commands: list[str]) -> None:
+    back_ms = GOING_BACK[-4].timestamp_ms
+    before = rfc3339(back_ms - 1)
+    expected = [command.format(before) for command in commands]
+
+    assert list(found.commands) == expected
+    assert found.document()["commands"] == expected

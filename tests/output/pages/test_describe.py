@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.output.pages.describe import membership_line, outcome, title
 from kgroup.output.pages.describe_records import DescribePart
@@ -204,7 +205,7 @@ def test_offsets_out_of_range_are_flagged_and_come_first() -> None:
     assert any(line.startswith("RANGE") for line in lines)
     table = rows_under(lines, "PARTITION")
     assert {row[0] for row in table[:2]} == {"orders:3", "orders:4"}
-    assert all("BELOW_START" in row or "ABOVE_END" in row for row in table[:2])
+    assert all("below-log-start" in row or "above-log-end" in row for row in table[:2])
 
 
 def test_no_range_line_where_all_is_in_range() -> None:

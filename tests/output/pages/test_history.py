@@ -11,7 +11,8 @@ import pytest
 
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import GenerationMember
-from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line
+from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line, total_line
+from kgroup.output.pages.history_commits import undo_lines
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_consumer import grown
@@ -40,6 +41,23 @@ def picture_of(lines: Sequence[str], heading: str = "GENERATION") -> dict[str, l
     return found
 
 
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        ({"until": 1800}, "8 rebalances in 30m"),
+        ({"until": 3600}, "8 rebalances in 1h"),
+        ({"until": 7200}, "8 rebalances in 2h, 4 an hour"),
+        ({"until": 72_000}, "8 rebalances in 20h, less than one an hour"),
+        # The log is younger than the span: three minutes are no hour.
+        ({"since": -3420, "until": 180, "reach": {"to_log_start": True, "start": 0, "oldest_ms": T0}},
+         "9 rebalances in 1h (the log has 3m of it)"),
+        ({"since": -72_000, "until": 7200, "reach": {"oldest_ms": T0 - 1}}, "9 rebalances known in 22h"),
+    ],
+)  # fmt: skip
+def test_a_rate_an_hour_is_that_of_more_than_an_hour(span: dict[str, Any], said: str) -> None:
+    assert re.split(r", (?=\d+s|longest)", total_line(rolling(start(), 0).history(**span)))[0] == said
+
+
 def test_a_rollout_on_a_page() -> None:
     lines = drawn(rolling(start(), 0).history(now=200))
 
@@ -58,10 +76,25 @@ def test_a_rollout_on_a_page() -> None:
     }
 
 
+def test_one_member_that_dies_again_and_again_is_one_line() -> None:
+    alone = member("a/1", 0, 1, 2, 3)
+    log = Log().at(-60).generation(9, alone).commits((0, 1, 2, 3), -50, -1)
+    for n in range(3):
+        log.at(n * 20).generation(10 + 2 * n, member("a/1", 0, 1), member(f"b/{n}", 2, 3)).commits(
+            (0, 1), n * 20 + 1, n * 20 + 9
+        )
+        log.at(n * 20 + 10.4).generation(11 + 2 * n, alone).commits((0, 1, 2, 3), n * 20 + 11, n * 20 + 19)
+
+    causes = [line for line in drawn(log.history()) if "never-synced" in line]
+
+    assert len(causes) == 1
+    assert causes[0].startswith("CAUSE    3  never-synced ")
+
+
 def test_nothing_happened() -> None:
     lines = drawn(start().history())
 
-    assert lines[0].startswith("g  no rebalance since 03:00Z")
+    assert lines[0].startswith("g  no rebalance since 2026-11-21 03:00Z")
     assert "TOTAL  0 rebalances in 1h" in lines
     assert "CAUSE  nothing happened" in lines
     assert not any(line.startswith(("GENERATION", "MOVED")) for line in lines)
@@ -70,9 +103,9 @@ def test_nothing_happened() -> None:
 def test_nothing_is_known() -> None:
     lines = drawn(Log().history(reach={"oldest_ms": None, "whole_from": None, "stopped": "no READ on the topic"}))
 
-    assert lines[0].startswith("g  no known rebalance since 03:00Z")
+    assert lines[0].startswith("g  no known rebalance since 2026-11-21 03:00Z")
     assert "TOTAL  0 rebalances known in 1h" in lines
-    assert "CAUSE  unknown: the log tells of none" in lines
+    assert "CAUSE  unknown: the log shows none" in lines
     assert "no READ on the topic" in lines[-1]
 
 
@@ -133,7 +166,7 @@ def test_a_static_member_that_came_back() -> None:
 
     assert picture_of(lines)["GENERATION"] == ["5'"]
     assert picture_of(lines)["pod-0"] == ["2="]
-    assert "BACK   1 times a static member came back to the same partitions" in lines
+    assert "RETURNED  1 times a static member returned to the same partitions" in lines
 
 
 def test_members_that_differ_from_the_others_are_named() -> None:
@@ -143,21 +176,24 @@ def test_members_that_differ_from_the_others_are_named() -> None:
     log = Log().at(-60).generation(9, *there(0, 1, 2, 3))
     log.at(5).generation(10, *there(0, 1, 2)).at(9).generation(11, *there(0, 1, 2, 3))
 
-    assert next_line(log.history()) == "p-3 (30s) and the others (5m) differ in max.poll.interval: rollout incomplete?"
+    assert (
+        next_line(log.history())
+        == "p-3 (30s) and the others (5m) differ in max.poll.interval: a rollout may be incomplete"
+    )
 
 
 @pytest.mark.parametrize(
     ("reach", "words"),
     [
         ({}, "no record of the span is missing"),
-        ({"whole_from": None}, "compaction may have taken"),
+        ({"whole_from": None}, "compaction may have deleted"),
         (
             {"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": None},
             "only, not to the beginning of the span: nothing older",
         ),
         ({"oldest_ms": 1_795_231_000_000, "to_log_start": True, "whole_from": 0}, "no record of the span is missing"),
         ({"oldest_ms": 1_795_231_000_000, "stopped": "out of time"}, "out of time"),
-        ({"open_since_ms": 1_795_231_000_000}, "A transaction of this group is open since 03:16Z"),
+        ({"open_since_ms": 1_795_231_000_000}, "A transaction of this group is open since 03:16:40Z"),
     ],
 )
 def test_how_far_back(reach: dict[str, Any], words: str) -> None:
@@ -175,11 +211,11 @@ def test_a_rebalance_that_is_under_way_is_in_no_record() -> None:
 
 
 def test_why_it_was_not_read_further_and_what_helps() -> None:
-    reach = {"oldest_ms": T0 - 60_000, "stopped": "the 10 s for it were over", "start": 50, "whole_from": 50}
+    reach = {"oldest_ms": T0 - 60_000, "stopped": "the 10 s limit was reached", "start": 50, "whole_from": 50}
 
     said = " ".join(log_lines(Log().commit(0, 1).history(reach=reach)))
 
-    assert "What the group was before the span is not known: the 10 s for it were over (--log-budget)." in said
+    assert "What the group was before the span is not known: the 10 s limit was reached (--scan-time)." in said
 
 
 def test_offsets_over_time() -> None:
@@ -194,21 +230,28 @@ def test_offsets_over_time() -> None:
     assert ["03:07:12Z", "admin (no member)", "4", "+2000 reset", "Empty since 03:06:40Z"] in [
         re.split(r" {2,}", line) for line in lines
     ]
+    command = "kgroup undo g --as-of 2026-11-21T03:07:11.999Z"
+    assert f"  03:07:12Z  {command}" in lines
+    assert history.document()["commits"]["jumps"][0]["command"] == command
+    assert list(undo_lines(history)) == [
+        "  2026-11-21T03:07:12Z  admin (no member): +2000 reset of 4 partitions, Empty since 03:06:40Z",
+        f"    {command}",
+    ]
     assert any(line.startswith("orders:0") and "100/s" in line for line in lines)
     assert max(map(len, lines)) <= 80
     header, rows = records([history]).header, list(records([history]).rows)
     assert dict(zip(header, rows[0], strict=True)) == {
         "group": "g",
-        "at": "2026-11-21T03:07:12.000Z",
+        "recorded_at": "2026-11-21T03:07:12.000Z",
         "move": "reset",
-        "by": "admin",
-        "who": None,
+        "author": "admin",
+        "author_name": None,
         "topic": "orders",
         "partition": 0,
-        "old": 30_000,
-        "new": 29_000,
-        "during": 6,
-        "beside_rebalance_ms": None,
+        "old_offset": 30_000,
+        "new_offset": 29_000,
+        "step_number": 6,
+        "rebalance_distance_ms": None,
     }
     assert len(rows) == 4
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kgroup.groups.lag.checks import LagBounds, check_lag
 from kgroup.groups.lag.evidence import MemberFacts
@@ -21,12 +21,12 @@ from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
 from kgroup.output.pages import describe
 from kgroup.output.pages.describe_records import DescribePart as Shown
-from kgroup.output.pages.lag import PLAIN, LagRows, LagView, RefreshValues, outcome, sparkline
+from kgroup.output.pages.lag import PLAIN, LagRows, LagScope, LagView, RefreshValues, outcome, packed, sparkline
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
-from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group, member
+from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 E1 = member("enrich-1", "/10.0.3.4", (7,))
@@ -59,7 +59,7 @@ def test_many_groups_worst_first() -> None:
     lines = page(ALL)
 
     assert lines[0].startswith("orders  4 partitions  4 groups")
-    assert lines[1].split() == "GROUP STATE LAG BEHIND WORST TREND CAUGHT-UP STATUS".split()  # noqa: SIM905
+    assert lines[1].split() == "GROUP STATE LAG TIME-LAG WORST TREND CAUGHT-UP STATUS".split()  # noqa: SIM905
     assert [line.split()[0] for line in lines[2:6]] == [
         "orders-enrich",
         "orders-search",
@@ -74,12 +74,31 @@ def test_many_groups_worst_first() -> None:
         "orders:7",
         "100%",
         "+1700/s",
+        "(1m)",
         "never",
         "STOP",
         "38m",
     ]
     assert lines[4].split()[:4] == ["orders-unseen", "Stable", "600+?", "-"]
     assert lines[6:] == ["1 of 4 groups is stuck.", "-> kgroup describe orders-enrich"]
+
+
+def test_a_group_without_a_reader_has_no_trend_and_is_sorted_by_its_lag() -> None:
+    parts = [Part(n, 68_000, 16, commits=(at(HOUR, 10_000_000),)) for n in range(3)]
+    about = replace(group(parts, state="Empty"), name="billing-export")
+    unread = measure_lag(about, evidence(parts, state_since_ms=NOW - 5 * MINUTE))
+    stopped = report("blue-orders", Part(0, 1836, 49, last_ago=MINUTE, age=MINUTE))
+
+    lines = page([stopped, unread, BILLING])
+
+    assert lines[2].split() == [
+        "billing-export", "Empty", "204000", "1h11m", "orders:0", "33%", "-", "never", "NO-READER", "5m"
+    ]  # fmt: skip
+    assert lines[3].startswith("blue-orders")
+    assert lines[-2:] == ["2 of 3 groups are stuck.", "-> kgroup describe billing-export"]
+    (status,) = [m for m in lag_metrics([unread], "prod", None) if m.name == "kgroup_consumergroup_status"]
+    assert "5=NO-READER" in status.help
+    assert [sample.value for sample in status.samples] == [5]
 
 
 def test_no_stuck_group_no_closing_line() -> None:
@@ -115,7 +134,7 @@ def test_one_group_has_its_verdict_above() -> None:
     lines = page([found.report], LagView(RowLevel.PARTITION), verdicts={about.name: found})
 
     assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
-    assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "SAFE", "SHAPE"]
+    assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "RETENTION", "SHAPE"]
     assert lines[6].startswith("-> enrich-1 (10.0.3.4)")
     assert lines[9].split() == [
         "orders:7",
@@ -141,7 +160,7 @@ def test_violations_close_the_page_and_decide_the_exit() -> None:
         "FAILED  orders-billing: lag 1800 is over 1000, 33% of it on orders:0",
         "FAILED  orders-enrich: lag 3941825 is over 1000, 100% of it on orders:7",
         "FAILED  orders-search: lag 60000 is over 1000, 33% of it on orders:0",
-        "FAILED  orders-unseen: lag unknown (orders:1: its log could not be read), at most 1000 is asked for",
+        "FAILED  orders-unseen: lag unknown (orders:1: its log could not be read), the limit is 1000",
     ]
     assert found.exit_code is ExitCode.CHECK_FAILED
     assert outcome(LagRows(ALL), LagView(), CLUSTER).exit_code is ExitCode.DONE
@@ -155,7 +174,7 @@ def test_json_has_every_row_whatever_is_shown() -> None:
 
     assert len(data["partitions"]) == 4
     assert data["verdict"] is None
-    assert data["largest"] == "orders:7"
+    assert data["largest_partition"] == {"topic": "orders", "partition": 7}
 
 
 def test_csv() -> None:
@@ -163,7 +182,7 @@ def test_csv() -> None:
     rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
 
     assert rows[0]["partition"] == 7
-    assert (rows[0]["lag"], rows[0]["status"], rows[0]["lag_ms"]) == (3_940_025, "STOP", 38 * MINUTE)
+    assert (rows[0]["lag"], rows[0]["lag_status"], rows[0]["time_lag_ms"]) == (3_940_025, "stop", 38 * MINUTE)
     (total,) = outcome(LagRows([ENRICH]), LagView(), CLUSTER).records().rows
     assert list(total)[:4] == ["orders-enrich", None, None, "Stable"]
 
@@ -186,7 +205,7 @@ def test_watch_draws_a_line_a_row() -> None:
     lines = page([ENRICH], LagView(RowLevel.PARTITION), refreshes=refreshes)
 
     assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
-    assert "LOOKS" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
+    assert "LAG-HISTORY" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +296,7 @@ def test_a_described_group_with_its_verdict() -> None:
 
     assert lines[0].startswith("orders-enrich  Stable for 41m  classic  generation 112")
     heading = next(n for n, line in enumerate(lines) if line.startswith("PARTITION"))
-    assert lines[heading].split() == "PARTITION COMMITTED LOG-END LAG BEHIND COMMIT STATUS OWNER".split()  # noqa: SIM905
+    assert lines[heading].split() == "PARTITION COMMITTED LOG-END LAG TIME-LAG LAST-COMMIT STATUS OWNER".split()  # noqa: SIM905
     assert lines[heading + 1].split() == [
         "orders:7",
         "10000000",
@@ -292,7 +311,42 @@ def test_a_described_group_with_its_verdict() -> None:
     row = next(line for line in lines if line.startswith("enrich-1"))
     assert row.split()[-4:] == ["3940025", "1", "45s", "1h"]
     (data,) = of_outcomes("describe", [found])["data"]
-    assert data["verdict"]["stuck"] == ["orders:7"]
-    assert data["partitions"][0]["lag_ms"] == 38 * MINUTE
-    assert data["partitions"][0]["last_commit"] == "2026-11-21T00:58:40.000Z"
-    assert set(data) == set(about.document()) | {"owed", "source", "as_of"}
+    assert data["verdict"]["stuck_partitions"] == [{"topic": "orders", "partition": 7}]
+    assert data["partitions"][0]["time_lag_ms"] == 38 * MINUTE
+    assert data["partitions"][0]["last_commit_at"] == "2026-11-21T00:58:40.000Z"
+    assert set(data) == set(about.document()) | {"pending_catchups", "source", "newest_record_at"}
+
+
+@pytest.mark.parametrize("level", list(RowLevel))
+def test_condensed_reports_have_the_same_page(level: RowLevel) -> None:
+    scope = LagScope()
+    for each in ALL:
+        scope.add(each)
+    condensed = [each.condensed(level) for each in ALL]
+
+    view = LagView(level)
+    assert drawn(outcome(LagRows(condensed, scope=scope), view, CLUSTER), wide=True) == drawn(
+        outcome(LagRows(ALL), view, CLUSTER), wide=True
+    )
+    shown, expected = (outcome(LagRows(reports), view, CLUSTER).records().rows for reports in (condensed, ALL))
+    assert [*shown] == [*expected]
+
+
+def test_a_condensed_report_has_no_partitions() -> None:
+    """Of 10,000 groups with 100 partitions each, only the sums are held."""
+    condensed = ENRICH.condensed(RowLevel.GROUP)
+
+    assert (condensed.partitions, condensed.topics, condensed.total.partitions) == ((), (), ())
+    assert condensed.total.document() == ENRICH.total.document()
+
+
+def test_a_packed_group_is_the_same_document() -> None:
+    pending = [{"plan": "cu-1"}]
+    packed_group = packed(ENRICH, (), pending)
+
+    view = LagView()
+    (plain,) = of_outcomes("lag", [outcome(LagRows([ENRICH], pending={ENRICH.group: pending}), view, CLUSTER)])["data"]
+    (data,) = of_outcomes("lag", [outcome(LagRows([ENRICH], documents={ENRICH.group: packed_group}), view, CLUSTER)])[
+        "data"
+    ]
+    assert data == plain

@@ -143,7 +143,7 @@ def test_a_wider_terminal_shows_more_columns(broken: str) -> None:
 
     assert set(heading(40)) < set(heading(300))
     assert heading(40)[0] == "GROUP"
-    assert heading(300) == ["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR", "MEMBERS"]
+    assert heading(300) == ["GROUP", "TYPE", "STATE", "COORDINATOR", "MEMBERS", "IDLE"]
 
 
 def test_colour_in_a_terminal(broken: str) -> None:
@@ -151,7 +151,7 @@ def test_colour_in_a_terminal(broken: str) -> None:
 
     assert shown.colours
     assert re.search(r"\x1b\[[0-9;]*31m[^\x1b]*(RANGE|ABOVE_END)", shown.text), "red"
-    assert "ABOVE_END" in "\n".join(shown.lines), "colour repeats a word"
+    assert "above-log-end" in "\n".join(shown.lines), "colour repeats a word"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_colour_where_it_is_not_wanted(broken: str, env: dict[str, str | None
     shown = in_terminal(100, "describe", broken, env=env)
 
     assert shown.colours == []
-    assert "ABOVE_END" in shown.text
+    assert "above-log-end" in shown.text
 
 
 def test_an_empty_no_color_counts_as_unset(broken: str) -> None:
@@ -179,6 +179,17 @@ def test_errors_have_colour_in_a_terminal_only(kgroup_cli: CommandLine) -> None:
     assert in_terminal(80, *arguments, env={"NO_COLOR": "1"}).colours == []
     assert in_terminal(80, *arguments, env={"TERM": "dumb"}).colours == []
     assert "\x1b" not in kgroup_cli.process(*arguments, exit_code=3).stderr
+
+
+def test_a_line_on_stderr_breaks_between_words(kgroup_cli: CommandLine) -> None:
+    arguments = ["list", "-b", "127.0.0.1:1"]
+    said = kgroup_cli.process(*arguments, exit_code=3).stderr.split()
+
+    shown = in_terminal(40, *arguments)
+
+    assert len(shown.lines) > 1
+    assert too_long(shown, 40) == []
+    assert " ".join(shown.lines).split() == said, "all words, and no other"
 
 
 @pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "csv", "markdown"])
@@ -199,7 +210,7 @@ def test_a_pipe_has_every_column_and_no_folded_id(kgroup: CommandLine, world: Ka
 
     lines = kgroup.process("list", group).stdout.splitlines()
 
-    assert lines[0].split() == ["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR", "MEMBERS"]
+    assert lines[0].split() == ["GROUP", "TYPE", "STATE", "COORDINATOR", "MEMBERS", "IDLE"]
     assert lines[1].startswith(group + " ")
 
 

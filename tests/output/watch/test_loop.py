@@ -66,7 +66,7 @@ def test_a_look_that_fails_is_told_and_the_next_one_heals_it() -> None:
     with in_terminal("page", *["down"] * 4, "page", lines=12) as terminal:
         page = terminal.says("FAILED for")
         assert page[1:4] == [
-            "kgroup: broker 1 did not answer in time [unreachable]",
+            "kgroup: broker 1 did not answer within the timeout [unreachable]",
             "  a longer --timeout may help",
             "",
         ]
@@ -140,8 +140,8 @@ def test_a_line_of_json_a_look_until_nobody_reads() -> None:
     at = [document["at"] for document in documents]
     assert at == sorted(set(at)), "each says when it was"
     assert [line.strip().partition("  ")[2] or line for line in said] == [
-        "WATCH     a look failed; it is tried again",
-        "kgroup: broker 1 did not answer in time [unreachable]",
+        "WATCH     a refresh failed; kgroup tries again",
+        "kgroup: broker 1 did not answer within the timeout [unreachable]",
         "  a longer --timeout may help",
         "WATCH     answered again",
         "note: something is not known",
@@ -179,12 +179,12 @@ def test_pages_one_below_the_other_where_they_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--watch", "-o", "csv"], "-o csv with --watch: its rows would not say at which look they were so"),
-        (["--watch", "-o", "yaml"], "-o yaml with --watch"),
-        (["-w", "-o", "markdown"], "-o markdown with --watch"),
-        (["--watch", "--every", "100ms"], "--every 100ms: twice a second at most"),
+        (["--watch", "-o", "csv"], "-o csv and --watch are mutually exclusive: rows have no time"),
+        (["--watch", "-o", "yaml"], "-o yaml and --watch are mutually exclusive"),
+        (["-w", "-o", "markdown"], "-o markdown and --watch are mutually exclusive"),
+        (["--watch", "--every", "100ms"], "--every 100ms: must be at least 500ms"),
         (["--watch", "--every", "0s"], "--every 0s"),
-        (["--watch", "--every", "2"], "--every 2: two what?"),
+        (["--watch", "--every", "2"], "--every 2: the unit is missing"),
         (["--every", "5s"], "--every is for --watch"),
     ],
 )

@@ -70,7 +70,7 @@ def test_what_changed_is_marked_against_the_look_before() -> None:
     assert not any("<" in line for line in drawn(shown))
 
     shown = shown.after(seen(page("svc", [5, 8], state="Empty")))
-    assert "orders:1 <warn 8>" in " ".join(" ".join(drawn(shown)).split())
+    assert "orders:1 <warn *8>" in " ".join(" ".join(drawn(shown)).split())
     assert "orders:0 5" in " ".join(drawn(shown))
 
     shown = shown.after(seen(page("svc", [5, 8])))
@@ -82,15 +82,15 @@ def test_each_group_is_compared_with_itself() -> None:
 
     again = shown.after(seen(page("b", [2]), page("a", [9]), page("new", [3])))
 
-    assert [line for line in drawn(again, 20) if "<" in line] == ["orders:0 <warn 9>"]
+    assert [line for line in drawn(again, 20) if "<" in line] == ["orders:0 <warn *9>"]
 
 
 def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
     shown = ScreenState.initial(seen(page("svc", [5]), said=["note: a note"]))
     assert "note: a note" in drawn(shown)
 
-    down = Unreachable("broker 1 did not answer in time")
-    shown = shown.after(seen(after_s=2, said=["kgroup: broker 1 did not answer in time"], error=down))
+    down = Unreachable("broker 1 did not answer within the timeout")
+    shown = shown.after(seen(after_s=2, said=["kgroup: broker 1 did not answer within the timeout"], error=down))
     shown = shown.after(seen(after_s=4, said=["kgroup: nothing listens"], error=down))
 
     lines = drawn(shown, 12, 60, now_s=9)
@@ -101,7 +101,7 @@ def test_a_look_that_fails_leaves_the_page_and_says_since_when() -> None:
 
     shown = shown.after(seen(page("svc", [6]), after_s=6))
     assert not any("FAILED" in line for line in drawn(shown))
-    assert "orders:0 <warn 6>" in drawn(shown), "compared with the last page that there was"
+    assert "orders:0 <warn *6>" in drawn(shown), "compared with the last page that there was"
 
 
 @for_each("height", [1, 2, 3, 5, 8, 50])
@@ -130,10 +130,10 @@ def test_what_does_not_fit_is_counted() -> None:
     ("width", "age_s", "paused", "expected"),
     [
         (80, 0, False, "every 2s   p pauses   q quits" + " " * 37 + "read 03:16:03Z"),
-        (80, 14, True, "PAUSED   p goes on   q quits" + " " * 29 + "read 03:16:03Z, 14s ago"),
-        (80, 7500, True, "PAUSED   p goes on   q quits" + " " * 28 + "read 03:16:03Z, 2h5m ago"),
-        (30, 14, True, "PAUSED   p goes on   q quits"),
-        (12, 14, True, "PAUSED   p g"),
+        (80, 14, True, "PAUSED   p resumes   q quits" + " " * 29 + "read 03:16:03Z, 14s ago"),
+        (80, 7500, True, "PAUSED   p resumes   q quits" + " " * 28 + "read 03:16:03Z, 2h5m ago"),
+        (30, 14, True, "PAUSED   p resumes   q quits"),
+        (12, 14, True, "PAUSED   p r"),
     ],
 )
 def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) -> None:
@@ -143,6 +143,15 @@ def test_the_status_fits(width: int, age_s: float, paused: bool, expected: str) 
 
     assert status == expected
     assert cell_len(status) <= width
+
+
+def test_notes_are_broken_between_words() -> None:
+    shown = ScreenState.initial(seen(page("svc", [5]), said=["note: the members of this group may not be seen"]))
+    body = body_lines(shown, 24, marked, wide=False)
+
+    lines = fit_to_height(shown, body, "STATUS", 10, AT, marked, 24)
+
+    assert lines[len(body) : len(body) + 3] == ["note: the members of", "  this group may not be", "  seen"]
 
 
 def test_nothing_chosen_is_said() -> None:

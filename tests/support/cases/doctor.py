@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from kgroup.groups.doctor.finding import Severity
 from kgroup.groups.doctor.snapshot import (
@@ -19,7 +21,8 @@ from kgroup.groups.doctor.snapshot import (
     TopicDetails,
 )
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
-from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas
@@ -40,7 +40,12 @@ CASES = (
         WARNING,
         "replication factor 1 with 3 brokers",
     ),
-    Case("offsets-topic-replication", "one broker", replace(loaded(9), offsets_topic=ONE, min_in_sync=1), None),
+    Case(
+        "offsets-topic-replication",
+        "one broker",
+        replace(loaded(9), offsets_topic=ONE, min_in_sync=1),
+        None,
+    ),
     Case(
         "offsets-topic-replication",
         "one broker, and its groups are not known",

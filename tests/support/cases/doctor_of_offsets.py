@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from kgroup.groups.doctor.snapshot import CommitSeries, GroupSnapshot, LogDetails, OpenTransaction, TopicDetails
+from msgspec.structs import replace
+
+from kgroup.groups.doctor.snapshot import (
+    CommitPoint,
+    CommitSeries,
+    GroupSnapshot,
+    LogDetails,
+    OpenTransaction,
+    TopicDetails,
+)
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.topic_partition import TopicPartition
@@ -65,11 +73,29 @@ def standing(
     )
 
 
+def unread(
+    ms: int,
+    records: int | None = 600,
+    lag: int = 500,
+    reset_ago: int | None = None,
+    by_consumer_ago: int | None = None,
+) -> GroupSnapshot:
+    """An Empty group for so long, with unread records on orders:0, which a reset or a consumer committed later."""
+    ago = reset_ago or by_consumer_ago or ms + S
+    point = CommitPoint(1000, NOW - ago, by_tool=reset_ago is not None)
+    return replace(
+        one(partition(0, end=1000 + lag), EMPTY),
+        emptied_at_ms=NOW - ms,
+        commits={KEYS[0]: CommitSeries((point,), "id-1")},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+    )
+
+
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
     since = None if ms is None else NOW - ms
     given = replace(one(partition(0, committed)), logs={**HEALTHY.logs, KEYS[0]: LogDetails(800, since)})
-    return replace(given, **other)  # type: ignore[arg-type]
+    return replace(given, **other)
 
 
 def hanging(ms: int, known: bool | None = False) -> OpenTransaction:
@@ -104,7 +130,10 @@ CASES = (
     Case(
         "skewed-lag",
         "one member",
-        having((A, replace(B, assignment=())), [partition(n, end=4000 if n < 3 else 1010) for n in range(8)]),
+        having(
+            (A, replace(B, assignment=())),
+            [partition(n, end=4000 if n < 3 else 1010) for n in range(8)],
+        ),
         WARNING,
         "at enrich-0",
     ),
@@ -137,13 +166,52 @@ CASES = (
     ),
     Case("hot-partition", "just not", produced(29_999, *[6_000] * 5), None),
     Case("hot-partition", "a trickle", produced(999, *[0] * 5), None),
-    Case("hot-partition", "not read", replace(HEALTHY, logs={}), UNKNOWN, "how many records arrive was not read"),
+    Case(
+        "hot-partition",
+        "not read",
+        replace(HEALTHY, logs={}),
+        UNKNOWN,
+        "how many records arrive was not read",
+    ),
     Case(
         "hot-partition",
         "some not read",
         produced(6_000, 6_000, 6_000),
         PARTLY,
         "records in unknown for orders:3, orders:4, orders:5",
+    ),
+    # no-reader
+    Case("no-reader", "for 20m", unread(20 * M), CRITICAL, "500 unread on 1 partition, no member for 20m while 1/s"),
+    Case("no-reader", "for 2m", unread(2 * M), WARNING, "no member for 2m while 1/s (10m) arrive"),
+    Case("no-reader", "for two days", unread(2 * D), WARNING, "no member for 2d while 1/s (10m) arrive"),
+    Case("no-reader", "a restart", unread(59 * S), None),
+    Case("no-reader", "nothing arrives", unread(20 * M, records=0), None),
+    Case(
+        "no-reader",
+        "nothing arrives after a reset",
+        unread(20 * M, records=0, reset_ago=10 * M),
+        CRITICAL,
+        "no member for 20m; a reset or a release committed last, 10m ago",
+    ),
+    Case(
+        "no-reader",
+        "never had members",
+        replace(unread(H, reset_ago=5 * M), emptied_at_ms=None),
+        WARNING,
+        "no member for 5m while 1/s (10m) arrive; a reset or a release committed last, 5m ago",
+    ),
+    Case("no-reader", "all is read", EMPTY, None),
+    Case("no-reader", "it has members", standing(38 * M), None),
+    Case("no-reader", "assign()", unread(20 * M, by_consumer_ago=M), None),
+    Case("no-reader", "assign() has stopped", unread(20 * M, by_consumer_ago=6 * M), CRITICAL, "no member for 20m"),
+    Case("no-reader", "unknown whether any arrive", unread(20 * M, records=None), CRITICAL, "no member for 20m"),
+    Case("no-reader", "unknown, few", unread(20 * M, records=None, lag=99), PARTLY, "how many records arrive"),
+    Case(
+        "no-reader",
+        "not in the log",
+        replace(unread(20 * M), commits=None),
+        UNKNOWN,
+        "commits in __consumer_offsets",
     ),
     # stalled-commits
     Case("stalled-commits", "STOP", standing(38 * M), CRITICAL, "orders:0 at 1000 for 38m, no commit since while 1/s"),
@@ -153,7 +221,7 @@ CASES = (
         "five minutes",
         standing(5 * M),
         WARNING,
-        "orders:0 at 1000 for 5m, no commit since while 1/s arrive",
+        "orders:0 at 1000 for 5m, no commit since while 1/s (10m) arrive",
     ),
     Case("stalled-commits", "just not", standing(5 * M - 1), None),
     Case("stalled-commits", "nothing arrives", standing(38 * M, records=0), None),
@@ -172,7 +240,7 @@ CASES = (
         "it waits for 6m",
         standing(38 * M, unread=True, unread_since_ms=NOW - 6 * M),
         WARNING,
-        "orders:0 at 1000 for 6m, no commit since while 1/s arrive",
+        "orders:0 at 1000 for 6m, no commit since while 1/s (10m) arrive",
     ),
     Case("stalled-commits", "it is old", standing(38 * M, unread=True, unread_since_ms=NOW - D), CRITICAL, "for 38m"),
     Case("stalled-commits", "at the last stable offset", standing(38 * M, stable=1000), None),
@@ -204,7 +272,7 @@ CASES = (
         "within the hour",
         emptied(7 * D - 59 * M),
         CRITICAL,
-        "6 of 6 commits expire soon, the first in 59m (Empty since 2027-01-08T08:59Z, kept 7d)",
+        "6 of 6 commits expire soon, the first in 59m (Empty since 2027-01-08 08:59Z, kept 7d)",
     ),
     Case("offsets-expire", "overdue", emptied(8 * D), CRITICAL, "next check"),
     Case("offsets-expire", "just not", emptied(6 * D), None),
@@ -219,7 +287,13 @@ CASES = (
         UNKNOWN,
         "when the commits were made was not read",
     ),
-    Case("offsets-expire", "retention hidden", replace(EMPTY, broker=NO_RETENTION), UNKNOWN, "DESCRIBE_CONFIGS"),
+    Case(
+        "offsets-expire",
+        "retention hidden",
+        replace(EMPTY, broker=NO_RETENTION),
+        UNKNOWN,
+        "DESCRIBE_CONFIGS",
+    ),
     Case(
         "offsets-expire",
         "commits not read",
@@ -234,7 +308,7 @@ CASES = (
         "assign() beside an Empty group",
         committed(emptied(7 * D - M), M),
         CRITICAL,
-        "6 of 6 commits expire soon, the first in 1m (Empty since 2027-01-08T08:01Z, kept 7d)",
+        "6 of 6 commits expire soon, the first in 1m (Empty since 2027-01-08 08:01Z, kept 7d)",
     ),
     Case("offsets-expire-in-use", "nobody commits", committed(SIMPLE, 6 * D + H, H + 1), None),
     Case(
@@ -242,11 +316,17 @@ CASES = (
         "not subscribed",
         replace(OTHER, commits={TopicPartition("old", 0): commits(1, until_ms=NOW - 7 * D)}),
         CRITICAL,
-        "1 of 1 commit expires soon, the first at the broker's next check (committed 2027-01-08T08:00Z, kept 7d)",
+        "1 of 1 commit expires soon, the first at the broker's next check (committed 2027-01-08 08:00Z, kept 7d)",
     ),
     Case("offsets-expire-in-use", "subscribed", committed(HEALTHY, 8 * D), None),
     Case("offsets-expire-in-use", "time not known", OTHER, UNKNOWN, "when the commits were made was not read"),
-    Case("offsets-expire-in-use", "a pattern", having((replace(A, subscription_regex="o.*"), B)), UNKNOWN, "pattern"),
+    Case(
+        "offsets-expire-in-use",
+        "a pattern",
+        having((replace(A, subscription_regex="o.*"), B)),
+        UNKNOWN,
+        "pattern",
+    ),
     Case(
         "offsets-expire-in-use",
         "retention hidden",
@@ -260,7 +340,7 @@ CASES = (
         "lost",
         one(partition(0, 70, 100, 120)),
         CRITICAL,
-        "30 offsets gone on orders:0; still readable there: 20",
+        "30 offsets deleted on orders:0; still readable there: 20",
     ),
     Case(
         "out-of-range", "above", one(partition(0, 1200)), CRITICAL, "orders:0 committed 200 offsets above the log end"
@@ -305,7 +385,13 @@ CASES = (
         "1 partition could not be read: orders:0",
     ),
     # topic-gone
-    Case("topic-gone", "subscribed", replace(HEALTHY, gone=frozenset({"orders"})), WARNING, "subscribed: orders"),
+    Case(
+        "topic-gone",
+        "subscribed",
+        replace(HEALTHY, gone=frozenset({"orders"})),
+        WARNING,
+        "subscribed: orders",
+    ),
     Case("topic-gone", "left-over", replace(OTHER, gone=frozenset({"old"})), INFO, "1 commit left on old"),
     Case("topic-gone", "another one", replace(HEALTHY, gone=frozenset({"x"})), None),
     Case(
@@ -317,7 +403,11 @@ CASES = (
     ),
     # topic-recreated
     Case(
-        "topic-recreated", "another id", replace(HEALTHY, topics=OTHER_ID), CRITICAL, "6 fit into the new log by chance"
+        "topic-recreated",
+        "another id",
+        replace(HEALTHY, topics=OTHER_ID),
+        CRITICAL,
+        "6 fit into the new log by chance",
     ),
     Case(
         "topic-recreated",
@@ -336,8 +426,8 @@ CASES = (
         "neither topic ids (Kafka 4.1 and later) nor leader epochs of the commits are known",
     ),
     # lso-stuck
-    Case("lso-stuck", "38m", held(38 * M), CRITICAL, "orders:0 stands at 800 for 38m: 200 records held back"),
-    Case("lso-stuck", "a minute", held(M), WARNING, "orders:0 stands at 800 for 1m: 200 records held back"),
+    Case("lso-stuck", "38m", held(38 * M), CRITICAL, "orders:0 is at 800 for 38m: 200 records held back"),
+    Case("lso-stuck", "a minute", held(M), WARNING, "orders:0 is at 800 for 1m: 200 records held back"),
     Case("lso-stuck", "just not", held(M - 1), None),
     Case("lso-stuck", "read past", held(38 * M, 900), INFO, "reads uncommitted"),
     Case(
@@ -345,10 +435,16 @@ CASES = (
         "by the transaction's age",
         held(None, transactions=(replace(hanging(M), partition=0),)),
         WARNING,
-        "orders:0 stands at 800 for 1m: 200 records held back",
+        "orders:0 is at 800 for 1m: 200 records held back",
     ),
     Case("lso-stuck", "since when?", held(None), PARTLY, "since when"),
-    Case("lso-stuck", "not read", replace(HEALTHY, logs={}), UNKNOWN, "the last stable offsets were not read"),
+    Case(
+        "lso-stuck",
+        "not read",
+        replace(HEALTHY, logs={}),
+        UNKNOWN,
+        "the last stable offsets were not read",
+    ),
     # hanging-transaction
     Case(
         "hanging-transaction",
@@ -358,7 +454,11 @@ CASES = (
         "orders:3 from 812 on, silent for 38m, producer 4711 epoch 9",
     ),
     Case(
-        "hanging-transaction", "perhaps", replace(HEALTHY, transactions=(hanging(38 * M, None),)), WARNING, "could not"
+        "hanging-transaction",
+        "perhaps",
+        replace(HEALTHY, transactions=(hanging(38 * M, None),)),
+        WARNING,
+        "could not",
     ),
     Case("hanging-transaction", "known", replace(HEALTHY, transactions=(hanging(38 * M, True),)), None),
     Case("hanging-transaction", "just not", replace(HEALTHY, transactions=(hanging(15 * M),)), None),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
@@ -15,7 +17,8 @@ from kgroup.groups.lag.evidence import (
     Retention,
     Sibling,
 )
-from kgroup.model.groups import Commit, Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 
 NOW = 1_795_225_000_000  # 2026-11-21T01:36:40Z
@@ -120,5 +123,14 @@ def evidence(parts: Iterable[Part], **other: Any) -> LagEvidence:
     return LagEvidence(now_ms=NOW, partitions={TopicPartition(p.topic, p.number): p.evidence for p in parts}, **other)
 
 
-def sibling(name: str, lag: int | None, topic: str = "orders", last_ago: int | None = 2 * SECOND) -> Sibling:
-    return Sibling(name, topic, lag, None if last_ago is None else NOW - last_ago)
+def sibling(
+    name: str,
+    lag: int | None,
+    topic: str = "orders",
+    last_ago: int | None = 2 * SECOND,
+    age: int | None = None,
+    *,
+    is_empty: bool = False,
+) -> Sibling:
+    last_ms = None if last_ago is None else NOW - last_ago
+    return Sibling(name, topic, lag, last_ms, None if age is None else NOW - age, is_empty)

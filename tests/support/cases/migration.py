@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec.structs
+
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.model.groups import Commit, Coordinator, Group, Member, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, Member, Partition
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
@@ -103,9 +106,11 @@ EMPTY = MigrationEvidence(
     may_hide=False,
     now_ms=NOW_MS,
 )
-LIVE = replace(EMPTY, group=group(member("a"), member("b"), assignor="range"))
-EMPTY_CONSUMER = replace(EMPTY, group=group(kind="consumer", assignor="uniform", epochs=(2, 1)), kind="consumer")
-LIVE_CONSUMER = replace(
+LIVE = msgspec.structs.replace(EMPTY, group=group(member("a"), member("b"), assignor="range"))
+EMPTY_CONSUMER = msgspec.structs.replace(
+    EMPTY, group=group(kind="consumer", assignor="uniform", epochs=(2, 1)), kind="consumer"
+)
+LIVE_CONSUMER = msgspec.structs.replace(
     EMPTY_CONSUMER,
     group=group(
         member("a", protocol="consumer", epoch=4),
@@ -115,7 +120,7 @@ LIVE_CONSUMER = replace(
         epochs=(4, 4),
     ),
 )
-MIXED = replace(
+MIXED = msgspec.structs.replace(
     LIVE_CONSUMER,
     group=group(
         member("a", protocol="consumer", epoch=4),
@@ -128,7 +133,7 @@ MIXED = replace(
 
 
 def broker(evidence: MigrationEvidence, **facts: Any) -> MigrationEvidence:
-    return replace(evidence, broker=replace(evidence.broker, **facts))
+    return msgspec.structs.replace(evidence, broker=replace(evidence.broker, **facts))
 
 
 def case(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.wait_conditions import Observation
-from kgroup.model.groups import Commit, Coordinator, Group, LogRange, Member, Partition
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition
 from kgroup.model.topic_partition import TopicPartition
 
 NOW_MS = 1_800_000_000_000

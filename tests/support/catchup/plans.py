@@ -16,7 +16,7 @@ from kgroup.groups.catchup.model import (
     PlanState,
     StateRecord,
 )
-from kgroup.model.groups import Commit
+from kgroup.model.commit import Commit
 
 NOW_MS = 1_700_000_000_000
 ME = "me@here"
@@ -50,12 +50,12 @@ def make_plan(
     *ranges: GapRange,
     chunks: tuple[Chunk, ...] | None = None,
     group: str | None = "orders-svc",
-    given_up: tuple[Abandoned, ...] = (),
+    abandoned: tuple[Abandoned, ...] = (),
 ) -> CatchupPlan:
     given = ranges or (gap_range(),)
     cut = whole_chunks(given) if chunks is None else chunks
     kind = None if group is None else "classic"
-    return CatchupPlan(PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, cut, given_up)
+    return CatchupPlan(PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, cut, abandoned)
 
 
 def made(

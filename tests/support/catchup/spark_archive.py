@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kgroup.catchup.spark.ready import check
@@ -22,23 +24,26 @@ _QUICK = "-XX:TieredStopAtLevel=1 -Xlog:cds=off -Xlog:cds+dynamic=off"
 """Java's second compiler costs a test more than it gains."""
 
 
-def use_archive(directory: Path) -> None:
-    """Make the archive unless it exists or another process is making it. Every later start of Spark uses it."""
+@contextmanager
+def archive_in(directory: Path) -> Iterator[None]:
+    """Every start of Spark uses the archive. Unless it exists, it is made beside the tests of the first process."""
     archive = directory / "spark.jsa"
     os.environ[_OPTIONS] = f"-XX:SharedArchiveFile={archive} {_QUICK}"
     with (directory / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            yield
             return
         if archive.exists() and archive.stat().st_mtime > _changed():
+            yield
             return
         made = directory / "making.jsa"
         made.unlink(missing_ok=True)
         making = os.environ | {_OPTIONS: f"-XX:ArchiveClassesAtExit={made} {_QUICK}"}
-        subprocess.run([sys.executable, "-m", __name__], env=making, check=True)
-        if made.exists():  # on a busy machine Java may be ended before it has written it: the next run tries again
-            made.replace(archive)
+        with subprocess.Popen([sys.executable, "-m", __name__, str(made), str(archive)], env=making) as process:
+            yield
+        assert process.returncode == 0
 
 
 def _changed() -> float:
@@ -55,6 +60,9 @@ def main() -> None:
         rows = session.sql().range(10).where("id % 2 = 0")
         rows.mapInPandas(lambda batches: batches, rows.schema).write.parquet(f"{directory}/rows")
         session.close(wait_s=120)
+    made, archive = map(Path, sys.argv[1:])
+    if made.exists():  # on a busy machine Java may be ended before it has written it: the next run tries again
+        made.replace(archive)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,11 @@ import os
 import random
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
 
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
@@ -16,6 +19,7 @@ from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
 from tests.support.catchup.replays import Replay, producer, replay, seen, sources
 from tests.support.kafka_world import KafkaWorld
+from tests.support.waiting import wait_for
 
 PARTITIONS = 2
 RECORDS = 3000
@@ -38,16 +42,23 @@ def workers_of(jvms: Sequence[int | None]) -> list[int]:
 
 @dataclass
 class Killer:
-    """Kills one of what ``victims`` finds each time that so many more records were told."""
+    """Kills one of what ``victims`` finds each time that so many more records were told.
+
+    It waits until transactions are open on the target: records are told right after a commit.
+    """
 
     victims: Callable[[], Sequence[int]]
     kills: int
     every: int = 500
     done: int = 0
+    open: Callable[[], bool] = lambda: True
+    """Whether each partition of the target has records of an open transaction."""
     chance: random.Random = field(default_factory=lambda: random.Random(6))
 
     def tell(self, totals: ProgressTotals) -> None:
         if self.done < self.kills and totals.records >= self.every * (self.done + 1):
+            with suppress(AssertionError):  # only one of the tasks is left
+                wait_for(self.open, "open transactions", 2)
             found = self.victims()
             if found:
                 os.kill(self.chance.choice(sorted(found)), signal.SIGKILL)
@@ -75,6 +86,7 @@ def replayed_exactly_once(
     """Run it, and hold what came out against what an independent reader sees."""
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=PARTITIONS)
     spans = [(source, p, END * part // 4, END * (part + 1) // 4) for p in range(PARTITIONS) for part in range(4)]
+    killer.open = lambda: all(_open_records(bootstrap, target, partition) for partition in range(PARTITIONS))
     with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
         tasks = [_spec(plan, target, number) for number in range(PARTITIONS)]
 
@@ -92,6 +104,16 @@ def replayed_exactly_once(
     assert sources(found) == [f"{source}:{one.partition}:{one.offset}" for one in expected]
     assert proof.complete
     assert len(seen(bootstrap, target, "read_uncommitted")) > len(found), "no kill hit an open transaction"
+
+
+def _open_records(bootstrap: str, topic: str, partition: int) -> int:
+    """How many records follow the last stable offset."""
+    ends: list[int] = []
+    for isolation in ("read_uncommitted", "read_committed"):
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": isolation})
+        ends.append(consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1])
+        consumer.close()
+    return ends[0] - ends[1]
 
 
 def _spec(plan: Replay, target: str, number: int) -> TaskSpec:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from kgroup.groups.migration.client_config.decide import (
     ConfigChange,
@@ -24,8 +25,7 @@ __all__ = ["ConfigPlan", "plan_config"]
 _FRAMEWORKS = ("spring.", "mp.messaging.", "quarkus.", "micronaut.", "kafka.consumers.")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPlan:
+class ConfigPlan(msgspec.Struct, frozen=True):
     """What has to change in a client's configuration.
 
     ``kind`` is java, librdkafka or yaml. ``notes`` are lines about other changes of behaviour and about the
@@ -57,7 +57,7 @@ def plan_config(
     joined = next((entry for entry in file.entries if entry.last_line > entry.line), None)
     if joined is not None and flavours == ("librdkafka",):
         raise ConfigError(
-            f"{file.name}:{joined.line}: a backslash ends the line: Java joins it with the next one, librdkafka not",
+            f"{file.name}:{joined.line}: the line ends with a backslash, which only Java joins with the next line",
             hint="Write each setting on one line.",
         )
     scopes, scope_notes = find_scopes(file)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor, server_name
 from kgroup.groups.migration.client_config.names import (
@@ -49,8 +50,7 @@ _PLAIN = re.compile(rf"\s*(?:{_WORD}(?:\s*,\s*{_WORD})*)?\s*")
 _LONGEST_SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(msgspec.Struct, frozen=True):
     """One setting to write, or to remove if ``new_value`` is None.
 
     ``old`` is the entry that is replaced or removed, None for a new setting, which goes after the entry ``near``.
@@ -68,8 +68,7 @@ class ConfigChange:
         return None if self.old is None else masked(self.old.value)
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeChanges:
+class ScopeChanges(msgspec.Struct, frozen=True):
     """The changes to one consumer.
 
     ``assignor`` is the server-side assignor, None if there is none. ``strategies`` are those without a counterpart.

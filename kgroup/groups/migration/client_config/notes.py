@@ -67,7 +67,7 @@ def consumer_notes(decided: ScopeChanges, flavours: Sequence[Flavour]) -> Iterat
     poll = masked(scope.value(MAX_POLL) or f"{_DEFAULT_MAX_POLL_MS}")
     yield (
         f"{MAX_POLL} ({poll}{'' if scope.value(MAX_POLL) else ', the default'}) still counts, and is the rebalance "
-        "timeout too: a member that does not poll in time leaves the group"
+        "timeout too: a member that does not poll within it leaves the group"
         + ("; before librdkafka 2.15 it may then fail for good (INVALID_REQUEST)" if "librdkafka" in flavours else "")
     )
     instance = scope.value(INSTANCE_ID)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from kgroup.groups.migration.client_config.names import (
     BROKERS_OWN,
     CONSUMERS,
@@ -44,8 +46,7 @@ class ConfigEntry:
     document: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(msgspec.Struct, frozen=True):
     """The settings of a file. ``name`` is the file's name, for messages."""
 
     name: str
@@ -53,8 +54,7 @@ class ConfigFile:
     entries: tuple[ConfigEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The settings of one consumer, as (the client's key, entry); of equal keys the last one counts.
 
     New settings get ``prefix`` before their keys, and go after the entry ``near``.
@@ -85,7 +85,7 @@ def find_scopes(file: ConfigFile) -> tuple[list[Scope], list[str]]:
     Raises ConfigError for a broker's file, and if no consumer, or no one client, is in it.
     """
     if broker := next((entry for entry in file.entries if entry.key in BROKERS_OWN), None):
-        raise ConfigError(f"{file.name}:{broker.line}: {broker.key} is a broker's setting: this is no client's file")
+        raise ConfigError(f"{file.name}:{broker.line}: {broker.key} is a setting of brokers, not of clients")
     places, spring = _settings_by_place(file)
     owners = _owners(file, places)
     notes = [
@@ -146,7 +146,7 @@ def _only_client(file: ConfigFile, clients: list[tuple[str, _Settings]]) -> tupl
     """The one client of a file without settings that only consumers have."""
     if not clients:
         raise ConfigError(
-            f"{file.name}: no setting of a Kafka client is in it",
+            f"{file.name}: the file has no settings of a Kafka client",
             hint="Give the file that has the consumer's group.id or bootstrap.servers.",
         )
     addressed = (
@@ -154,7 +154,7 @@ def _only_client(file: ConfigFile, clients: list[tuple[str, _Settings]]) -> tupl
     )
     if len(addressed) != 1:
         raise ConfigError(
-            f"{file.name}: {len(clients)} clients are configured in it, and none of them as a consumer",
+            f"{file.name}: {len(clients)} clients are configured in the file, but no consumer",
             hint="Add group.id to the one that is the consumer.",
         )
     return addressed[0]

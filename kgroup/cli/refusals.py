@@ -1,0 +1,459 @@
+"""Each code of exit code 6: when a change is refused, and what passes it. Help and the manual read this table."""
+
+from __future__ import annotations
+
+import textwrap
+
+import msgspec
+
+_WIDTH = 78
+
+
+class RefusalHelp(msgspec.Struct, frozen=True):
+    """A code, the verbs that refuse with it, when they do, and what the user can do.
+
+    ``accepted`` is whether ``--accept CODE`` passes it, for at least one of the verbs.
+    """
+
+    code: str
+    verbs: str
+    when: str
+    passes: str
+    accepted: bool = False
+
+    @property
+    def page(self) -> str:
+        """The text of ``kgroup help CODE``."""
+        accept = f"--accept {self.code} passes it." if self.accepted else "No --accept passes it."
+        return "\n".join(
+            (
+                f"{self.code}: a refusal (exit code 6) of {self.verbs}",
+                "",
+                *_wrapped("When:   ", self.when),
+                *_wrapped("To do:  ", self.passes),
+                f"        {accept}",
+            )
+        )
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+
+
+_CHANGES = "changes"
+_START = "catchup start"
+_CATCHUP = "catchup"
+_SAVE = "reset --save-skipped"
+
+_ALL = (
+    # Changes
+    RefusalHelp(
+        "not-empty",
+        _CHANGES,
+        "The group has members. They are named, with host and the time until their sessions end.",
+        "Stop the members, or add --wait-empty. The broker refuses too.",
+    ),
+    RefusalHelp(
+        "subscribed",
+        "delete-offsets",
+        "A live member reads the topic.",
+        "Stop the member, or add --wait-empty.",
+    ),
+    RefusalHelp(
+        "active-committer",
+        _CHANGES,
+        "The group is Empty, but a client still commits offsets. A consumer with assign() is not a member, and would "
+        "overwrite the change. The closing commit of the last member does not count.",
+        "Stop that client.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "clock-skew",
+        "delete --idle-for",
+        "The group was idle long enough only by the clock of this machine, not by the clock of the brokers. Both "
+        "clocks are named.",
+        "Set the clock.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "foreign-owner",
+        _CHANGES,
+        "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
+        "Use the framework's tool, which the message names. Groups of type share and streams are always refused.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "hidden-commits",
+        "delete",
+        "The group has, or may have, commits on topics that you may not DESCRIBE. No undo could restore them.",
+        "Get DESCRIBE on these topics, or READ on __consumer_offsets, which shows whether there are any.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "moved-since",
+        _CHANGES,
+        "The offsets are no longer those that the change left, or that the plan showed.",
+        "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "pending-transaction",
+        _CHANGES,
+        "The open transaction of a producer is about to commit that offset.",
+        "Stop the producer, or wait until its transaction ends.",
+    ),
+    RefusalHelp(
+        "unexpected-count",
+        "verbs with --expect",
+        "The number of rows or groups is not the number of --expect.",
+        "Check which groups and partitions are chosen.",
+    ),
+    RefusalHelp(
+        "no-commit",
+        "reset, catchup start",
+        "A partition has no committed offset to start from (--shift-by, catchup start).",
+        "Use another target of reset, or --missing of catchup start. --partial skips the partition.",
+    ),
+    RefusalHelp(
+        "metadata-size",
+        _CHANGES,
+        "The broker does not accept commit metadata of that length.",
+        "Raise offset.metadata.max.bytes of the brokers.",
+    ),
+    RefusalHelp(
+        "read-only",
+        _CHANGES,
+        "The context has read_only: true.",
+        "Use another context.",
+    ),
+    RefusalHelp(
+        "context-not-named",
+        _CHANGES,
+        "The context has explicit: true, and this command line does not name it.",
+        "Add --context NAME, or set KGROUP_CONTEXT.",
+    ),
+    RefusalHelp(
+        "no-journal",
+        _CHANGES,
+        "The journal cannot be written.",
+        "Set KGROUP_STATE_DIR to a directory that can be written, or add --backup.",
+    ),
+    RefusalHelp(
+        "locked",
+        _CHANGES,
+        "Another kgroup run on this machine has been changing offsets for a minute.",
+        "Wait until that run ends.",
+    ),
+    RefusalHelp(
+        "broker-too-old",
+        "all verbs",
+        "The brokers are older than Kafka 3.0.",
+        "Upgrade the brokers. --from-log reads without these requests.",
+    ),
+    RefusalHelp(
+        "unsupported",
+        "all verbs",
+        "A broker does not support a request of kgroup.",
+        "Upgrade the brokers. --from-log reads without these requests.",
+    ),
+    # undo, evict
+    RefusalHelp(
+        "newer-journal",
+        "undo",
+        "A newer version of kgroup made that change.",
+        "Undo it with that version, or a newer one.",
+    ),
+    RefusalHelp(
+        "not-yours",
+        "undo",
+        "Another user made the last change, and the command line names no change.",
+        "Name the id of the change.",
+    ),
+    RefusalHelp(
+        "not-undoable",
+        "undo",
+        "The change is an eviction, which cannot be undone.",
+        "Nothing: members that are alive join again by themselves.",
+    ),
+    RefusalHelp(
+        "other-cluster",
+        "undo, catchup",
+        "The change was made to another cluster, or the plan is another cluster's and this ledger is a mirrored copy.",
+        "Name that cluster, or another --ledger-topic.",
+    ),
+    RefusalHelp(
+        "topic-recreated",
+        "undo, catchup",
+        "The topic was deleted and created again: its old offsets have no meaning.",
+        "For undo, --partial restores the other partitions. For catchup: cancel --abandon.",
+    ),
+    RefusalHelp(
+        "no-member",
+        "evict",
+        "The member has left the group meanwhile.",
+        "Nothing: the member is no longer in the group.",
+    ),
+    # migrate
+    RefusalHelp(
+        "blocked",
+        "migrate",
+        "A check found that the group cannot move as it is. The plan names the check and the remedy.",
+        "Do what the check asks for.",
+    ),
+    RefusalHelp(
+        "joined-meanwhile",
+        "migrate",
+        "A member joined the group during the conversion. Nothing was lost.",
+        "Stop the member, and run the same command again.",
+    ),
+    RefusalHelp(
+        "unread-commits",
+        "migrate",
+        "A committed offset cannot be read, so it could not be kept.",
+        "Follow the message. --partial converts the other groups.",
+    ),
+    RefusalHelp(
+        "unread-configs",
+        "migrate",
+        "The group's own settings cannot be read, so they could not be restored (--session-timeout, "
+        "--heartbeat-interval).",
+        "Get DESCRIBE_CONFIGS on the group, or leave these options out.",
+    ),
+    RefusalHelp(
+        "protocol-unavailable",
+        "migrate",
+        "The broker does not offer the consumer protocol.",
+        "Read the checks of the plan: they name the setting of the broker.",
+    ),
+    RefusalHelp(
+        "invalid-config",
+        "migrate",
+        "The broker does not accept that value of --session-timeout or --heartbeat-interval.",
+        "Use another value, or leave the option out.",
+    ),
+    # simulate
+    RefusalHelp(
+        "rebalancing",
+        "simulate",
+        "The group is rebalancing, so there is no assignment to start from.",
+        "Wait until it is stable, or use --from-file.",
+    ),
+    RefusalHelp(
+        "no-members",
+        "simulate",
+        "The group has no members, so there is no assignment to start from.",
+        "Start its members, or use --from-file.",
+    ),
+    RefusalHelp(
+        "members-hidden",
+        "simulate",
+        "The broker does not show the members or their assignment.",
+        "Get DESCRIBE on the group, or use --from-file.",
+    ),
+    RefusalHelp(
+        "too-few-members",
+        "simulate",
+        "More members are removed than the group has.",
+        "Remove fewer members.",
+    ),
+    RefusalHelp(
+        "unknown-assignor",
+        "simulate",
+        "kgroup does not have the assignor of the group.",
+        "Name one with --assignor.",
+    ),
+    # reset --save-skipped
+    RefusalHelp(
+        "records-gone",
+        _SAVE,
+        "Retention has deleted a record that would be skipped.",
+        "Leave --save-skipped out.",
+    ),
+    RefusalHelp(
+        "open-transaction",
+        _SAVE,
+        "A record that would be skipped belongs to an open transaction.",
+        "End the transaction, or leave --save-skipped out.",
+    ),
+    RefusalHelp(
+        "beyond-log-end",
+        _SAVE,
+        "An offset that would be skipped is beyond the log end.",
+        "Leave --save-skipped out.",
+    ),
+    RefusalHelp(
+        "retention",
+        f"{_SAVE}, {_START}",
+        "The topic of --save-skipped would delete a record at once, or retention deletes records of the gap before "
+        "the replay could read them.",
+        "Use another topic or a file. For a gap, raise retention.ms of its topic until the replay is done.",
+    ),
+    RefusalHelp(
+        "too-large",
+        _SAVE,
+        "The topic of --save-skipped does not accept a record of that size.",
+        "Use another topic, or a file.",
+    ),
+    RefusalHelp(
+        "not-accepted",
+        _SAVE,
+        "The topic of --save-skipped does not accept a record.",
+        "Use another topic, or a file.",
+    ),
+    # catchup
+    RefusalHelp(
+        "skip",
+        _START,
+        "With --skip-before, older records are delivered to no consumer.",
+        "Leave --skip-before out.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "not-in-ledger",
+        _START,
+        "The commits of the group show a release that the ledger does not have: the ledger was deleted or truncated.",
+        "Run the catchup start --range command of the message, or name the right --ledger-topic. Accept it if all "
+        "records were delivered.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "possible-duplicates",
+        "catchup cancel, catchup start",
+        "The group would process records twice: after cancel, those that were delivered; after start, those that "
+        "another open plan has.",
+        "Use catchup resume.",
+        accepted=True,
+    ),
+    RefusalHelp(
+        "above-log-end",
+        _START,
+        "The committed offset of a partition is above the log end.",
+        "Use kgroup reset. --partial skips the partition.",
+    ),
+    RefusalHelp(
+        "hanging-transaction",
+        _START,
+        "A transaction that does not end holds back the last stable offset.",
+        "End that transaction. --partial skips the partition.",
+    ),
+    RefusalHelp(
+        "plan-overlaps",
+        _START,
+        "Another plan has these offsets.",
+        "Continue with that plan: catchup resume.",
+    ),
+    RefusalHelp(
+        "plan-exists",
+        _START,
+        "The ledger already has a plan with this id.",
+        "Run the command again: it makes another id.",
+    ),
+    RefusalHelp(
+        "fenced",
+        _START,
+        "Another kgroup run wrote to the ledger at the same moment, and fences this one.",
+        "Read the plans: catchup list. Nothing was changed.",
+    ),
+    RefusalHelp(
+        "group-continued",
+        _CATCHUP,
+        "The group has committed by itself in the gap since the plan was made.",
+        "Follow the message.",
+    ),
+    RefusalHelp("cancelling", _CATCHUP, "The plan is being cancelled.", "Finish it with catchup cancel."),
+    RefusalHelp("closed", _CATCHUP, "The plan is finished.", "Make a new plan with catchup start."),
+    RefusalHelp("delivered", _CATCHUP, "All records of the plan are delivered.", "Read the result: catchup show."),
+    RefusalHelp(
+        "history-unread",
+        _CATCHUP,
+        "A release broke off, and __consumer_offsets does not show whether it happened.",
+        "Add --assume released, or --assume unreleased.",
+    ),
+    RefusalHelp(
+        "superseded",
+        _CATCHUP,
+        "Another run has the plan now, or catchup stop has ended this run. The message names it.",
+        "After stop: catchup resume. Otherwise: catchup show.",
+    ),
+    RefusalHelp(
+        "plan-open",
+        "catchup prune, start",
+        "The plan is not finished, or a plan of the group is not released yet.",
+        "Use catchup resume, or catchup cancel.",
+    ),
+    RefusalHelp(
+        "no-sink",
+        _CATCHUP,
+        "The plan does not have a destination for its records.",
+        "Name one: --to-topic, --to-files, --to-command, --to-python or --to-spark.",
+    ),
+    RefusalHelp(
+        "sink-set",
+        _CATCHUP,
+        "The plan already has another destination.",
+        "Leave the option out. The first destination stays.",
+    ),
+    RefusalHelp("sink", _CATCHUP, "The destination does not fit the plan.", "Follow the message."),
+    RefusalHelp(
+        "no-ledger",
+        _CATCHUP,
+        "The ledger does not exist and cannot be created.",
+        "Run the command in the hint, or name another --ledger-topic.",
+    ),
+    RefusalHelp(
+        "ledger-unfit",
+        _CATCHUP,
+        "The topic has settings that a ledger cannot have.",
+        "Run the command in the hint, or name another --ledger-topic.",
+    ),
+    RefusalHelp(
+        "ledger-newer",
+        _CATCHUP,
+        "A newer version of kgroup has written to the ledger.",
+        "Use that version, or a newer one.",
+    ),
+    RefusalHelp("no-pyspark", _CATCHUP, "PySpark is not installed.", "Run the command in the hint."),
+    RefusalHelp("no-java", _CATCHUP, "There is no Java 17 or newer.", "Install Java, or set JAVA_HOME."),
+    RefusalHelp("no-master", _CATCHUP, "The master of Spark cannot be found or reached.", "Check --master."),
+    RefusalHelp(
+        "spark-workers",
+        _CATCHUP,
+        "The workers of Spark lack a Python package, or run another version of Python.",
+        "Run the command in the hint.",
+    ),
+    RefusalHelp(
+        "foreign-file",
+        _CATCHUP,
+        "The directory of --to-files has a file of that name, which kgroup did not write.",
+        "Move the file away, then use catchup resume.",
+    ),
+    RefusalHelp(
+        "transaction-limit",
+        _CATCHUP,
+        "The broker limits transactions to a time that is too short for a chunk.",
+        "Raise transaction.max.timeout.ms of the brokers, then use catchup resume.",
+    ),
+    RefusalHelp(
+        "transaction-timeout",
+        _CATCHUP,
+        "A transaction of the replay was open longer than the broker allows.",
+        "Use catchup resume.",
+    ),
+)
+
+REFUSALS = {refusal.code: refusal for refusal in _ALL}
+"""The refusals by code, in the order of the manual: changes, undo and evict, migrate, simulate, reset, catchup."""
+
+
+def refusals_text() -> str:
+    """The text of ``kgroup help refusals``: the codes by the verbs that have them, ``*`` where --accept passes it."""
+    lines = [
+        "A refusal has exit code 6. Its code is in brackets on stderr, and in JSON as",
+        "errors[].code. --accept CODE passes those that are marked with *.",
+    ]
+    by_verbs: dict[str, list[str]] = {}
+    for refusal in _ALL:
+        by_verbs.setdefault(refusal.verbs, []).append(refusal.code + " *" * refusal.accepted)
+    for verbs, codes in by_verbs.items():
+        lines += ["", verbs, *(f"  {line}" for line in textwrap.wrap(", ".join(codes), 74, break_on_hyphens=False))]
+    return "\n".join([*lines, "", "kgroup help CODE explains one: when it is refused, and what passes it."])

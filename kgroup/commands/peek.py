@@ -1,0 +1,237 @@
+"""``kgroup peek``: the records at and around a committed offset, or any other offset. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topics import TopicLayout
+from kgroup.groups.lag.evidence import Isolation
+from kgroup.groups.peek import (
+    LogEdge,
+    PeekedPartition,
+    PeekRequest,
+    PeekTarget,
+    lines_of,
+    parse_partitions,
+    parse_peek_offset,
+)
+from kgroup.groups.reset_targets import TopicChoice, parse_topics
+from kgroup.groups.selection import Groups, check_groups, check_topics
+from kgroup.model.json_lines import ValueFormat
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
+from kgroup.output.pages.peek import PeekView, notes, outcome
+from kgroup.queries.peek import PeekSelection, read_partitions, select_targets
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.invocation import Invocation
+from kgroup.support.atomic_file import AtomicFile
+from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.hint import Hint
+
+_MOST = 10_000
+_ON_A_PAGE = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class PeekSubject:
+    """Which partitions are read."""
+
+    subject: Annotated[
+        str | None,
+        typer.Argument(metavar="[GROUP|TOPIC:P]", help="A group, or partitions: orders:3.", show_default=False),
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="GROUP",
+            rich_help_panel=WHICH,
+            help="The group, if its name has the form of a partition.",
+        ),
+    ] = None
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC[:P,...]",
+            rich_help_panel=WHICH,
+            help="Partitions of the group instead of its stuck ones: orders:0,1 (repeatable).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeekOptions:
+    """Which records are read, and how they are written."""
+
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset",
+            metavar="N|earliest|latest",
+            rich_help_panel=WHAT,
+            help="Read from here instead of the committed offset; latest shows the last records.",
+        ),
+    ] = None
+    before: Annotated[
+        int,
+        typer.Option(
+            "--before",
+            metavar="N",
+            min=0,
+            max=_MOST,
+            rich_help_panel=WHAT,
+            help="Also show N records before it (default: 0).",
+        ),
+    ] = 0
+    count: Annotated[
+        int,
+        typer.Option(
+            "--count",
+            "-n",
+            metavar="N",
+            min=1,
+            max=_MOST,
+            rich_help_panel=WHAT,
+            help="Show N records of each partition (default: 3).",
+        ),
+    ] = 3
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            "--isolation",
+            metavar="read_committed|read_uncommitted",
+            rich_help_panel=WHAT,
+            help=("read_uncommitted also shows records of open and aborted transactions (default: read_committed)."),
+        ),
+    ] = Isolation.READ_COMMITTED
+    value_format: Annotated[
+        ValueFormat,
+        typer.Option(
+            "--value-format",
+            metavar="text|json|hex|base64",
+            rich_help_panel=WHAT,
+            help="How values are written (default: text).",
+        ),
+    ] = ValueFormat.TEXT
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="FILE", rich_help_panel=WHAT, help="Also write the records to a new file."),
+    ] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show whole values in the table.")
+    ] = False
+
+
+def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
+    """Show the records at the committed offset.
+
+    For a group, it shows the records of the stuck partitions. The record that the group cannot process is the first
+    one, or a later one if members die before they commit. A group without stuck partitions shows those with unread
+    records.
+
+    TOPIC:P is read without a group: the last records, or from --offset on. The output is a table in a terminal, and one
+    line of JSON per record in a pipe, as --save-skipped writes it. Nothing is committed.
+
+    Examples:
+    # the record that a group cannot process
+    kgroup peek orders-svc
+    # more records of one partition
+    kgroup peek orders-svc --topic orders:3 --before 2 -n 5
+    # one record, by its offset
+    kgroup peek orders:3 --offset 4711 -n 1 --value-format hex
+    # JSON values for another program
+    kgroup peek orders-svc --value-format json | jq .value
+    # save records to a file
+    kgroup peek orders:3 --offset earliest -n 1000 --to records.jsonl
+
+    Exit codes: 0 2 3 4 5 6 7
+    """
+    group, partitions, topics = _parse_subject(which)
+    offset = parse_peek_offset(options.offset)
+    if group is None and offset is None:
+        offset = LogEdge.LATEST
+    request = PeekRequest(offset, options.before, options.count, options.isolation)
+    file = _file(options)
+    with Cluster(run.settings) as cluster:
+        chosen = PeekSelection(tuple(PeekTarget(*tp) for tp in partitions))
+        if group is not None:
+            chosen = _select(run, cluster, group, topics)
+        if isinstance(offset, int) and len(chosen.targets) > 1:
+            raise UsageError(
+                f"--offset {offset} requires one partition, and {len(chosen.targets)} are selected",
+                hint="--topic TOPIC:P selects one.",
+            )
+        found, errors = read_partitions(
+            cluster,
+            librdkafka_config(run.settings),
+            chosen.targets,
+            request,
+            options.value_format,
+            timeout_s=run.settings.timeout_s,
+        )
+        if file is not None:
+            _write(file, found)
+        if run.format not in _ON_A_PAGE:
+            for each in found:
+                for note in notes(each, empty=not each.records):
+                    run.reporter.note(f"{each.target.tp}: {note[0].lower()}{note[1:].rstrip('.')}")
+        view = PeekView(run.command, verbose=options.verbose, stuck=chosen.stuck, written_to=options.to)
+        return outcome(found, (*chosen.errors, *errors), cluster.ref, view)
+
+
+def _parse_subject(
+    which: PeekSubject,
+) -> tuple[str | None, Sequence[tuple[str, int]], Sequence[TopicChoice] | None]:
+    """(group, partitions without a group, partitions of the group). Raises UsageError."""
+    if which.subject is not None and which.group is not None:
+        raise UsageError(f"{which.subject} and --group are mutually exclusive")
+    if which.subject is None and which.group is None:
+        raise UsageError("name a group or a partition", hint="kgroup peek GROUP, or kgroup peek TOPIC:P")
+    if which.subject is not None and (partitions := parse_partitions(which.subject)) is not None:
+        if which.topic:
+            raise UsageError(f"--topic requires a group, and {which.subject} is a partition")
+        return None, partitions, None
+    group = which.subject if which.group is None else which.group
+    assert group is not None
+    check_groups(Groups(names=[group]))
+    topics = parse_topics(which.topic) if which.topic else None
+    check_topics(choice.topic for choice in topics or ())
+    return group, (), topics
+
+
+def _select(run: Invocation, cluster: Cluster, group: str, topics: Sequence[TopicChoice] | None) -> PeekSelection:
+    """The partitions of the group. A topic's name alone is a likely mistake, so NotFound explains it."""
+    try:
+        return select_targets(run.reporter, cluster, group, topics)
+    except NotFound as error:
+        topic = group.partition(":")[0]  # also of orders:0-3, which is no form of partitions
+        if error.code == NotFound.code and isinstance(cluster.layouts([topic]).get(topic), TopicLayout):
+            hint = f"{topic} is a topic. Name a partition: {Hint('{}', ('peek', f'{topic}:0'))}"
+            raise error.with_context(hint=hint) from error
+        raise
+
+
+def _file(options: PeekOptions) -> AtomicFile | None:
+    if options.to is None:
+        return None
+    if options.to == "-":
+        raise UsageError("--to - is not a file", hint="-o jsonl writes the records to stdout.")
+    file = AtomicFile(options.to, "--to")
+    file.check()
+    return file
+
+
+def _write(file: AtomicFile, found: Sequence[PeekedPartition]) -> None:
+    with file as stream:
+        try:
+            stream.writelines(lines_of(found))
+        except OSError as error:
+            raise file.failure(error) from error

@@ -1,0 +1,36 @@
+"""The commands that follow from a finding about committed offsets, for pages and documents. Pure.
+
+None of them has ``--execute``: a pasted command shows a plan.
+"""
+
+from __future__ import annotations
+
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.hint import Hint
+from kgroup.support.instants import rfc3339
+
+_SAVED_TO = "skipped.json"
+
+
+def group_history(group: str) -> Hint:
+    """``kgroup history``: the group's rebalances, and who comes and goes."""
+    return Hint("{}", ("history", group))
+
+
+def peek_group(group: str) -> Hint:
+    """``kgroup peek``: the records at the committed offsets of the group's stuck partitions."""
+    return Hint("{}", ("peek", group))
+
+
+def skip_record(group: str, tp: TopicPartition) -> Hint:
+    """``kgroup reset``: skip the record at the committed offset of a partition, and keep it in a file."""
+    return Hint("{}", ("reset", group, "--topic", str(tp), "--shift-by", "1", "--save-skipped", _SAVED_TO))
+
+
+def undo_move(group: str, at_ms: int) -> Hint | None:
+    """``kgroup undo --as-of``: restore the offsets of just before a move at ``at_ms`` (ms since 1970).
+
+    A move at 12:45:44.250 is undone with 12:45:44.249. None for a time outside the calendar.
+    """
+    before = rfc3339(at_ms - 1)
+    return None if before is None else Hint("{}", ("undo", group, "--as-of", before))

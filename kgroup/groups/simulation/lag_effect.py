@@ -1,0 +1,101 @@
+"""What a change of members does to the group's lag, at the rate that its members were measured at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kgroup.groups.lag.rates import Rates
+from kgroup.groups.simulation.model import Balance
+
+
+class MeasuredLag(msgspec.Struct, frozen=True):
+    """The group's lag in offsets (None: unknown), and the rates at which offsets arrive and are committed.
+
+    ``keeps_up`` is whether it reads all that arrives: then its members could read faster than they were measured.
+    """
+
+    lag: int | None
+    rates: Rates
+    keeps_up: bool
+
+
+class LagEffect(msgspec.Struct, frozen=True):
+    """The lag after a change. Members with partitions are expected to read as fast as those before it.
+
+    ``reading_before`` and ``reading_after`` count members that have partitions. ``standstill`` is the number of offsets
+    that arrive in partitions while no member reads them, None if the rate is unknown.
+    """
+
+    measured: MeasuredLag
+    reading_before: int
+    reading_after: int
+    standstill: int | None
+
+    @property
+    def per_member_s(self) -> float | None:
+        """Offsets per second of one member before the change; None if unknown."""
+        out = self.measured.rates.outgoing
+        return out / self.reading_before if out and self.reading_before else None
+
+    @property
+    def needed_per_member_s(self) -> float | None:
+        """Offsets per second that one member must read afterwards, so that the lag does not grow; None if unknown."""
+        arriving = self.measured.rates.incoming
+        return arriving / self.reading_after if arriving is not None and self.reading_after else None
+
+    @property
+    def out_after_per_s(self) -> float | None:
+        """Offsets per second that the group would read afterwards; None if unknown, or if it keeps up before."""
+        if not self.reading_after:
+            return 0.0
+        return None if self.per_member_s is None or self.measured.keeps_up else self.per_member_s * self.reading_after
+
+    @property
+    def growth_per_s(self) -> float | None:
+        """By how much the lag then grows (negative: shrinks); None if unknown."""
+        arriving, out = self.measured.rates.incoming, self.out_after_per_s
+        return None if arriving is None or out is None else arriving - out
+
+    @property
+    def caught_up_s(self) -> float | None:
+        """Seconds until the lag is 0: 600 offsets that shrink by 10/s take 60 s; None for never and unknown."""
+        growth, lag = self.growth_per_s, self.measured.lag
+        if lag is None or growth is None or growth >= 0:
+            return None
+        return (lag + (self.standstill or 0)) / -growth
+
+    def document(self) -> Mapping[str, Any]:
+        """The JSON form."""
+        return {
+            "lag": self.measured.lag,
+            "keeps_up": self.measured.keeps_up,
+            "in_per_s": _rounded(self.measured.rates.incoming),
+            "out_per_s": _rounded(self.measured.rates.outgoing),
+            "rate_span_ms": self.measured.rates.span_ms,
+            "reading_member_count_before": self.reading_before,
+            "reading_member_count_after": self.reading_after,
+            "out_per_member_per_s": _rounded(self.per_member_s),
+            "needed_per_member_per_s": _rounded(self.needed_per_member_s),
+            "out_after_per_s": _rounded(self.out_after_per_s),
+            "standstill_offset_count": self.standstill,
+            "caught_up_in_ms": None if self.caught_up_s is None else round(self.caught_up_s * 1000),
+        }
+
+
+def lag_effect(
+    measured: MeasuredLag, before: Balance, after: Balance, partitions: int, partition_seconds: float
+) -> LagEffect:
+    """The effect of a change between two balances, with so many ``partition_seconds`` of standstill on the way.
+
+    120 offsets/s in 12 partitions are 10/s each: 36 partition-seconds are 360 offsets.
+    """
+    arriving = measured.rates.incoming
+    standstill = None if arriving is None or not partitions else round(arriving / partitions * partition_seconds)
+    return LagEffect(measured, before.members - before.idle, after.members - after.idle, standstill)
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)

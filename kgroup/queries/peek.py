@@ -1,0 +1,282 @@
+"""Reads the records at and before offsets, for ``kgroup peek``. Nothing is committed, and no group is created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.status import LagStatus, status_words
+from kgroup.groups.peek import (
+    MOST_PARTITIONS,
+    PeekedPartition,
+    PeekRequest,
+    PeekTarget,
+    ReadableLog,
+    ReadLimit,
+    ReadWindow,
+    resolve_offset,
+    select_partitions,
+    windows_before,
+)
+from kgroup.groups.reset_targets import TopicChoice
+from kgroup.groups.selection import Selection
+from kgroup.groups.verdict.lines import stuck_of
+from kgroup.model.groups import Group, LogRange, RowError
+from kgroup.model.json_lines import ValueFormat
+from kgroup.model.records import ConsumerRecord
+from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.lag import LagReadOptions, read_evidence
+from kgroup.queries.snapshots import snapshots
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.hint import Hint
+from kgroup.support.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.cluster.reader.batches import BatchReader
+
+_OFFSETS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
+_STATUS_BUDGET_S = 1.0
+_MOST_BYTES = 64 * 1024 * 1024  # of all partitions: the records are in memory
+_TUNING = {
+    "fetch.wait.max.ms": 10,
+    # A few records are needed. A larger batch is fetched whole all the same (KIP-74).
+    "fetch.message.max.bytes": 1_048_576,
+    "queued.max.messages.kbytes": 4096,
+}
+
+
+class PeekSelection(msgspec.Struct, frozen=True):
+    """The partitions to read; ``stuck`` is whether they are those of a group that are stuck."""
+
+    targets: tuple[PeekTarget, ...]
+    errors: tuple[RowError, ...] = ()
+    stuck: bool = False
+
+
+def select_targets(
+    reporter: Reporter, cluster: Cluster, group_name: str, topics: Sequence[TopicChoice] | None
+) -> PeekSelection:
+    """The partitions of a group to read: those of ``topics``, else its stuck ones, else those with unread records.
+
+    Raises NotFound for a group that does not exist or has no committed offsets, and what ``snapshots`` raises.
+    """
+    found = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
+    for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
+        reporter.note(note)
+    errors = tuple(error for snapshot in found for error in snapshot.errors)
+    group = next((group for snapshot in found for group in snapshot.groups), None)
+    if group is None:
+        return PeekSelection((), errors)
+    if topics is not None:
+        return _named(group, topics, errors)
+    if not any(p.commit for p in group.partitions) and not errors:
+        raise NotFound(
+            f"{group_name} has no committed offsets",
+            code="no-commit",
+            hint=Hint("{} reads a partition without a group.", ("peek", "TOPIC:P")),
+        )
+    statuses, stuck = _statuses(reporter, cluster, group)
+    chosen = select_partitions(group.partitions, None, stuck)
+    if len(chosen) > MOST_PARTITIONS:
+        left_out = plural(len(chosen) - MOST_PARTITIONS, "partition")
+        reporter.note(f"{left_out} of {group_name} left out: --topic TOPIC:P selects others")
+    targets = tuple(
+        PeekTarget(*p.tp, group_name, p.commit.offset if p.commit else None, statuses.get(p.tp))
+        for p in chosen[:MOST_PARTITIONS]
+    )
+    if not targets and not errors:
+        hint = Hint("{} shows the last ones", ("peek", "TOPIC:P"))
+        reporter.note(f"{group_name} has read all records of its partitions: {hint}")
+    elif not stuck:
+        reporter.note(
+            f"no partition of {group_name} is known to be stuck: the partitions with unread records are shown"
+        )
+    return PeekSelection(targets, errors, bool(stuck))
+
+
+def _named(group: Group, topics: Sequence[TopicChoice], errors: tuple[RowError, ...]) -> PeekSelection:
+    """The partitions that ``--topic`` names, also those without a commit; of a whole topic those with one."""
+    named = [TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()]
+    chosen = [p for p in select_partitions(group.partitions, topics, ()) if p.commit or p.tp in named]
+    known = {p.tp for p in chosen}
+    known_topics = {p.topic for p in chosen}
+    missing = tuple(
+        RowError(
+            "no-commit",
+            f"{group.name} has no committed offset on {choice.topic}",
+            group.name,
+            choice.topic,
+            hint=Hint("{} reads a partition without a group.", ("peek", "TOPIC:P")),
+            exit_code=ExitCode.NOT_FOUND,
+        )
+        for choice in topics
+        if choice.partitions is None and choice.topic not in known_topics
+    )
+    targets = [PeekTarget(*p.tp, group.name, p.commit.offset if p.commit else None) for p in chosen]
+    targets += [PeekTarget(*tp, group.name) for tp in named if tp not in known]
+    mine = {target.tp for target in targets}
+    # Errors of other partitions do not matter here.
+    own = tuple(e for e in errors if e.partition is None or TopicPartition(e.topic or "", e.partition) in mine)
+    return PeekSelection(tuple(targets), (*own, *missing))
+
+
+def _statuses(
+    reporter: Reporter, cluster: Cluster, group: Group
+) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
+    """The status (``STALL 5m``) of each partition that is not read, and the stuck ones, the longest first.
+
+    NO-READER is not stuck: no record is the reason.
+    """
+    if not group.totals.lag:
+        return {}, []
+    try:
+        read = read_evidence(cluster, [group], LagReadOptions(_STATUS_BUDGET_S), utc_ms())[group.name]
+    except KgroupError as error:
+        reporter.note(f"the status of the partitions is unknown: {error.message}")
+        return {}, []
+    if read.unread:
+        reporter.note(f"the status of the partitions is unknown: {read.unread}")
+    report = measure_lag(group, read.evidence)
+    unread = stuck_of(report)
+    words = {p.partition.tp: status_words(p.status_result, report.now_ms) or "" for p in unread}
+    return words, [p.partition.tp for p in unread if p.status is not LagStatus.NO_READER]
+
+
+def read_partitions(
+    cluster: Cluster,
+    config: Mapping[str, Any],
+    targets: Sequence[PeekTarget],
+    request: PeekRequest,
+    form: ValueFormat,
+    *,
+    timeout_s: float,
+) -> tuple[tuple[PeekedPartition, ...], tuple[RowError, ...]]:
+    """The records of each partition, and the errors of those that could not be read.
+
+    ``config`` is from ``librdkafka_config``. Each partition is read for at most ``timeout_s``, and all of them up to
+    about 64 MiB.
+    """
+    layouts = cluster.layouts({target.topic for target in targets})
+    views = cluster.log_views(layouts, [target.tp for target in targets])
+    errors: list[RowError] = []
+    positions: list[tuple[PeekTarget, ReadableLog, int]] = []
+    for target in targets:
+        view = views.get(target.tp)
+        if not isinstance(view, LogView):
+            layout = layouts.get(target.topic)
+            if isinstance(layout, TopicLayout) and target.partition not in layout.leaders:
+                what = f"there is no such partition; {target.topic} has {len(layout.leaders)}"
+                view = NotFound(what, code="unknown-partition")
+            error = view or NotFound("is not known to the broker", code="unknown-topic")
+            errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
+            continue
+        log = ReadableLog(view.start, view.end, view.last_stable.offset, request.isolation)
+        offset = resolve_offset(target, log, request)
+        if isinstance(offset, RowError):
+            errors.append(offset)
+        else:
+            positions.append((target, log, offset))
+    if not positions:
+        return (), tuple(errors)
+    # Imported here: confluent-kafka, which help and errors do not need.
+    from kgroup.cluster.reader.batches import BatchReader
+
+    found = []
+    config = {**_TUNING, **config}
+    with BatchReader(config, timeout_s=timeout_s, isolation=str(request.isolation)) as reader:
+        for target, log, offset in positions:
+            try:
+                limits = _Limits(Deadline.after(timeout_s), _MOST_BYTES // len(positions))
+                window = _around(reader, target.tp, log, offset, request, limits)
+            except KgroupError as error:
+                errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
+            else:
+                found.append(PeekedPartition(target, log, window, form))
+    return tuple(found), tuple(errors)
+
+
+@dataclass(slots=True)
+class _Limits:
+    """When to end a read: at the deadline, or when so many bytes of records are read."""
+
+    deadline: Deadline
+    bytes_left: int
+
+    @property
+    def reached(self) -> ReadLimit | None:
+        if self.bytes_left <= 0:
+            return ReadLimit.SIZE
+        return ReadLimit.TIME if self.deadline.passed else None
+
+
+def _around(
+    reader: BatchReader, tp: TopicPartition, log: ReadableLog, offset: int, request: PeekRequest, limits: _Limits
+) -> ReadWindow:
+    """The records at and before ``offset``. Raises what ``BatchReader.batches`` raises, and Refused (records-gone).
+
+    At a limit it ends with what it has.
+    """
+    later, stop = _records_of(reader, tp, LogRange(offset, log.readable_end), request.count, limits)
+    incomplete = len(later) < request.count and stop < log.readable_end
+    earlier, start = _before(reader, tp, log, min(offset, log.readable_end), request.records_before, limits)
+    incomplete |= len(earlier) < request.records_before and start > log.start
+    stopped_reason = limits.reached if incomplete else None
+    return ReadWindow(offset, min(start, offset), max(stop, offset), (*earlier, *later), stopped_reason)
+
+
+def _before(
+    reader: BatchReader, tp: TopicPartition, log: ReadableLog, offset: int, count: int, limits: _Limits
+) -> tuple[list[ConsumerRecord], int]:
+    """The last ``count`` records before the offset, and the offset from which on all were read."""
+    found: list[ConsumerRecord] = []
+    start = offset
+    for window in windows_before(log.start, offset, count):
+        records, stop = _records_of(reader, tp, window, window.end - window.start, limits)
+        if stop < window.end:
+            break
+        found, start = [*records, *found], window.start
+        if len(found) >= count:
+            return found[-count:], found[-count].offset
+    return found, start
+
+
+def _records_of(
+    reader: BatchReader, tp: TopicPartition, offsets: LogRange, count: int, limits: _Limits
+) -> tuple[list[ConsumerRecord], int]:
+    """The first ``count`` records of the range, and the offset up to which all were read."""
+    from kgroup.cluster.reader.batches import LostBatchRange
+
+    found: list[ConsumerRecord] = []
+    position = offsets.start
+    try:
+        for batch in reader.batches(tp.topic, tp.partition, offsets.start, offsets.end):
+            if isinstance(batch, LostBatchRange):
+                raise Refused(
+                    f"{tp}: offsets {batch.start} to {batch.end - 1} are deleted: the log starts at "
+                    f"{reader.log_start} now",
+                    hint="The first record that is left: --offset earliest",
+                    code="records-gone",
+                )
+            part = batch.part(0, count - len(found))
+            found += part.records()
+            limits.bytes_left -= part.size()
+            if len(found) == count:
+                return found, found[-1].offset + 1
+            position = batch.position
+            if limits.reached is not None:
+                break
+    except KgroupError as error:
+        if error.code != "broker-error":
+            raise
+        # A batch that cannot be decoded, for example: its offset is what the user needs to know.
+        raise error.with_context(details=(f"It was read from offset {position} on.",)) from error
+    return found, position

@@ -1,0 +1,420 @@
+"""``kgroup peek``: the records at committed offsets, through the command line; nothing is committed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import socket
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Producer
+from msgspec.structs import replace
+
+from kgroup.cluster.deadline import Deadline
+from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.report import GroupLag
+from kgroup.groups.lag.status import LagStatus, StatusResult
+from kgroup.groups.peek import PeekRequest, ReadableLog, ReadLimit
+from kgroup.model.groups import Group, LogRange
+from kgroup.model.records import ConsumerRecord
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries import peek
+from kgroup.support.errors import KgroupError
+from tests.support.command_line import CommandLine
+from tests.support.kafka_world import KafkaWorld
+from tests.support.terminals import Terminal
+from tests.support.waiting import wait_for
+
+Name = Callable[[str], str]
+PILL = b'{"amount": \xff\xfe\x1b[31m}'
+START_MS = 1_795_229_931_123
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A topic of two partitions and ten records each; the group has read all of 0, and is at 4 in 1: the pill."""
+
+    topic: str
+    group: str
+
+
+@pytest.fixture
+def shop(world: KafkaWorld, bootstrap: str, name: Name) -> Shop:
+    topic, group = world.topic(name("pay"), partitions=2), name("svc")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(2):
+        for offset in range(10):
+            pill = (number, offset) == (1, 4)
+            producer.produce(
+                topic,
+                PILL if pill else b'{"amount": 1.50}',
+                f"ord-{offset}",
+                number,
+                timestamp=START_MS + offset,
+                headers=[("trace", b"\x00\x1b"), ("type", b"refund"), ("none", None)] if pill else None,
+            )
+    assert producer.flush(30) == 0
+    world.commit(group, {(topic, 0): 10, (topic, 1): 4})
+    return Shop(topic, group)
+
+
+def offsets(lines: str) -> list[int]:
+    return [json.loads(line)["offset"] for line in lines.splitlines()]
+
+
+# What it shows
+
+
+def test_a_pipe_gets_a_line_of_json_per_record(kgroup: CommandLine, shop: Shop) -> None:
+    result = kgroup("peek", shop.group, "-n", "2")
+
+    pill, after = map(json.loads, result.stdout.splitlines())
+    assert pill == {
+        "topic": shop.topic,
+        "partition": 1,
+        "offset": 4,
+        "timestamp": "2026-11-21T02:58:51.127Z",
+        "timestamp_ms": START_MS + 4,
+        "key": "ord-4",
+        "value": {"base64": "eyJhbW91bnQiOiD//htbMzFtfQ=="},
+        "headers": [
+            {"key": "trace", "value": "\x00\x1b"},
+            {"key": "type", "value": "refund"},
+            {"key": "none", "value": None},
+        ],
+    }
+    assert (after["offset"], after["value"]) == (5, '{"amount": 1.50}')
+
+
+def test_a_terminal_gets_a_table_without_a_raw_byte(kgroup: CommandLine, shop: Shop) -> None:
+    with Terminal.kgroup("peek", shop.group, "-n", "1", columns=120) as terminal:
+        shown = terminal.ends(0)
+
+    assert "OFFSET" in shown
+    assert r'{"amount": \xff\xfe\x1b[31m}' in shown
+    assert r"HEADERS of 4: trace=\x00\x1b type=refund none=null" in shown
+    assert "\x1b[31m" not in terminal.raw
+    assert "committed 4, log 0 to 10" in shown
+
+
+def test_which_records(kgroup: CommandLine, shop: Shop) -> None:
+    expected = {
+        "--before 2 -n 1": [2, 3, 4],
+        "--before 9 -n 1": [0, 1, 2, 3, 4],
+        "--offset 7": [7, 8, 9],
+        "--offset 7 -n 100": [7, 8, 9],
+        "--offset earliest -n 2": [0, 1],
+        "--offset latest -n 2": [8, 9],
+        "--offset latest --before 1": [9],
+        "--offset 10": [],
+    }
+    words = ("peek", shop.group, "--topic", f"{shop.topic}:1")
+    assert {options: offsets(kgroup(*words, *options.split()).stdout) for options in expected} == expected
+
+
+def test_a_partition_without_a_group(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
+    groups = set(world.groups())
+
+    last = kgroup("peek", f"{shop.topic}:0")
+    assert (offsets(last.stdout), last.stderr) == ([7, 8, 9], "")
+    assert offsets(kgroup("peek", f"{shop.topic}:0,1", "-n", "1").stdout) == [9, 9]
+    (one,) = kgroup("peek", f"{shop.topic}:1", "--offset", "4", "-n", "1", "-o", "json").data
+    assert (one["group"], one["committed"], one["offset"]) == (None, None, 4)
+    assert set(world.groups()) == groups
+
+
+def test_nothing_is_committed(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
+    before, groups = world.exact(shop.group), set(world.groups())
+    kgroup("peek", shop.group, "--before", "2", "-n", "5")
+    assert world.exact(shop.group) == before
+    assert set(world.groups()) == groups
+
+
+@pytest.mark.parametrize(
+    ("form", "pill", "other"),
+    [
+        ("text", {"base64": "eyJhbW91bnQiOiD//htbMzFtfQ=="}, '{"amount": 1.50}'),
+        ("json", {"base64": "eyJhbW91bnQiOiD//htbMzFtfQ=="}, {"amount": 1.5}),
+        ("hex", {"hex": PILL.hex()}, {"hex": b'{"amount": 1.50}'.hex()}),
+        ("base64", {"base64": "eyJhbW91bnQiOiD//htbMzFtfQ=="}, {"base64": "eyJhbW91bnQiOiAxLjUwfQ=="}),
+    ],
+)
+def test_value_formats(kgroup: CommandLine, shop: Shop, form: str, pill: object, other: object) -> None:
+    result = kgroup("peek", shop.group, "-n", "2", "--value-format", form)
+
+    assert [json.loads(line)["value"] for line in result.stdout.splitlines()] == [pill, other]
+    assert ("not JSON, written as text: the value at offset 4" in result.stderr) == (form == "json")
+    document = kgroup("peek", shop.group, "-n", "2", "--value-format", form, "-o", "json")
+    assert [record["value"] for record in document.data[0]["records"]] == [pill, other]
+
+
+def test_other_forms_of_the_result(kgroup: CommandLine, shop: Shop) -> None:
+    (one,) = kgroup("peek", shop.group, "-o", "json").data
+    assert (one["group"], one["topic"], one["partition"]) == (shop.group, shop.topic, 1)
+    assert (one["committed"], one["offset"], one["log_start"], one["log_end"]) == (4, 4, 0, 10)
+    assert [record["offset"] for record in one["records"]] == [4, 5, 6]
+    assert one["records"][0]["size_bytes"] == 5 + len(PILL) + len("trace") + 2 + len("type") + 6 + len("none")
+    rows = list(csv.DictReader(io.StringIO(kgroup("peek", shop.group, "-o", "csv", "-n", "1").stdout)))
+    assert [(row["offset"], row["key"], row["value"]) for row in rows] == [
+        ("4", "ord-4", r'{"amount": \xff\xfe\x1b[31m}')
+    ]
+    assert kgroup("peek", shop.group, "-o", "jsonl").stdout == kgroup("peek", shop.group).stdout
+    assert "jsonl is a format of kgroup peek only" in kgroup("list", "-o", "jsonl", exit_code=2).stderr
+
+
+def test_a_long_value_is_cut_in_the_table_alone(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic = world.topic(name("pay"))
+    world.produce(topic, 1, value=b"v" * 5000)
+
+    assert "v" * 300 not in kgroup("peek", f"{topic}:0", "-o", "table").stdout
+    assert "4.9 KiB" in kgroup("peek", f"{topic}:0", "-o", "table").stdout
+    assert "v" * 5000 in kgroup("peek", f"{topic}:0", "-o", "table", "--verbose").stdout
+    assert json.loads(kgroup("peek", f"{topic}:0").stdout)["value"] == "v" * 5000
+
+
+def test_records_in_a_file(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    shown = kgroup("peek", shop.group, "--to", str(file)).stdout
+    assert f"3 records written to {file}." in shown
+    assert offsets(file.read_text()) == [4, 5, 6]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "is there already" in kgroup("peek", shop.group, "--to", str(file), exit_code=2).stderr
+    assert "-o jsonl" in kgroup("peek", shop.group, "--to", "-", exit_code=2).stderr
+    assert offsets(file.read_text()) == [4, 5, 6]
+
+
+# Which partitions
+
+
+def test_stuck_partitions_by_default(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stalled(group: Group, evidence: LagEvidence) -> GroupLag:
+        """As measured, but partition 1 has had the same offset for five minutes."""
+        report = measure_lag(group, evidence)
+        status = StatusResult(LagStatus.STALL, report.now_ms - 300_000)
+        rows = (replace(p, status_result=status) if p.partition.partition == 1 else p for p in report.partitions)
+        return replace(report, partitions=tuple(rows))
+
+    monkeypatch.setattr(peek, "measure_lag", stalled)
+    topic, group = world.topic(name("pay"), partitions=3), name("svc")
+    for number in range(3):
+        world.produce(topic, 50, number)
+    world.commit(group, {(topic, 0): 10, (topic, 1): 17})
+
+    shown = kgroup("peek", group, "-o", "table")
+
+    assert shown.stdout.startswith(f"{group}  stuck ")
+    assert "committed 17, log 0 to 50, STALL 5m" in shown.stdout
+    assert f"{topic}:0" not in shown.stdout
+    assert f"reset {group} --to-offset {topic}:1=18 --save-skipped {topic}-1-17.jsonl" in shown.stdout
+    assert "--execute" not in shown.stdout
+    (one,) = kgroup("peek", group, "-o", "json").data
+    assert one["lag_status"] == "stall"
+    named = kgroup("peek", group, "--topic", topic, "-o", "json").data
+    assert [each["partition"] for each in named] == [0, 1], "2 has no commit"
+
+
+def test_without_stuck_partitions_those_with_unread_records(kgroup: CommandLine, shop: Shop) -> None:
+    result = kgroup("peek", shop.group, "-o", "json")
+    assert [(each["partition"], each["lag_status"]) for each in result.data] == [(1, "no-reader")]
+    assert "no partition" in result.stderr
+
+
+def test_a_group_that_has_read_everything(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
+    done = name("done")
+    world.commit(done, {(shop.topic, 0): 10})
+    result = kgroup("peek", done)
+    assert result.stdout == ""
+    assert "has read all records" in result.stderr
+    table = kgroup("peek", done, "--topic", shop.topic + ":0", "-o", "table", "--before", "1").stdout
+    assert "No record is at offset 10 yet" in table
+    assert "ord-9" in table
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "name a group or a partition"),
+        (("svc", "--group", "other"), "mutually exclusive"),
+        (("orders:1", "--topic", "orders"), "--topic requires a group"),
+        (("svc", "--offset", "x"), "is not an offset"),
+        (("orders:1,2", "--offset", "5", "-b", "127.0.0.1:1"), None),
+        (("svc", "-n", "0"), "-n"),
+        (("svc", "--before", "-1"), "--before"),
+        (("svc", "--value-format", "xml"), "--value-format"),
+    ],
+)
+def test_what_makes_no_sense(kgroup_cli: CommandLine, words: tuple[str, ...], text: str | None) -> None:
+    result = kgroup_cli("peek", *words, "--timeout", "1s", exit_code=None)
+    assert result.exit_code == (3 if text is None else 2)
+    assert text is None or text in result.stderr
+
+
+def test_what_does_not_exist(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
+    assert "no group" in kgroup("peek", name("none"), exit_code=5).stderr
+    topic = kgroup("peek", shop.topic, exit_code=5).stderr
+    assert f"kgroup peek {shop.topic}:0" in topic
+    missing = kgroup("peek", f"{name('none')}:0", "-o", "json", exit_code=5)
+    assert [error["code"] for error in missing.json["errors"]] == ["unknown-topic"]
+    assert f"{shop.topic} is a topic" in kgroup("peek", f"{shop.topic}:0-1", exit_code=5).stderr
+    (error,) = kgroup("peek", f"{shop.topic}:9", "-o", "json", exit_code=5).json["errors"]
+    assert (error["partition"], error["code"]) == (9, "unknown-partition")
+    assert error["message"] == f"there is no such partition; {shop.topic} has 2"
+    uncommitted = kgroup("peek", shop.group, "--topic", f"{shop.topic}:9", "-o", "json", exit_code=5)
+    assert uncommitted.json["errors"][0]["topic"] == shop.topic
+
+
+def test_a_group_without_commits(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
+    other, group = world.topic(name("other")), name("joined")
+    world.join_as(group, "consumer")
+    assert "[no-commit]" in kgroup("peek", group, exit_code=5).stderr
+    assert "[no-commit]" in kgroup("peek", shop.group, "--topic", other, exit_code=5).stderr
+    assert "[no-commit]" in kgroup("peek", shop.group, "--topic", f"{other}:0", exit_code=5).stderr
+
+
+def test_a_committed_offset_out_of_range(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
+    world.delete_records(shop.topic, 1, 6)
+    world.commit(shop.group, {(shop.topic, 0): 15})
+
+    result = kgroup("peek", shop.group, "-o", "json", exit_code=5)
+
+    assert {error["partition"]: error["code"] for error in result.json["errors"]} == {
+        0: "above-log-end",
+        1: "below-log-start",
+    }
+    assert "committed offset 4 is below the log start 6" in result.stderr
+    words = ("peek", shop.group, "--topic", f"{shop.topic}:1")
+    assert offsets(kgroup(*words, "--offset", "earliest").stdout) == [6, 7, 8]
+    assert "[below-log-start]" in kgroup(*words, "--offset", "5", exit_code=5).stderr
+    assert "[above-log-end]" in kgroup(*words, "--offset", "11", exit_code=5).stderr
+
+
+def test_one_offset_is_for_one_partition(kgroup: CommandLine, shop: Shop) -> None:
+    assert "requires one partition" in kgroup("peek", f"{shop.topic}:0,1", "--offset", "5", exit_code=2).stderr
+
+
+def test_offsets_without_records_are_named(
+    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    topic, group = world.topic(name("tx")), name("svc")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name("id")})
+    wait_for(lambda: producer.init_transactions(30) is None, "the coordinator of transactions")
+    for value, ends in ((b"aborted", producer.abort_transaction), (b"kept", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(30)
+        ends(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(30)
+    # aborted, marker, kept, marker, open
+    world.commit(group, {(topic, 0): 0})
+    wait_for(lambda: kgroup("peek", group, "-o", "json").data[0]["last_stable_offset"] == 4, "the markers")
+
+    (one,) = kgroup("peek", group, "-o", "json", "-n", "9").data
+    shown = kgroup("peek", group, "-o", "table", "-n", "9").stdout
+    all_of_it = kgroup("peek", group, "-n", "9", "--isolation", "read_uncommitted").stdout
+
+    assert [record["value"] for record in one["records"]] == ["kept"]
+    assert one["empty_offsets"] == [{"start": 0, "end": 2}, {"start": 3, "end": 4}]
+    assert "No record is at offsets 0-1, 3: " in shown
+    assert "An open transaction hides offset 4 from read_committed consumers" in shown
+    assert [json.loads(line)["value"] for line in all_of_it.splitlines()] == ["aborted", "kept", "open"]
+    assert offsets(kgroup("peek", f"{topic}:0", "-n", "1").stdout) == [2]
+    skips = kgroup("reset", group, "--topic", topic, "--shift-by", "1").stdout
+    assert "SKIPPED RECORDS  none: the skipped offsets hold no record" in skips
+    producer.abort_transaction(30)
+
+
+def test_a_batch_that_cannot_be_decoded_is_named_by_its_offset() -> None:
+    class Broken:
+        def batches(self, *_: object) -> Any:
+            raise KgroupError("orders:3: Local: Invalid compressed data", code="broker-error")
+            yield
+
+    limits = peek._Limits(Deadline.after(1), 1)
+    with pytest.raises(KgroupError) as raised:
+        peek._records_of(cast(Any, Broken()), TopicPartition("orders", 3), LogRange(7, 9), 1, limits)
+    assert raised.value.details == ("It was read from offset 7 on.",)
+
+
+class OneByOne:
+    """A reader whose batches have one record of a byte each."""
+
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Any:
+        for offset in range(start, end):
+            record = ConsumerRecord(topic, partition, offset, None, None, b"1", ())
+            yield SimpleNamespace(part=lambda *_, r=record: BatchPart((r,)), position=offset + 1)
+
+
+@dataclass(frozen=True)
+class BatchPart:
+    """A part of such a batch."""
+
+    found: tuple[ConsumerRecord, ...]
+
+    def records(self) -> tuple[ConsumerRecord, ...]:
+        return self.found
+
+    def size(self) -> int:
+        return len(self.found)
+
+
+@pytest.mark.parametrize(
+    ("size", "timeout_s", "request_", "found", "stopped_reason"),
+    [
+        (99, 60, PeekRequest(before=2, count=3), [2, 3, 4, 5, 6], None),
+        (2, 60, PeekRequest(count=3), [4, 5], ReadLimit.SIZE),
+        (99, 0, PeekRequest(count=3), [4], ReadLimit.TIME),
+        (99, 0, PeekRequest(count=1), [4], None),
+        (2, 60, PeekRequest(before=2, count=1), [4], ReadLimit.SIZE),
+        (99, 60, PeekRequest(before=9, count=9), [*range(10)], None),
+    ],
+)
+def test_limits_of_a_read(
+    size: int, timeout_s: float, request_: PeekRequest, found: list[int], stopped_reason: ReadLimit | None
+) -> None:
+    limits = peek._Limits(Deadline.after(timeout_s), size)
+    window = peek._around(
+        cast(Any, OneByOne()), TopicPartition("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits
+    )
+    assert [record.offset for record in window.records] == found
+    assert window.stopped_reason is stopped_reason
+
+
+def test_no_broker(kgroup_cli: CommandLine) -> None:
+    assert kgroup_cli("peek", "svc", "-b", "127.0.0.1:1", "--timeout", "1s", exit_code=3).stdout == ""
+
+
+def test_ctrl_c_ends_it(kgroup_cli: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        with kgroup_cli.start("peek", "svc", "--timeout", "60s", "-b", address) as process:
+            connected, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=30)
+            connected.close()
+    assert (process.returncode, stdout, stderr) == (130, "", "note: peek: interrupted\n")
+
+
+def test_values_are_not_logged(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> None:
+    log = tmp_path / "debug.log"
+    kgroup("peek", shop.group, "--before", "2", "--debug", str(log), "-o", "table")
+    assert log.stat().st_size > 0
+    logged = log.read_bytes()
+    for part in (b"amount", b"ord-4", b"refund", PILL):
+        assert part not in logged

@@ -1,0 +1,141 @@
+"""The end of a plan's page: what makes it pass, and each refusal once."""
+
+from __future__ import annotations
+
+import io
+import sys
+from itertools import pairwise
+
+import pytest
+
+from kgroup.cli.refusals import REFUSALS
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
+from kgroup.groups.change_result import Refusal, Result
+from kgroup.model.accepted import ACCEPTED
+from kgroup.model.commit import Commit
+from kgroup.model.groups import LogRange, RowError
+from kgroup.model.outcome import Outcome
+from kgroup.model.output_format import Format
+from kgroup.output.pages.change import Wording, outcome, passing_command
+from kgroup.output.present import present
+from kgroup.output.reporter import StderrReporter
+from kgroup.output.terminal.draw import draw
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.command_line import CommandLine
+from kgroup.support.errors import Refused
+from kgroup.support.quoting import join
+from tests.support.cases.lag import Part, group
+
+TYPED = CommandLine(("kgroup", "reset"), ("orders-enrich",), {"--to-latest": ("--to-latest",)})
+ROW = ChangeRow("orders-enrich", "orders", 0, Commit(5, None, ""), Commit(9, None, ""), LogRange(0, 9))
+GONE = ROW.failing(RowError("unknown-topic", "the topic does not exist"))
+MEMBERS = ("pod-0  10.0.3.4  session ends in 10s",)
+
+
+def refusal(code: str, name: str | None = "orders-enrich", details: tuple[str, ...] = ()) -> Refusal:
+    return Refusal(name, Refused(f"why {code}", code=code, details=details, hint=f"next {code}"))
+
+
+def planned(*refusals: Refusal, rows: tuple[ChangeRow, ...] = (ROW,), typed: CommandLine = TYPED) -> Outcome:
+    result = Result(ChangePlan((group([Part(0, 4)]),), rows), refusals)
+    wording = Wording("reset", "orders-enrich", typed, instead="The same:  kgroup reset --to-offset 9")
+    command = lambda *words: join(("kgroup", *words))  # noqa: E731
+    return outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), command, nothing=None)
+
+
+def drawn(shown: Outcome) -> list[str]:
+    stream = io.StringIO()
+    draw(shown, stream)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("refusals", "end"),
+    [
+        ((), ["Nothing was changed. To apply:", "  kgroup reset orders-enrich --to-latest --execute"]),
+        (
+            (refusal("not-empty"),),
+            [
+                "Nothing was changed. To apply once the members are stopped:",
+                "  kgroup reset orders-enrich --to-latest --wait-empty --execute",
+            ],
+        ),
+        (
+            (refusal("active-committer"),),
+            [
+                "Nothing was changed. To apply despite the refusal:",
+                "  kgroup reset orders-enrich --to-latest --accept active-committer --execute",
+            ],
+        ),
+        (
+            (refusal("foreign-owner"), refusal("active-committer"), refusal("not-empty")),
+            [
+                "Nothing was changed. To apply once the members are stopped, despite the refusal:",
+                "  kgroup reset orders-enrich --to-latest --wait-empty --accept active-committer "
+                "--accept foreign-owner --execute",
+            ],
+        ),
+    ],
+    ids=["nothing is refused", "members", "a refusal", "both"],
+)
+def test_a_plan_ends_with_the_command_that_passes(refusals: tuple[Refusal, ...], end: list[str]) -> None:
+    assert drawn(planned(*refusals))[-3:] == [*end, "The same:  kgroup reset --to-offset 9"]
+
+
+@pytest.mark.parametrize("refusals", [(refusal("read-only", None),), (refusal("active-committer"), refusal("blocked"))])
+def test_a_plan_that_nothing_lets_pass_ends_without_a_command(refusals: tuple[Refusal, ...]) -> None:
+    assert drawn(planned(*refusals))[-1] == "Nothing was changed."
+
+
+def test_the_rest_of_a_plan() -> None:
+    lines = drawn(planned(rows=(ROW, GONE)))
+
+    assert lines[-3:-1] == [
+        "Nothing was changed: some rows cannot be applied. To apply the others:",
+        "  kgroup reset orders-enrich --to-latest --partial --execute",
+    ]
+
+
+def test_what_was_accepted_already_stays_in_the_command() -> None:
+    typed = TYPED.with_option("--accept", "foreign-owner")
+    lines = drawn(planned(refusal("active-committer"), typed=typed))
+
+    assert lines[-2] == (
+        "  kgroup reset orders-enrich --to-latest --accept foreign-owner --accept active-committer --execute"
+    )
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_a_refusal_is_shown_once_in_a_terminal(in_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe both streams have it: each may be read alone."""
+    kind = _Terminal if in_terminal else io.StringIO
+    stdout, stderr = kind(), kind()
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = planned(refusal("active-committer"), refusal("not-empty", details=MEMBERS), rows=(ROW, GONE))
+
+    present("reset", (shown,), Format.TABLE, (), StderrReporter(stderr))
+
+    for text in ("why active-committer", "next active-committer", MEMBERS[0], "next not-empty"):
+        assert stdout.getvalue().count(text) == 1
+        assert stderr.getvalue().count(text) == (0 if in_terminal else 1)
+    assert "the topic does not exist [unknown-topic]" in stderr.getvalue(), "of a row: the page has no next step"
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+@pytest.mark.parametrize("verb", ACCEPTED)
+def test_a_plan_shows_only_what_accept_of_its_verb_passes(verb: str, code: str) -> None:
+    """Any other code of --accept is a usage error; not-in-ledger has another command in its hint."""
+    made = refusal(code)
+
+    passing = passing_command(CommandLine(("kgroup", *verb.split()), ("orders-enrich",)), [made.row], [made])
+
+    words = () if passing is None else passing.command.words
+    assert (("--accept", code) in pairwise(words)) == (code in ACCEPTED[verb] and code != "not-in-ledger")
+    assert (passing is None) == ("--accept" not in words and "--wait-empty" not in words)

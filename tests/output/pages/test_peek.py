@@ -1,0 +1,117 @@
+"""The page of ``kgroup peek``: what is said of a partition, and the command that follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgroup.groups.peek import PeekedPartition, PeekTarget, ReadableLog, ReadLimit, ReadWindow
+from kgroup.model.blocks import Table, Text, Title
+from kgroup.model.json_lines import ValueFormat
+from kgroup.model.records import ConsumerRecord
+from kgroup.output.pages.peek import PeekView, screen
+
+
+def record(offset: int, value: bytes = b"1") -> ConsumerRecord:
+    return ConsumerRecord("pay", 2, offset, 0, None, value, ())
+
+
+def peeked(
+    *records: ConsumerRecord,
+    group: str | None = "ledger",
+    status: str | None = None,
+    log: ReadableLog | None = None,
+    offset: int = 4,
+    stop: int | None = None,
+    stopped_reason: ReadLimit | None = None,
+    form: ValueFormat = ValueFormat.TEXT,
+) -> PeekedPartition:
+    committed = None if group is None else 4
+    end = stop if stop is not None else records[-1].offset + 1 if records else offset
+    start = min(offset, records[0].offset if records else offset)
+    window = ReadWindow(offset, start, end, records, stopped_reason)
+    return PeekedPartition(PeekTarget("pay", 2, group, committed, status), log or ReadableLog(0, 20, 20), window, form)
+
+
+def view(*, stuck: bool = False, written_to: str | None = None) -> PeekView:
+    return PeekView(lambda *words: " ".join(("kgroup", *words)), stuck=stuck, written_to=written_to)
+
+
+def lines(each: PeekedPartition, shown: PeekView | None = None) -> list[str]:
+    blocks = screen([each], shown or view()).blocks
+    return [line for block in blocks if isinstance(block, Text) for line in block.lines]
+
+
+def test_a_page() -> None:
+    title, facts, table = screen([peeked(record(4), record(5))], view()).blocks
+    assert title == Title("ledger  pay:2")
+    assert facts == Text(("pay:2  committed 4, log 0 to 20",))
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == [4, 5]
+    assert screen([], view()).blocks == ()
+
+
+@pytest.mark.parametrize(
+    ("each", "line"),
+    [
+        (peeked(record(4), group=None), "pay:2  from offset 4, log 0 to 20"),
+        (peeked(record(9), offset=9), "pay:2  from offset 9, committed 4, log 0 to 20"),
+        (peeked(record(4), status="STOP 5m"), "pay:2  committed 4, log 0 to 20, STOP 5m"),
+        (
+            peeked(record(6), record(8)),
+            "No record is at offsets 4-5, 7: compacted, of an aborted transaction, or a transaction marker.",
+        ),
+        (
+            peeked(record(5)),
+            "No record is at offset 4: compacted, of an aborted transaction, or a transaction marker.",
+        ),
+        (
+            peeked(log=ReadableLog(0, 20, 4)),
+            "An open transaction hides offsets 4-19 from read_committed consumers: --isolation read_uncommitted shows "
+            "the records.",
+        ),
+        (peeked(offset=20), "No record is at offset 20 yet: the log ends there."),
+        (
+            peeked(stop=11, stopped_reason=ReadLimit.TIME),
+            "Incomplete: the read reached its time limit at offset 11: a longer --timeout may help.",
+        ),
+        (
+            peeked(record(4), stopped_reason=ReadLimit.SIZE),
+            "Incomplete: the read reached its size limit at offset 5: use a smaller -n or --before.",
+        ),
+        (peeked(record(4, b"{"), form=ValueFormat.JSON), "Not JSON, written as text: the value at offset 4."),
+    ],
+)
+def test_what_is_said_of_a_partition(each: PeekedPartition, line: str) -> None:
+    assert line in lines(each)
+
+
+@pytest.mark.parametrize(
+    ("each", "command"),
+    [
+        (
+            peeked(record(4), status="STALL 5m"),
+            "kgroup reset ledger --to-offset pay:2=5 --save-skipped pay-2-4.jsonl",
+        ),
+        (  # 4 holds no record: a consumer gets 6 first
+            peeked(record(6), status="STALL 5m"),
+            "kgroup reset ledger --to-offset pay:2=7 --save-skipped pay-2-6.jsonl",
+        ),
+        (peeked(record(4), status="STOP 5m"), None),
+        (peeked(record(4)), None),
+        (peeked(status="STALL 5m"), None),
+        (peeked(record(4), group=None), None),
+    ],
+)
+def test_a_stalled_partition_ends_with_the_command_that_skips_its_record(
+    each: PeekedPartition, command: str | None
+) -> None:
+    found = [line.strip() for line in lines(each, view(stuck=True)) if "reset" in line]
+    assert found == ([] if command is None else [command])
+
+
+def test_titles_and_the_file() -> None:
+    one, two = peeked(record(4)), peeked(record(5))
+    assert screen([one], view(stuck=True)).blocks[0] == Title("ledger  stuck pay:2")
+    assert screen([one, two], view(stuck=True)).blocks[0] == Title("ledger  2 stuck partitions")
+    assert screen([peeked(record(4), group=None)], view()).blocks[0] == Title("pay:2")
+    assert "2 records written to f." in lines(peeked(record(4), record(5)), view(written_to="f"))

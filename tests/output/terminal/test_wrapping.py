@@ -1,0 +1,94 @@
+"""Where a long line is broken: between words, and so that a command in it can still be pasted."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from kgroup.model.blocks import Records, Screen, Text
+from kgroup.model.outcome import Outcome
+from kgroup.output.terminal.draw import page_lines
+from kgroup.output.terminal.wrapping import wrap_line
+
+RESET = (
+    "kgroup reset orders-svc --topic payments:2 --shift-by 1 --save-skipped pill.jsonl --reason 'a - b;  c' --execute"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "indent", "lines"),
+    [
+        ("note: nothing is lost", 2, ["note: nothing is lost"]),
+        (
+            "kgroup: broker 1 of prod did not answer within 30s [unreachable]",
+            2,
+            ["kgroup: broker 1 of prod did not answer", "  within 30s [unreachable]"],
+        ),
+        ("kgroup: " + "x" * 50 + " is an id", 2, ["kgroup:", "  " + "x" * 50, "  is an id"]),
+        (
+            "  kgroup catchup list; a new one: kgroup catchup start x",
+            2,
+            ["  kgroup catchup list; a new one: kgroup", "  catchup start x"],
+        ),
+        (
+            "cu-7f3a: nothing is lost; to continue: kgroup catchup resume cu-7f3a --rate 200/s --execute",
+            2,
+            [
+                "cu-7f3a: nothing is lost; to continue:",
+                "  kgroup catchup resume cu-7f3a \\",
+                "     --rate 200/s --execute",
+            ],
+        ),
+        (
+            "  kafka-topics.sh --bootstrap-server here:9092 --create --topic orders",
+            2,
+            ["  kafka-topics.sh \\", "     --bootstrap-server here:9092 \\", "     --create --topic orders"],
+        ),
+        (
+            "-> kgroup catchup stop cu-7f3a --execute   stops it; nothing is lost",
+            3,
+            ["-> kgroup catchup stop cu-7f3a \\", "   --execute", "   stops it; nothing is lost"],
+        ),
+    ],
+)
+def test_lines(text: str, indent: int, lines: list[str]) -> None:
+    assert wrap_line(text, 40, indent) == lines
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 200])
+@pytest.mark.parametrize("before", ["  ", "-> ", "To apply:  "])
+def test_a_command_in_several_lines_is_the_same_command(before: str, width: int) -> None:
+    lines = wrap_line(before + RESET, width, 3)
+
+    script = "\n".join(lines).replace("\\\n", "")  # as a shell reads it
+    assert shlex.split(script[script.index("kgroup") :]) == shlex.split(RESET)
+    assert all(len(line) <= width for line in lines if "\\" in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        (
+            " 2 replay   10 records -> a place with a long name",
+            [" 2 replay   10 records -> a place", " " * 12 + "with a long name"],
+        ),
+        (
+            " order   The gap is not ordered against the head",
+            [" order   The gap is not ordered", " " * 9 + "against the head"],
+        ),
+        (
+            "         older ones of the same key come later",
+            ["         older ones of the same key", " " * 9 + "come later"],
+        ),
+        ("A sentence that has neither of these two", ["A sentence that has neither of these", "   two"]),
+    ],
+)
+def test_a_line_of_a_page_continues_under_its_text(line: str, lines: list[str]) -> None:
+    outcome = Outcome((), lambda: Screen(()), lambda: Records((), ()))
+
+    assert list(page_lines(outcome, Screen((Text((line,)),)), 36, lambda text, style: text, wide=False)) == lines
+
+
+def test_without_a_width_it_is_one_line() -> None:
+    assert wrap_line(RESET, None) == [RESET]
