@@ -7,10 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -82,9 +83,14 @@ def busy_partition(world: KafkaWorld, group: str, topic: str) -> Iterator[None]:
     other, ended = neighbour(world, group), threading.Event()
 
     def commit() -> None:
-        with KafkaWorld(world.bootstrap) as own:
+        settings = {"bootstrap.servers": world.bootstrap, "group.id": other, "enable.auto.commit": False}
+        consumer = Consumer({**settings, "socket.timeout.ms": 2000, "log_level": 0})
+        try:
             while not ended.wait(0.1):
-                own.commit(other, {(topic, 0): 1})
+                with suppress(KafkaException):  # the coordinator has gone: the next one answers a later attempt
+                    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        finally:
+            consumer.close()
 
     thread = threading.Thread(target=commit)
     thread.start()

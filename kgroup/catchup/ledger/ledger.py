@@ -31,6 +31,8 @@ _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
+_LEARNED_WITHIN_S = 5.0
+"""Within this time each broker that answers has learned of a topic that was just created."""
 
 T = TypeVar("T")
 
@@ -167,9 +169,9 @@ class Ledger:
             return self._created(plan, end, lost)
 
     def _require_topic(self) -> None:
-        """Raise NotFound at once: a producer would wait for the topic until its timeout."""
+        """Raise NotFound early: a producer would wait for the topic until its timeout."""
         with self._reading:
-            self._reader.bounds()
+            self._reader.bounds(unknown_s=_LEARNED_WITHIN_S)
 
     def _created(self, plan: CatchupPlan, start: int, lost: KgroupError | None) -> PlanSnapshot:
         try:

@@ -19,7 +19,7 @@ from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_c
 from kgroup.cluster.reader.batches import REQUIRED
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.model.kafka_tools import find_hanging
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, NotFound, Refused
 
 PATIENCE_S = LONGEST_S + 2 * ABORT_SCAN_S
 """How long to wait for an open transaction: the broker aborts it earlier, unless it hangs."""
@@ -83,13 +83,15 @@ class CommittedReader:
         with suppress(KafkaException):
             self._client("read_committed").get_watermark_offsets(TopicPartition(self.topic, 0), _ASK_S)
 
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self, *, unknown_s: float = 0.0) -> tuple[int, int]:
         """(log start, log end), where the end includes open transactions.
 
-        Raises NotFound if the topic does not exist, NotAuthorized, AuthenticationFailed, Unreachable.
+        ``unknown_s`` is how long a topic that was just created may be unknown to the broker that answers. Raises
+        NotFound if the topic does not exist, NotAuthorized, AuthenticationFailed, Unreachable.
         """
         consumer = self._client("read_uncommitted")
         self._watch.progress()
+        known_by = time.monotonic() + unknown_s
         while True:
             try:
                 low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), _ASK_S)
@@ -99,7 +101,12 @@ class CommittedReader:
                 return low, high
             consumer.poll(0)  # runs error_cb with connection errors
             if error.code() in _NO_TOPIC:
-                _require_topic(consumer, self.topic)
+                try:
+                    _require_topic(consumer, self.topic)
+                except NotFound:
+                    if time.monotonic() >= known_by:
+                        raise
+                    time.sleep(_POLL_S)
             elif not is_transient(error):
                 raise topic_client_error(error, self.topic, self.topic, "Read")
             if self._watch.over:
