@@ -1,16 +1,14 @@
-"""Slow handlers against confluentinc's parallel-consumer: ``python -m tests.benchmarks.catchup_handlers``.
+"""Slow handlers, `--to-python` in one task, against confluentinc's parallel-consumer at the same concurrency.
 
-10,000 records of 0 to 5 ms in one partition, 1,000 keys, at equal concurrency; from the first record to the last, so
-that nobody's start counts. To hold: faster, that is, a ratio below 1. Ours is ``--to-python`` in one task, with its
-progress in the ledger.
+Records of 0 to 5 ms in one partition, with 1,000 keys; timed from the first record to the last, so that no start
+counts. Ours keeps its progress in the ledger.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kgroup.catchup.worker.task_spec import Handling
@@ -18,13 +16,14 @@ from kgroup.groups.catchup.model import Order
 from kgroup.settings import paths
 from kgroup.support.java_home import find_java
 from tests.benchmarks import sleeping
+from tests.benchmarks.measure import turns
+from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import (
+    FOR_REPLAYS,
     broker,
     connector_python,
     ivy_settings,
     new_ledger,
-    say_times,
-    turns,
     without_pyspark,
 )
 from tests.support.catchup.replays import producer, replay
@@ -41,26 +40,26 @@ CASES = (
 )
 
 
-def main() -> None:
-    """Print a line for each order and concurrency."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=3)
-    chosen = parser.parse_args()
+TINY = {"records": 100, "runs": 1}
+
+
+def measurements(records: int = 10_000, runs: int = 3) -> Iterator[Measurement]:
+    """Each order and concurrency."""
     class_path = ":".join(_jars())
-    with broker() as bootstrap, KafkaWorld(bootstrap) as world:
+    with broker(FOR_REPLAYS) as bootstrap, KafkaWorld(bootstrap) as world:
         world.topic(TOPIC)
         sending = producer(bootstrap, linger_ms=20)
-        for number in range(chosen.records):
+        for number in range(records):
             sending.produce(TOPIC, b"%0100d" % number, b"%d" % (number * 31 % KEYS), 0)
         assert sending.flush(30) == 0
         for order, name, lanes in CASES:
             ours, peer = turns(
-                chosen.runs,
-                _ours(bootstrap, order, lanes, chosen.records),
-                _theirs(bootstrap, class_path, name, lanes, chosen.records),
+                runs,
+                _ours(bootstrap, order, lanes, records),
+                _theirs(bootstrap, class_path, name, lanes, records),
             )
-            say_times(f"{chosen.records} x 0-5 ms, --order {order}, {lanes} at a time", ours, peer, "below 1")
+            title = f"{records:,} x 0-5 ms, `--order {order}`, {lanes} at once"
+            yield Measurement(title, "s", ours, peer, holds=(Hold(at_most=1),))
 
 
 def _ours(bootstrap: str, order: Order, lanes: int, records: int) -> Callable[[], float]:
@@ -103,7 +102,3 @@ def _jars() -> list[str]:
         found = [line for line in done.stdout.splitlines() if line.endswith(".jar")]
         known.write_text("\n".join(found))
     return found
-
-
-if __name__ == "__main__":
-    main()

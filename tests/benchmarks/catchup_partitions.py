@@ -1,48 +1,39 @@
-"""A whole replay to a topic, over few and over very many partitions, a process of kgroup each.
+"""A whole replay of 200,000 small records to a topic, over few and over very many partitions, a process of kgroup each.
 
-    python -m tests.benchmarks.catchup_partitions
-
-Small records, as many in all for each number of partitions. Prints seconds of wall time and of CPU (kgroup, its JVM and
-workers), and the ratio to the first number of partitions. To hold: 1,000 partitions of 200 records within 15 s on two
-cores, 12 partitions not slower than before.
+The floor is the first number of partitions. CPU time is of kgroup, its JVM and its workers.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 
-from tests.benchmarks.replaying import broker, fill, new_ledger
+from tests.benchmarks.measure import kgroup
+from tests.benchmarks.measurement import Hold, Measurement
+from tests.benchmarks.replaying import FOR_REPLAYS, QUICK_CHANGES, broker, fill, new_ledger
 from tests.support.kafka_world import KafkaWorld
 
-RECORDS, SIZE = 200_000, 100
-PARTITIONS = (12, 100, 1_000)
+SIZE = 100
+TINY = {"partitions": [2, 4], "records": 100}
 
 
-def main() -> None:
-    """Print a line for each number of partitions."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, nargs="*", default=PARTITIONS)
-    parser.add_argument("--records", type=int, default=RECORDS)
-    parser.add_argument("--order", default="partition")
-    chosen = parser.parse_args()
-    fast = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
-    with broker(fast) as bootstrap, KafkaWorld(bootstrap) as world:
+def measurements(
+    partitions: Sequence[int] = (12, 100, 1_000), records: int = 200_000, order: str = "partition"
+) -> Iterator[Measurement]:
+    """``partitions``: numbers of them; ``records`` are of 100 bytes, as many in all for each number."""
+    with broker({**FOR_REPLAYS, **QUICK_CHANGES}) as bootstrap, KafkaWorld(bootstrap) as world:
         os.environ["KGROUP_BOOTSTRAP_SERVER"] = bootstrap
-        first: float | None = None
-        for partitions in chosen.partitions:
-            wall_s, cpu_s = _replay(world, partitions, chosen.records, chosen.order)
-            first = first or wall_s
-            print(
-                f"{partitions} partitions, {chosen.records} x {SIZE} B, order {chosen.order}: {wall_s:.1f} s, "
-                f"CPU {cpu_s:.1f} s, {wall_s / first:.2f} of the first",
-                flush=True,
-            )
+        first: tuple[float, ...] = ()
+        for count in partitions:
+            wall_s, cpu_s = _replay(world, count, records, order)
+            holds = (Hold(at_most=15, of="ours"),) if count >= 1_000 else ()
+            name = f"{count:,} partitions, {records:,} x {SIZE} B, `--order {order}`"
+            yield Measurement(name, "s", (wall_s,), (), first, holds, {"cpu_s": cpu_s})
+            first = first or (wall_s,)
 
 
 def _replay(world: KafkaWorld, partitions: int, records: int, order: str) -> tuple[float, float]:
@@ -53,9 +44,7 @@ def _replay(world: KafkaWorld, partitions: int, records: int, order: str) -> tup
     words = ["catchup", "start", group, "--to-topic", target, "--order", order, "--ledger-topic", new_ledger()]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryFile("w+") as said:
-        ended = subprocess.run(
-            [sys.executable, "-m", "kgroup", *words, "--execute"], stdout=said, stderr=subprocess.STDOUT, check=False
-        )
+        ended = subprocess.run(kgroup(*words, "--execute"), stdout=said, stderr=subprocess.STDOUT, check=False)
         wall_s = time.perf_counter() - began
         said.seek(0)
         if ended.returncode:
@@ -64,7 +53,3 @@ def _replay(world: KafkaWorld, partitions: int, records: int, order: str) -> tup
     world.delete_topic(source)
     world.delete_topic(target)
     return wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,14 @@
-"""Our reader in Spark's workers against Spark's own Kafka connector, counting only.
+"""Reading in Spark's workers, counting only, against Spark's own Kafka connector.
 
-    python -m tests.benchmarks.catchup_read
-
-Both warm, on this machine's cores, a task a partition, read_committed. To hold: 1.2 of the connector's speed with
-records of 1 KiB, 1.0 with 100 bytes. The peer is the quicker of its two ways to look at every record and keep none.
+Both warm, on this machine's cores, a task a partition, read_committed. The peer is the quicker of its two ways to look
+at every record and keep none.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +19,12 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from kgroup.groups.catchup.model import Chunk
-from tests.benchmarks.replaying import CORES, Connector, Times, broker, ends, fill, say_rates, timed, turns
+from tests.benchmarks.measure import timed, turns
+from tests.benchmarks.measurement import Hold, Measurement, of_rates
+from tests.benchmarks.replaying import CORES, FOR_REPLAYS, Connector, broker, ends, fill
 from tests.support.kafka_world import KafkaWorld
+
+TINY = {"records": 1_000, "runs": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +47,26 @@ def count(task: Reading, tell: Tell, stop: Stop) -> int:
     return found
 
 
-def main() -> None:
-    """Print a line for each size of records."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=1_500_000, help="of 1 KiB; three times as many of 100 bytes")
-    parser.add_argument("--runs", type=int, default=5)
-    chosen = parser.parse_args()
+def measurements(records: int = 1_500_000, runs: int = 5) -> Iterator[Measurement]:
+    """``records`` of 1 KiB, three times as many of 100 bytes."""
     settings = SparkSettings(f"local[{CORES}]")
     with (
-        broker() as bootstrap,
+        broker(FOR_REPLAYS) as bootstrap,
         KafkaWorld(bootstrap) as world,
         DriverSession(settings, check(settings, timeout_s=30)) as session,
         Connector(bootstrap, CORES) as peer,
     ):
-        for size, records, hold in ((1024, chosen.records, "1.2"), (100, 3 * chosen.records, "1.0")):
-            topic, until = fill(world, f"bench-{size}", CORES, records, size), ends(CORES, records)
+        for size, total, hold in ((1024, records, 1.2), (100, 3 * records, 1.0)):
+            topic, until = fill(world, f"bench-{size}", CORES, total, size), ends(CORES, total)
             config = {"bootstrap.servers": bootstrap}
             tasks = [Reading(n, (Chunk(n, topic, n, 0, end),), config) for n, end in enumerate(until)]
 
-            def ours(tasks: list[Reading] = tasks, records: int = records) -> None:
+            def ours(tasks: list[Reading] = tasks, total: int = total) -> None:
                 answers = run(session, tasks, work=count)
-                assert sum(answer.result for answer in answers) == records, answers
+                assert sum(answer.result for answer in answers) == total, answers
 
             where = (topic, json.dumps(until))
-            taken = turns(chosen.runs, timed(ours), peer.job("count", *where), peer.job("count-sql", *where))
-            quickest: Times = min(taken[1:], key=lambda times: times.median)
-            say_rates(f"read {records} x {size} B, {CORES} tasks", records, taken[0], quickest, hold)
-
-
-if __name__ == "__main__":
-    main()
+            mine, *theirs = turns(runs, timed(ours), peer.job("count", *where), peer.job("count-sql", *where))
+            quicker = min(theirs, key=statistics.median)
+            name = f"{total:,} x {size} B, {CORES} tasks"
+            yield of_rates(name, total, mine, quicker, Hold(at_least=hold))

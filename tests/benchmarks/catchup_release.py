@@ -1,45 +1,39 @@
-"""Releasing the head of a group, for gaps of any size, against ``describe``.
-
-    python -m tests.benchmarks.catchup_release
+"""Releasing a group at the log end, for gaps of 50, 1M and 10M records, against `describe` of the same group.
 
 ``catchup start GROUP --release-only --execute`` from the plan to the last word, in this process and as one of its own,
-against ``describe`` of the same group just before. To hold: flat within 1.3, and three times ``describe``. A classic
-group is released on a broker that does not wait for more members (``group.initial.rebalance.delay.ms=0``).
+just after the ``describe``. A classic group is released on a broker that does not wait for more members
+(``group.initial.rebalance.delay.ms=0``).
 """
 
 from __future__ import annotations
 
-import argparse
 import os
+import secrets
 import statistics
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from tests.benchmarks.measure import once
-from tests.benchmarks.replaying import Times, broker, ends, fill, say_times, timed
+from tests.benchmarks.measure import kgroup, once, timed, turns
+from tests.benchmarks.measurement import Hold, Measurement
+from tests.benchmarks.replaying import FOR_REPLAYS, QUICK_CHANGES, broker, ends, fill
 from tests.support.command_line import CommandLine
 from tests.support.conversion import to_consumer
 from tests.support.kafka_world import KafkaWorld
 
-GAPS = (50, 1_000_000, 10_000_000)
 PARTITIONS, TOPIC = 4, "bench"
-KINDS = ("classic", "consumer")
+TINY = {"gaps": [4, 40], "runs": 1}
 
 Command = Callable[..., float]
 
 
-def main() -> None:
-    """Print a line for each kind of group, way of starting and gap."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gaps", type=int, nargs="*", default=GAPS)
-    parser.add_argument("--runs", type=int, default=7)
-    chosen = parser.parse_args()
-    with broker({"group.initial.rebalance.delay.ms": "0"}) as bootstrap, KafkaWorld(bootstrap) as world:
+def measurements(gaps: Sequence[int] = (50, 1_000_000, 10_000_000), runs: int = 7) -> Iterator[Measurement]:
+    """Each kind of group, way of starting and gap."""
+    with broker({**FOR_REPLAYS, **QUICK_CHANGES}) as bootstrap, KafkaWorld(bootstrap) as world:
         os.environ["KGROUP_BOOTSTRAP_SERVER"] = bootstrap
-        fill(world, TOPIC, PARTITIONS, max(chosen.gaps), 1)
-        for kind in KINDS:
+        fill(world, TOPIC, PARTITIONS, max(gaps), 1)
+        for kind in ("classic", "consumer"):
             for how, command in (("in process", _here), ("as a process", _process)):
-                _measure(world, kind, how, command, chosen.gaps, chosen.runs)
+                yield from _measure(world, f"{kind} group, {how}", kind, command, gaps, runs)
 
 
 def _here(*words: str) -> float:
@@ -47,29 +41,26 @@ def _here(*words: str) -> float:
 
 
 def _process(*words: str) -> float:
-    return once([sys.executable, "-m", "kgroup", *words]).wall_s
+    return once(kgroup(*words)).wall_s
 
 
-def _measure(world: KafkaWorld, kind: str, how: str, command: Command, gaps: list[int], runs: int) -> None:
-    found: dict[int, list[tuple[float, float]]] = {gap: [] for gap in gaps}
-    for number in range(runs + 1):
-        for gap in gaps:
-            group = f"{kind}-{gap}-{how[0]}{how[3]}-{number}"
-            until = ends(PARTITIONS, max(gaps))
-            behind = ends(PARTITIONS, gap)
-            world.commit(group, {(TOPIC, n): end - behind[n] for n, end in enumerate(until)})
-            if kind == "consumer":
-                to_consumer(world, group)
-            described = command("describe", group)
-            released = command("catchup", "start", group, "--release-only", "--execute")
-            if number:
-                found[gap].append((released, described))
-    for gap, pairs in found.items():
-        ours, peer = (Times(tuple(column)) for column in zip(*pairs, strict=True))
-        say_times(f"release, {kind} group, gap of {gap}, {how}, against describe", ours, peer, "3")
-    medians = [statistics.median(ours for ours, _ in pairs) for pairs in found.values()]
-    print(f"  the largest is {max(medians) / min(medians):.2f} of the smallest; hold 1.3", flush=True)
+def _measure(
+    world: KafkaWorld, title: str, kind: str, command: Command, gaps: Sequence[int], runs: int
+) -> Iterator[Measurement]:
+    until = ends(PARTITIONS, max(gaps))
 
+    def once_each(gap: int) -> tuple[float, float]:
+        group, behind = f"bench-{secrets.token_hex(4)}", ends(PARTITIONS, gap)
+        world.commit(group, {(TOPIC, n): end - behind[n] for n, end in enumerate(until)})
+        if kind == "consumer":
+            to_consumer(world, group)
+        described = command("describe", group)
+        return command("catchup", "start", group, "--release-only", "--execute"), described
 
-if __name__ == "__main__":
-    main()
+    medians: list[float] = []
+    for gap, pairs in zip(gaps, turns(runs, *(partial(once_each, gap) for gap in gaps)), strict=True):
+        ours, peer = zip(*pairs, strict=True)
+        yield Measurement(f"{title}, gap of {gap:,}", "s", ours, peer, holds=(Hold(at_most=3),))
+        medians.append(statistics.median(ours))
+    name = f"{title}, slowest gap; floor: quickest"
+    yield Measurement(name, "s", (max(medians),), floor=(min(medians),), holds=(Hold(at_most=1.3),))

@@ -1,22 +1,18 @@
-"""Reading ``__consumer_offsets`` against a plain consume loop over the same records.
+"""Reading a million commits of `__consumer_offsets`, in its 50 partitions, against a plain consume loop.
 
-``python -m tests.benchmarks.decode``: a million commits (--records) in all 50 partitions of the topic, made through the
-group coordinator, a fifth of them in one busy partition. Ours is ``Cluster.group_logs``, connected: from the question
-to the events. The peer is confluent-kafka's ``consume()`` of the same partitions, each message's error, key and value
-looked at, from ``assign`` to the last one. To hold: 0.4 of the peer's rate. One group's history out of a partition is
-what ``history GROUP`` reads; every group's is the worst that can be asked for.
-
-``--bootstrap`` reads what is there on a broker that runs, and makes the commits only where it has none.
+The commits are made through the group coordinator, a fifth of them in one busy partition. Ours is
+``Cluster.group_logs``, connected: from the question to the events. The peer is confluent-kafka's ``consume()`` of the
+same partitions, each message's error, key and value looked at, from ``assign`` to the last one. One group's history out
+of a partition is what ``history GROUP`` reads; every group's is the worst that can be asked for.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
@@ -25,7 +21,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster
-from tests.benchmarks.replaying import broker, say_rates, turns
+from tests.benchmarks.measure import turns
+from tests.benchmarks.measurement import Hold, Measurement, of_rates
+from tests.benchmarks.replaying import FOR_REPLAYS, broker
 from tests.support.clusters import connected
 
 PARTITIONS = 50
@@ -41,25 +39,19 @@ AT_ONCE = 100
 """Groups that commit at the same time."""
 
 TIMEOUT_S = 600
-HOLD = "0.4"
+HOLD = Hold(at_least=0.4)
+TINY = {"records": 10_000, "runs": 1}
 
 
-def main() -> None:
-    """Print one line for each case: ours, the peer's, the ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=1_000_000, help="commits in all")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--bootstrap", help="a broker that runs")
-    chosen = parser.parse_args()
+def measurements(records: int = 1_000_000, runs: int = 3, bootstrap: str = "") -> Iterator[Measurement]:
+    """``records`` are commits in all; ``bootstrap`` is a broker that runs: commits are made where it has none."""
     gc.set_threshold(100_000, 50, 100)  # as the command line has it, for both
-    started = broker({"offsets.topic.num.partitions": str(PARTITIONS)})
-    with nullcontext(chosen.bootstrap) if chosen.bootstrap else started as bootstrap:
-        groups = groups_for(chosen.records)
-        if not _topic_is_there(bootstrap):
-            began = time.perf_counter()
-            commit(bootstrap, groups)
-            print(f"{len(groups)} groups committed in {time.perf_counter() - began:.0f} s", flush=True)
-        logs = _logs(bootstrap)
+    started = broker({**FOR_REPLAYS, "offsets.topic.num.partitions": str(PARTITIONS)})
+    with nullcontext(bootstrap) if bootstrap else started as address:
+        groups = groups_for(records)
+        if not _topic_is_there(address):
+            commit(address, groups)
+        logs = _logs(address)
         by_partition: dict[int, list[str]] = {}
         for group in groups:
             by_partition.setdefault(partition_of(group, PARTITIONS), []).append(group)
@@ -71,7 +63,7 @@ def main() -> None:
             f"every group of {PARTITIONS} partitions": (groups, logs),
         }
         for title, (names, numbers) in cases.items():
-            _compare(bootstrap, title, names, {number: logs[number] for number in numbers}, chosen.runs)
+            yield _compare(address, title, names, {number: logs[number] for number in numbers}, runs)
 
 
 def groups_for(records: int) -> list[str]:
@@ -139,11 +131,13 @@ def _logs(bootstrap: str) -> dict[int, tuple[int, int]]:
         consumer.close()
 
 
-def _compare(bootstrap: str, title: str, groups: Sequence[str], logs: Mapping[int, tuple[int, int]], runs: int) -> None:
+def _compare(
+    bootstrap: str, title: str, groups: Sequence[str], logs: Mapping[int, tuple[int, int]], runs: int
+) -> Measurement:
     total = sum(end - start for start, end in logs.values())
     with connected(bootstrap) as cluster:
         ours, peer = turns(runs, lambda: _ours(cluster, groups), lambda: _peer(bootstrap, logs, total))
-    say_rates(f"{title}, {total:,} records", total, ours, peer, HOLD)
+    return of_rates(f"{title}, {total:,} records", total, ours, peer, HOLD)
 
 
 def _ours(cluster: Cluster, groups: Sequence[str]) -> float:
@@ -169,7 +163,3 @@ def _peer(bootstrap: str, logs: Mapping[int, tuple[int, int]], total: int) -> fl
     took_s = time.perf_counter() - began
     consumer.close()
     return took_s
-
-
-if __name__ == "__main__":
-    main()

@@ -1,30 +1,34 @@
-"""How fast records of ``__consumer_offsets`` are decoded: ours, kafka-python's schemas, and a floor.
+"""Decoding records of `__consumer_offsets`, against kafka-python's schemas; the floor slices and decodes nothing.
 
-    python -m tests.benchmarks.decode_records
-
-Prints records per millisecond (best of five passes) and the ratio, for what a busy partition holds: commits
-as Kafka 4.1+ writes them (v4) and as older brokers do (v3), generations of a classic group of ten members,
-and a mix; then reading one group in a thousand, with the filter on raw keys before decoding. "cold" is with
-keys that were never seen before. The floor slices type, version and body out and decodes nothing.
+The records are what a busy partition holds: commits as Kafka 4.1+ writes them (v4) and as older brokers do (v3),
+generations of a classic group of ten members, and a mix; then one group in a thousand, with the filter on raw keys
+before decoding. "cold" is with keys that were never seen before.
 """
 
 from __future__ import annotations
 
 import io
-import platform
 import struct
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kafka.protocol.api_data import ApiData
 
-from kgroup.cluster.offsets_topic import records
 from kgroup.cluster.offsets_topic.decode import _read_key, decode, key_prefix
+from kgroup.cluster.offsets_topic.records import (
+    GroupMetadata,
+    GroupMetadataValue,
+    OffsetCommit,
+    OffsetCommitValue,
+    RecordType,
+)
+from tests.benchmarks.measure import timed, turns
+from tests.benchmarks.measurement import Measurement, per_second
 
 Pair = tuple[bytes, bytes]
-COUNT = 50_000
+TINY = {"records": 100, "runs": 1}
 
 # Kafka's schemas in the form that kafka-python reads; only what is measured here.
 STRING, NULLABLE = {"type": "string"}, {"type": "string", "nullableVersions": "0+"}
@@ -114,57 +118,52 @@ def generation(number: int) -> Pair:
     return b"\x00\x02" + text(f"group-{number % 1000}"), head + struct.pack(">qi", number, 10) + members
 
 
-def rate(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], passes: int = 5, cold: bool = False) -> float:
-    """Records per millisecond, the best of so many passes."""
-    best = float("inf")
-    for _ in range(passes):
+def rates(decode: Callable[[bytes, bytes], Any], pairs: list[Pair], runs: int, cold: bool = False) -> tuple[float, ...]:
+    """Records a second of CPU time, of each pass."""
+
+    def all_of_them() -> None:
         if cold:
             _read_key.cache_clear()
-        start = time.perf_counter()
         for key, value in pairs:
             decode(key, value)
-        best = min(best, time.perf_counter() - start)
-    return len(pairs) / best / 1000
+
+    (seconds,) = turns(runs, timed(all_of_them, time.process_time))
+    return per_second(len(pairs), seconds)
 
 
 def check(pairs: list[Pair]) -> None:
     """Both decode the same, or the comparison means nothing."""
     for key, value in pairs[:100]:
         found, (their_key, their_value) = decode(key, value), theirs(key, value)
-        assert isinstance(found, records.OffsetCommit | records.GroupMetadata)
+        assert isinstance(found, OffsetCommit | GroupMetadata)
         assert found.group == their_key.group
         match found.value:
-            case records.OffsetCommitValue(offset=offset):
+            case OffsetCommitValue(offset=offset):
                 assert offset == their_value.offset
-            case records.GroupMetadataValue(members=members):
+            case GroupMetadataValue(members=members):
                 assert [member.assignment for member in members] == [m.assignment for m in their_value.members]
             case None:
                 raise AssertionError
 
 
-def main() -> None:
-    commits = [commit(number, 4, 5_000) for number in range(COUNT)]
+def measurements(records: int = 50_000, runs: int = 5) -> Iterator[Measurement]:
+    """Each kind of records, then the filter; the schemas are slow, so they get a tenth of the records."""
+    commits = [commit(number, 4, 5_000) for number in range(records)]
     workloads = {
         "commits v4": commits,
-        "commits v3": [commit(number, 3, 5_000) for number in range(COUNT)],
-        "commits v4, cold": [commit(number, 4, COUNT) for number in range(COUNT)],
-        "generations of 10 members": [generation(number) for number in range(COUNT // 25)],
+        "commits v3": [commit(number, 3, 5_000) for number in range(records)],
+        "commits v4, cold": [commit(number, 4, records) for number in range(records)],
+        "generations of 10 members": [generation(number) for number in range(records // 25)],
         "mix (1 generation in 50)": [
             generation(number) if number % 50 == 0 else pair for number, pair in enumerate(commits)
         ],
     }
-    print(f"Python {platform.python_version()}; records per millisecond")
-    print(f"{'':28}{'ours':>9}{'schemas':>9}{'ratio':>7}{'floor':>9}")
     for name, pairs in workloads.items():
         check(pairs)
-        ours = rate(decode, pairs, cold="cold" in name)
-        schemas = rate(theirs, pairs[:5_000], passes=2)
-        print(f"{name:28}{ours:9.0f}{schemas:9.0f}{ours / schemas:7.1f}{rate(floor, pairs):9.0f}")
+        ours = rates(decode, pairs, runs, cold="cold" in name)
+        schemas = rates(theirs, pairs[: max(1, records // 10)], runs)
+        yield Measurement(name, "records/s", ours, schemas, rates(floor, pairs, runs))
 
-    prefixes = tuple(key_prefix(kind, "group-7") for kind in records.RecordType)
-    one_of_many = rate(lambda k, v: decode(k, v) if k.startswith(prefixes) else None, commits)
-    print(f"{'one group of 1,000':28}{one_of_many:9.0f}")
-
-
-if __name__ == "__main__":
-    main()
+    prefixes = tuple(key_prefix(kind, "group-7") for kind in RecordType)
+    one_of_many = rates(lambda k, v: decode(k, v) if k.startswith(prefixes) else None, commits, runs)
+    yield Measurement("one group of 1,000", "records/s", one_of_many, floor=rates(floor, commits, runs))

@@ -1,51 +1,44 @@
-"""Timing whole processes: wall and CPU time as the median of several runs, peak memory as the largest."""
+"""Taking turns, and timing whole processes: wall and CPU time, peak memory, and what they wrote."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import subprocess
+import sys
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from tests.benchmarks.measurement import Hold, Measurement
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a command took: median wall and CPU time in seconds, largest peak memory in MB, lines and bytes it wrote."""
+    """What a command took: wall and CPU time in seconds, peak memory in MB, lines and bytes it wrote."""
 
     wall_s: float
     peak_mb: float
     lines: int
-    cpu_s: float = 0.0
-    size: int = 0
+    cpu_s: float
+    size: int
 
 
-def measure(command: Sequence[str], runs: int = 5, env: dict[str, str] | None = None) -> Figure:
-    """Run the command once unmeasured and ``runs`` times measured; every run must exit with 0.
+def kgroup(*words: str) -> list[str]:
+    """The command line of kgroup, in a process of its own."""
+    return [sys.executable, "-m", "kgroup", *words]
+
+
+def once(command: Sequence[str], exits: Container[int] = (0,)) -> Figure:
+    """Run the command once; it must exit with one of ``exits``.
 
     Python keeps its compiled modules, as it does for installed packages.
     """
-    return typical([once(command, env) for _ in range(runs + 1)][1:])
-
-
-def typical(figures: Sequence[Figure]) -> Figure:
-    """The medians of the times, the largest peak."""
-    return Figure(
-        statistics.median(figure.wall_s for figure in figures),
-        max(figure.peak_mb for figure in figures),
-        figures[-1].lines,
-        statistics.median(figure.cpu_s for figure in figures),
-        figures[-1].size,
-    )
-
-
-def once(command: Sequence[str], env: dict[str, str] | None = None, exits: Container[int] = (0,)) -> Figure:
-    """Run the command once; it must exit with one of ``exits``."""
     began = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_without_writing_off() | (env or {})
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_without_writing_off())
     assert process.stdout
     lines = size = 0
     while chunk := process.stdout.read(1 << 20):
@@ -64,9 +57,38 @@ def _without_writing_off() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def say(title: str, ours: Figure, peer: Figure | None) -> None:
-    """One line: ours, the peer's, the ratio of wall times."""
-    line = f"{title}: kgroup {ours.wall_s:.3f} s, {ours.peak_mb:.0f} MB"
+def turns(runs: int, *things: Callable[[], T]) -> list[tuple[T, ...]]:
+    """Do one after the other, again and again, so that all have the same weather; each once before, unmeasured.
+
+    What each returned, in the order of ``things``.
+    """
+    for thing in things:
+        thing()
+    rounds = [[thing() for thing in things] for _ in range(runs)]
+    return list(zip(*rounds, strict=True))
+
+
+def timed(thing: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
+    """The same, returning how many seconds it took."""
+
+    def measured() -> float:
+        began = clock()
+        thing()
+        return clock() - began
+
+    return measured
+
+
+def of_processes(
+    name: str, ours: Sequence[Figure], peer: Sequence[Figure] = (), floor: Sequence[Figure] = (), *holds: Hold
+) -> Measurement:
+    """Wall times of processes, with the CPU time and the largest peak of ours, and the peak of the peer."""
+    also = {"cpu_s": statistics.median(each.cpu_s for each in ours), "peak_mb": max(each.peak_mb for each in ours)}
     if peer:
-        line += f"; peer {peer.wall_s:.3f} s, {peer.peak_mb:.0f} MB; ratio {ours.wall_s / peer.wall_s:.3f}"
-    print(line, flush=True)
+        also["peer_peak_mb"] = max(each.peak_mb for each in peer)
+    return Measurement(name, "s", walls(ours), walls(peer), walls(floor), holds, also)
+
+
+def walls(figures: Sequence[Figure]) -> tuple[float, ...]:
+    """The wall times, in seconds."""
+    return tuple(each.wall_s for each in figures)

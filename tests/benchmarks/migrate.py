@@ -1,63 +1,51 @@
-"""``migrate`` of 200 Empty groups x 20 partitions against bare heartbeats: ``python -m tests.benchmarks.migrate``.
+"""`migrate` of 200 Empty groups of 20 partitions; the floor is the two bare heartbeats that convert a group.
 
-The floor is the pair of heartbeats (KIP-848: join, leave) that a minimal client sends for each group, one after the
-other over a connection that stands: it commits nothing again, looks at nothing, and proves nothing. To hold: 8 times
-that a group for the execute step, which is the whole execution less the plan that it begins with.
+A minimal client sends the heartbeats (KIP-848: join, leave) for one group after the other over a connection that it
+has: it commits nothing again, checks nothing, and verifies nothing. The execution alone is the whole command less the
+plan that it begins with.
 """
 
 from __future__ import annotations
 
 import base64
-import os
-import statistics
-import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kafka.protocol.consumer import LeaveGroupRequest
 
-from kgroup.sandbox import Sandbox
-from tests.benchmarks.measure import Figure, once, say, typical
-from tests.support.command_line import QuietReporter
+from tests.benchmarks.measure import Figure, kgroup, of_processes, once, turns
+from tests.benchmarks.measurement import Hold, Measurement
+from tests.benchmarks.replaying import broker
 from tests.support.conversion import heartbeat_request, join_request
 from tests.support.kafka_world import KafkaWorld
 
-GROUPS, PARTITIONS, TOPIC = 200, 20, "bench"
-RUNS = 5
-HELD = 8.0
+PARTITIONS, TOPIC = 20, "bench"
+TINY = {"groups": 3, "runs": 1}
 _MEMBER_ID_REQUIRED = 79
 
 
-def main() -> None:
-    """Print ours, the floor and the ratio, for the execute step and for the whole execution."""
-    with tempfile.TemporaryDirectory() as directory:
-        sandbox = Sandbox(Path(directory))
-        try:
-            status = sandbox.up(reporter=QuietReporter())
-            assert status.bootstrap_servers
-            os.environ["KGROUP_STATE_DIR"] = directory
-            _run(status.bootstrap_servers)
-        finally:
-            sandbox.down(wipe=True, reporter=QuietReporter())
-
-
-def _run(bootstrap: str) -> None:
-    names = [f"bench-{number:03d}" for number in range(GROUPS)]
-    ours = [sys.executable, "-m", "kgroup", "migrate", "--regex", "bench-.*", "-b", bootstrap]
-    with KafkaWorld(bootstrap) as world:
+def measurements(groups: int = 200, runs: int = 5) -> Iterator[Measurement]:
+    """The plan and the whole execution, then both as the time of a group against the floor."""
+    names = [f"bench-{number:03d}" for number in range(groups)]
+    with broker() as bootstrap, KafkaWorld(bootstrap) as world:
+        ours = kgroup("migrate", "--regex", "bench-.*", "-b", bootstrap)
         world.topic(TOPIC, PARTITIONS)
         for number, name in enumerate(names):
             world.commit(name, {(TOPIC, p): number % 10 for p in range(PARTITIONS)})
         bare = Bare(world, names)
-        rounds = [_round(bare, ours) for _ in range(RUNS + 1)][1:]  # the first is not warm
+        (rounds,) = turns(runs, lambda: _round(bare, ours))
         listed = world.groups()
         assert {listed[name] for name in names} == {("consumer", "empty")}
     floors, plans, done = zip(*rounds, strict=True)
-    _print(typical(plans), typical(done), statistics.median(floors))
+    yield of_processes("plan", plans)
+    yield of_processes("plan and execution", done)
+    floor = tuple(floor_s * 1000 / groups for floor_s in floors)
+    step = tuple((whole.wall_s - plan.wall_s) * 1000 / groups for plan, whole in zip(plans, done, strict=True))
+    yield Measurement("execution alone, a group", "ms", step, floor=floor, holds=(Hold(at_most=8),))
+    whole = tuple(figure.wall_s * 1000 / groups for figure in done)
+    yield Measurement("plan and execution, a group", "ms", whole, floor=floor)
 
 
 def _round(bare: Bare, ours: Sequence[str]) -> tuple[float, Figure, Figure]:
@@ -66,23 +54,6 @@ def _round(bare: Bare, ours: Sequence[str]) -> tuple[float, Figure, Figure]:
     floor_s = bare.to_consumer()
     bare.to_classic()
     return floor_s, once(ours), once([*ours, "--execute"])
-
-
-def _print(plan: Figure, done: Figure, floor_s: float) -> None:
-    title = f"migrate {GROUPS} groups x {PARTITIONS} partitions"
-    say(f"{title}, plan", plan, None)
-    say(f"{title}, executed", done, None)
-    step_s = done.wall_s - plan.wall_s
-    for what, ours_s in (("the execute step", step_s), ("the whole execution", done.wall_s)):
-        print(
-            f"{what}: kgroup {_each_ms(ours_s):.2f} ms a group; two bare heartbeats {_each_ms(floor_s):.2f} ms; "
-            f"ratio {ours_s / floor_s:.2f}" + (f", to hold {HELD:g}" if what == "the execute step" else ""),
-            flush=True,
-        )
-
-
-def _each_ms(seconds: float) -> float:
-    return seconds * 1000 / GROUPS
 
 
 class Bare:
@@ -121,7 +92,3 @@ class Bare:
         pending = LeaveGroupRequest.MemberIdentity(member_id=answer.member_id, group_instance_id=None, reason=None)
         answer = await self._manager.send(LeaveGroupRequest[5](group_id=group, members=[pending]), node_id=node)
         assert answer.error_code == 0, answer
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,9 @@
-"""What the benchmarks of ``kgroup catchup`` share: a broker, topics filled quickly, taking turns, and what is said."""
+"""What benchmarks share: a broker, topics filled quickly, and Spark with its own Kafka connector."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,14 +11,16 @@ import time
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
+from kgroup.catchup.spark.job import run
+from kgroup.catchup.spark.session import DriverSession
 from kgroup.sandbox import Sandbox
 from kgroup.settings import paths
+from tests.support.catchup.replays import replay
 from tests.support.command_line import QuietReporter
 from tests.support.kafka_world import KafkaWorld
 
@@ -29,12 +29,17 @@ PYSPARK = "4.0.0"
 """The newest whose Kafka connector resolves from Maven."""
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{PYSPARK}"
-_BROKER = {
+FOR_REPLAYS = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "log.retention.check.interval.ms": "3600000",
 }
+"""Properties of a broker that does little besides what a replay asks of it."""
+
+QUICK_CHANGES = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
+"""... and where it does not wait before a group starts, or before it deletes."""
+
 _SENDING = {
     "linger.ms": 20,
     "batch.size": 900_000,
@@ -49,21 +54,16 @@ _AT_ONCE, _WAITING = 20_000, 1_000_000
 @contextmanager
 def broker(properties: Mapping[str, str] | None = None) -> Iterator[str]:
     """A broker for the time of the block, and a state directory; its address."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its broker ends with a benchmark that is ended
     with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
         sandbox = Sandbox(Path(directory))
-        before = os.environ.get("KGROUP_STATE_DIR")
         os.environ["KGROUP_STATE_DIR"] = directory
         try:
-            status = sandbox.up(properties={**_BROKER, **(properties or {})}, reporter=QuietReporter())
+            status = sandbox.up(properties=properties or {}, reporter=QuietReporter())
             assert status.bootstrap_servers
             yield status.bootstrap_servers
         finally:
             sandbox.down(wipe=True, reporter=QuietReporter())
-            if before is None:
-                del os.environ["KGROUP_STATE_DIR"]
-            else:
-                os.environ["KGROUP_STATE_DIR"] = before
+            del os.environ["KGROUP_STATE_DIR"]
 
 
 def fill(world: KafkaWorld, topic: str, partitions: int, records: int, size: int) -> str:
@@ -99,63 +99,18 @@ def ends(partitions: int, records: int) -> list[int]:
     return [records // partitions + (number < records % partitions) for number in range(partitions)]
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of the same thing, done several times."""
-
-    seconds: tuple[float, ...]
-
-    @property
-    def best(self) -> float:
-        """The shortest."""
-        return min(self.seconds)
-
-    @property
-    def median(self) -> float:
-        """The one in the middle."""
-        return statistics.median(self.seconds)
-
-
-def turns(runs: int, *things: Callable[[], float]) -> list[Times]:
-    """Do one after the other, again and again, so that all have the same weather; each once before, unmeasured.
-
-    Each returns its own seconds.
-    """
-    for thing in things:
-        thing()
-    rounds = [[thing() for thing in things] for _ in range(runs)]
-    return [Times(tuple(column)) for column in zip(*rounds, strict=True)]
-
-
-def timed(thing: Callable[[], object]) -> Callable[[], float]:
-    """The same, returning how many seconds it took."""
-
-    def measured() -> float:
+def replay_on_spark(
+    session: DriverSession, bootstrap: str, topic: str, until: Sequence[int], sink: str, options: Mapping[str, str]
+) -> float:
+    """Replay the topic below these ends in Spark's workers, a task a partition; seconds of the tasks."""
+    spans = [(topic, number, 0, end) for number, end in enumerate(until)]
+    with replay(bootstrap, new_ledger(), spans, [[number] for number in range(len(until))]) as plan:
+        specs = [plan.spec(sink, options, number) for number in range(len(until))]
         began = time.perf_counter()
-        thing()
-        return time.perf_counter() - began
-
-    return measured
-
-
-def say_rates(title: str, records: int, ours: Times, peer: Times, hold: str) -> None:
-    """One line: records a second, ours and the peer's, and the ratio, each the best and the median."""
-    best, median = peer.best / ours.best, peer.median / ours.median
-    print(
-        f"{title}: kgroup {records / ours.best / 1000:.0f}k/s (median {records / ours.median / 1000:.0f}k), "
-        f"peer {records / peer.best / 1000:.0f}k/s ({records / peer.median / 1000:.0f}k); "
-        f"ratio {best:.2f} ({median:.2f}), hold {hold}",
-        flush=True,
-    )
-
-
-def say_times(title: str, ours: Times, peer: Times, hold: str) -> None:
-    """One line: seconds, ours and the peer's, and the ratio, each the best and the median."""
-    print(
-        f"{title}: kgroup {ours.best:.3f} s (median {ours.median:.3f}), peer {peer.best:.3f} s ({peer.median:.3f}); "
-        f"ratio {ours.best / peer.best:.2f} ({ours.median / peer.median:.2f}), hold {hold}",
-        flush=True,
-    )
+        answers = run(session, specs)
+        took = time.perf_counter() - began
+    assert sum(one.delivered for answer in answers for one in answer.result.counted) == sum(until), answers
+    return took
 
 
 def connector_python() -> Path:

@@ -1,32 +1,30 @@
-"""How long ``up`` takes with everything cached, against formatting with StorageTool and starting with default flags.
+"""`sandbox up` with everything downloaded, against formatting with StorageTool and starting with default flags.
 
-    python tests/benchmarks/sandbox_up.py [RUNS]
-
-Both ways end when the broker answers a group request. Medians; the ratios are what the issue holds.
+Both ways end when the broker answers a group request.
 """
 
 from __future__ import annotations
 
 import shutil
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from kgroup.model.reporter import Reporter
-from kgroup.output.reporter import StderrReporter
 from kgroup.sandbox import Sandbox, launch, ports
 from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.cluster import find_distribution
 from kgroup.sandbox.distribution import BROKER_CLASS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Role, listener_names
+from tests.benchmarks.measure import turns
+from tests.benchmarks.measurement import Hold, Measurement
+from tests.support.command_line import QuietReporter
 
-RUNS = 5
+TINY = {"runs": 1}
 
 
 def ours(directory: Path, brokers: int, reporter: Reporter) -> float:
@@ -74,40 +72,33 @@ def plain(directory: Path, kafka: Distribution) -> float:
     command = unarchived.command(BROKER_CLASS, str(settings))
     with (root / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as broker:
         try:
-            launch.wait_until_ready(ports.HOST, [client], brokers=1, check=lambda: None, timeout_s=60)
+            launch.wait_until_ready(ports.HOST, [client], brokers=1, check=lambda: None, timeout_s=300)
             return time.perf_counter() - begin
         finally:
             broker.kill()
 
 
-def median(measure: Callable[[Path], float], runs: int) -> float:
-    """Of so many runs, each in a directory of its own."""
-    took = []
-    for _ in range(runs):
-        directory = Path(tempfile.mkdtemp(prefix="kgroup-benchmark-"))
-        try:
-            took.append(measure(directory))
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-    return statistics.median(took)
-
-
-def main(runs: int) -> None:
-    """Print the table."""
-    reporter = StderrReporter(sys.stderr)
+def measurements(runs: int = 5) -> Iterator[Measurement]:
+    """Each run is in a directory of its own."""
+    reporter = QuietReporter()
     kafka = find_distribution(None, reporter)
-    one = median(lambda directory: ours(directory, 1, reporter), runs)
-    formatted = median(lambda directory: plain(directory, kafka), runs)
-    three = median(lambda directory: ours(directory, 3, reporter), runs)
-    again = median(lambda directory: restart(directory, reporter), runs)
-    print(f"Kafka {kafka.version}, medians of {runs}, until a group request is answered")
-    print(f"  up, 1 broker                        {one:6.2f} s")
-    print(f"  StorageTool and default flags       {formatted:6.2f} s")
-    print(f"  ratio                               {one / formatted:6.2f}    (hold: 0.50)")
-    print(f"  up, 3 brokers and a controller      {three:6.2f} s")
-    print(f"  ratio to 1 broker                   {three / one:6.2f}    (hold: 4.00)")
-    print(f"  up after kill -9                    {again:6.2f} s  (hold: 4.00)")
+    one, formatted, three, again = turns(
+        runs,
+        lambda: _aside(lambda directory: ours(directory, 1, reporter)),
+        lambda: _aside(lambda directory: plain(directory, kafka)),
+        lambda: _aside(lambda directory: ours(directory, 3, reporter)),
+        lambda: _aside(lambda directory: restart(directory, reporter)),
+    )
+    name = f"`up`, 1 broker of Kafka {kafka.version}"
+    yield Measurement(name, "s", one, peer=formatted, holds=(Hold(at_most=0.5),))
+    name = "`up`, 3 brokers and a controller; floor: 1 broker"
+    yield Measurement(name, "s", three, floor=one, holds=(Hold(at_most=4),))
+    yield Measurement("`up` after kill -9", "s", again, holds=(Hold(at_most=4, of="ours"),))
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS)
+def _aside(measure: Callable[[Path], float]) -> float:
+    directory = Path(tempfile.mkdtemp(prefix="kgroup-benchmark-"))
+    try:
+        return measure(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

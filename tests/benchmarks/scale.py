@@ -1,7 +1,6 @@
-"""What the verbs that read or plan for every group cost: ``python -m tests.benchmarks.scale``.
+"""What the verbs that read or plan for every group cost: 100, 1,000 and 10,000 groups of 100 partitions on one broker.
 
-100, 1,000 and 10,000 groups of 100 partitions each on one broker. For each verb: wall time, CPU time, peak memory of
-the process, and requests. The cost of a group has to be the same at each size. To hold at 10,000 groups: 300 MB.
+The CPU time of a group has to be the same at each size: the floor is that of the smallest.
 
 The groups share a topic, and a tenth of them has read it to its end. Their offsets are committed over one connection,
 with requests that are made here byte by byte, since an administration client needs minutes for a million offsets.
@@ -9,18 +8,16 @@ with requests that are made here byte by byte, since an administration client ne
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import struct
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.benchmarks.measure import Figure, once
-from tests.support.kafka_proxy import OFFSET_COMMIT, KafkaProxy, proxied_broker, read_frame
+from tests.benchmarks.measure import kgroup, once
+from tests.benchmarks.measurement import Hold, Measurement
+from tests.support.kafka_proxy import OFFSET_COMMIT, KafkaProxy, ProxiedBroker, proxied_broker, read_frame
 from tests.support.kafka_world import KafkaWorld
 
 TOPIC = "bench"
@@ -28,8 +25,13 @@ PARTITIONS = 100
 RECORDS = 10
 """In each partition of the topic."""
 
-SIZES = (100, 1_000, 10_000)
+LARGE = 10_000
+"""From this number of groups on the bounds are held."""
+
 HOLD_MB = 300
+HOLDS_CPU_S = {"describe json": 8, "describe csv": 6, "lag": 12, "doctor": 12, "reset": 12}
+
+TINY = {"groups": [3, 6]}
 _WINDOW = 50
 """Commits that are sent before the first answer is read."""
 
@@ -53,38 +55,47 @@ VERBS: dict[str, tuple[str, ...]] = {
 """Name, and the words of its command line. Plans only: nothing is changed."""
 
 
-def main() -> None:
-    """Print one line for each verb and size."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--groups", type=int, nargs="*", default=SIZES, help="numbers of groups, ascending")
-    parser.add_argument("--verbs", nargs="*", choices=VERBS, default=[*VERBS], metavar="VERB", help=", ".join(VERBS))
-    chosen = parser.parse_args()
+def measurements(
+    groups: Sequence[int] = (100, 1_000, 10_000), verbs: Sequence[str] = (*VERBS,)
+) -> Iterator[Measurement]:
+    """``groups``: numbers of groups, ascending; ``verbs``: names of VERBS."""
     with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
         os.environ["KGROUP_STATE_DIR"] = directory
         with proxied_broker(Path(directory), {"offsets.topic.num.partitions": "50"}) as broker:
-            _run(broker.proxy, broker.world, broker.bootstrap, chosen.groups, chosen.verbs)
+            broker.world.topic(TOPIC, PARTITIONS)
+            for partition in range(PARTITIONS):
+                broker.world.produce(TOPIC, RECORDS, partition)
+            first: dict[str, float] = {}
+            made = 0
+            for size in groups:
+                commit_offsets(broker.world, range(made, size))
+                made = size
+                for verb in verbs:
+                    yield _measure(broker, verb, size, first)
 
 
-def _run(proxy: KafkaProxy, world: KafkaWorld, bootstrap: str, sizes: Sequence[int], verbs: Sequence[str]) -> None:
-    world.topic(TOPIC, PARTITIONS)
-    for partition in range(PARTITIONS):
-        world.produce(TOPIC, RECORDS, partition)
-    first: dict[str, Figure] = {}
-    made = 0
-    for size in sorted(sizes):
-        began = time.perf_counter()
-        commit_offsets(world, range(made, size))
-        made = size
-        print(f"{size} groups x {PARTITIONS} partitions, made in {time.perf_counter() - began:.0f} s", flush=True)
-        for verb in verbs:
-            figure = once(command(world.bootstrap, verb), exits=(0, 6, 7))
-            requests = count_requests(proxy, bootstrap, verb)
-            print(_line(verb, size, figure, requests, first.setdefault(verb, figure), min(sizes)), flush=True)
+def _measure(broker: ProxiedBroker, verb: str, size: int, first: dict[str, float]) -> Measurement:
+    """One run; ``first`` keeps the CPU time a group of each verb's first number of groups, which is the floor."""
+    found = once(command(broker.world.bootstrap, verb), exits=(0, 6, 7))
+    each_us = found.cpu_s / size * 1e6
+    also = {
+        "wall_s": found.wall_s,
+        "cpu_s": found.cpu_s,
+        "peak_mb": found.peak_mb,
+        "requests": count_requests(broker.proxy, broker.bootstrap, verb),
+        "written_mb": found.size / 1e6,
+    }
+    floor = (first[verb],) if verb in first else ()
+    first.setdefault(verb, each_us)
+    holds = [Hold(at_most=HOLD_MB, of="peak_mb")] if size >= LARGE else []
+    if size >= LARGE and verb in HOLDS_CPU_S:
+        holds.append(Hold(at_most=HOLDS_CPU_S[verb], of="cpu_s"))
+    return Measurement(f"`{verb}`, {size:,} groups", "us CPU a group", (each_us,), (), floor, tuple(holds), also)
 
 
 def command(bootstrap: str, verb: str) -> list[str]:
     """The command line of one of VERBS."""
-    return [sys.executable, "-m", "kgroup", *VERBS[verb], "-b", bootstrap]
+    return kgroup(*VERBS[verb], "-b", bootstrap)
 
 
 def count_requests(proxy: KafkaProxy, bootstrap: str, verb: str) -> int:
@@ -92,16 +103,6 @@ def count_requests(proxy: KafkaProxy, bootstrap: str, verb: str) -> int:
     proxy.reset()
     once(command(bootstrap, verb), exits=(0, 6, 7))
     return proxy.forwarded.total()
-
-
-def _line(verb: str, size: int, figure: Figure, requests: int, first: Figure, smallest: int) -> str:
-    each_us = figure.cpu_s / size * 1e6
-    growth = (figure.peak_mb - first.peak_mb) * 1024 / (size - smallest) if size > smallest else 0.0
-    return (
-        f"  {verb:<15} wall {figure.wall_s:7.2f} s  CPU {figure.cpu_s:7.2f} s, {each_us:6.0f} us a group  "
-        f"peak {figure.peak_mb:6.0f} MB, {growth:6.1f} KB a group more  "
-        f"{requests:5d} requests  {figure.size / 1e6:7.1f} MB out"
-    )
 
 
 def commit_offsets(world: KafkaWorld, numbers: range) -> None:
@@ -145,7 +146,3 @@ def _error_codes(answer: bytes) -> list[int]:
 
 def _text(value: str) -> bytes:
     return struct.pack(">h", len(value.encode())) + value.encode()
-
-
-if __name__ == "__main__":
-    main()

@@ -18,6 +18,8 @@ from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.queries.doctor_explanations import explain
 from kgroup.queries.json_schemas import PRIMITIVES, Field, field_table
 from kgroup.support.errors import EXIT_MEANINGS
+from tests.benchmarks.catalogue import RESULTS, about, stored
+from tests.benchmarks.table import as_markdown
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.support.command_line import CommandLine
 
@@ -126,6 +128,7 @@ def _refusals() -> str:
 
 
 _PARTS = {
+    "benchmarks": lambda: as_markdown(stored(RESULTS), about),
     "json": _json,
     "verbs": _verbs,
     "rights": lambda: _table(("verb", "needs", "more rights add"), [(v, least, m or "-") for v, least, m in RIGHTS]),

@@ -2,8 +2,8 @@
 
 Pure, and without a Kafka client. Written by hand instead of using Kafka's JSON schemas, because every read of a
 group's past decodes 10^5 records and more per partition. Schema-driven decoding did 55 records per millisecond;
-``tests/benchmarks/decode_records.py`` prints the present speed. Commits, nearly all records of a busy topic, have a
-fast path, and decoded keys are cached.
+``python -m tests.benchmarks decode_records`` prints the present speed. Commits, nearly all records of a busy topic,
+have a fast path, and decoded keys are cached.
 
 Layouts: Kafka's ``group-coordinator/src/main/resources/common/message/*.json``, 4.0-4.4. Bytes after a
 complete key or value are ignored, as by Kafka's own reader.
