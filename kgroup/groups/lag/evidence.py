@@ -33,7 +33,7 @@ class EvidenceSource(StrEnum):
     SIBLINGS = "siblings"
 
 
-class LogPoint(msgspec.Struct, frozen=True):
+class LogPoint(msgspec.Struct, frozen=True, order=True):
     """A known log end at a past moment (ListOffsets by time): then the log had exactly the records below ``end``."""
 
     timestamp_ms: int
@@ -173,9 +173,11 @@ class LogEnds(msgspec.Struct, frozen=True):
         Producers set the timestamps of records, so a point may be in the future or out of order.
         """
         consistent = [now]
-        for point in sorted(points, key=lambda p: (p.timestamp_ms, p.end), reverse=True):
-            if point.timestamp_ms < consistent[-1].timestamp_ms and point.end <= consistent[-1].end:
+        later = now
+        for point in sorted(points, reverse=True):
+            if point.timestamp_ms < later.timestamp_ms and point.end <= later.end:
                 consistent.append(point)
+                later = point
         return cls(tuple(reversed(consistent)))
 
     def lag_at(self, timestamp_ms: int, committed: int) -> int | None:
@@ -227,8 +229,10 @@ class LogEnds(msgspec.Struct, frozen=True):
 
         None if that point is less than ``least_ms`` ago. It counts offsets, which include transaction markers.
         """
-        now = self.points[-1]
-        early = [p for p in self.points if p.timestamp_ms <= since_ms]
-        start = early[-1] if early else self.points[0]
+        start, now = self.points[0], self.points[-1]
+        for point in self.points:
+            if point.timestamp_ms > since_ms:
+                break
+            start = point
         passed_ms = now.timestamp_ms - start.timestamp_ms
         return None if passed_ms < max(1, least_ms) else (now.end - start.end) * 1000 / passed_ms

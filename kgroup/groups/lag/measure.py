@@ -61,17 +61,23 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         )
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
     )
+    topics = tuple(
+        sum_partitions(group.name, topic, list(of_topic))
+        for topic, of_topic in groupby(partitions, key=lambda p: p.partition.topic)
+    )
+    hidden = hidden_words(group.hidden_commits)
+    if len(topics) == 1 and hidden is None:
+        total = replace(topics[0], topic=None)
+    else:
+        total = sum_partitions(group.name, None, partitions, hidden)
     return GroupLag(
         group=group.name,
         state=group.state,
         isolation=evidence.isolation,
         now_ms=evidence.now_ms,
         partitions=partitions,
-        topics=tuple(
-            sum_partitions(group.name, topic, list(of_topic))
-            for topic, of_topic in groupby(partitions, key=lambda p: p.partition.topic)
-        ),
-        total=sum_partitions(group.name, None, partitions, hidden_words(group.hidden_commits)),
+        topics=topics,
+        total=total,
         hidden_commits=group.hidden_commits,
     )
 
@@ -251,9 +257,10 @@ def _measure(
         if span.lag > rules.allowed and _lacks_reader(absence, status_result, may_restart=may_restart):
             status_result = no_reader(reading, all_.state_since_ms, rules)
     status, now_ms = status_result.status, all_.now_ms
-    rates, spans = rates_of(commits, ends, status, now_ms), rates_by_span(commits, ends, status, now_ms)
+    spans = rates_by_span(commits, ends, status, now_ms)
+    rates = rates_of(spans, commits, ends, status, now_ms)
     if absence is not _Absence.NONE and not may_restart:
-        rates, *rest = (replace(each, outgoing=each.outgoing or 0.0) for each in (rates, *spans))
+        rates, *rest = (each if each.outgoing is not None else replace(each, outgoing=0.0) for each in (rates, *spans))
         spans = tuple(rest)
     return _Measured(status_result, rates, first_ms, spans)
 

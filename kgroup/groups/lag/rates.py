@@ -64,15 +64,18 @@ class Outlook(msgspec.Struct, frozen=True):
 UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
 
 
-def rates_of(commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int) -> Rates:
+def rates_of(
+    spans: Sequence[Rates], commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
+) -> Rates:
     """The rates of the last ten minutes, or of the last minute if the trend has clearly reversed; one span for both.
 
-    If the consumer's commits do not reach back ten minutes, it is the last minute, or the time since its first commit.
+    ``spans`` are the rates by span. If the consumer's commits do not reach back ten minutes, it is the last minute, or
+    the time since its first commit.
 
     Example: nothing arrived for eight minutes; since then 20 records per second arrive and 15 are read. Over ten
     minutes that is 4/s in and 15/s out, so the lag seems to shrink. Over the last minute it grows by 5/s.
     """
-    latest, usual = rates_by_span(commits, ends, status, now_ms)
+    latest, usual = spans
     if usual.growth is None:
         return latest if latest.growth is not None else _since_first_commit(commits, ends, status, now_ms) or usual
     if latest.growth is None or (usual.growth < 0) == (latest.growth < 0):
@@ -87,23 +90,22 @@ def rates_by_span(
     commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
 ) -> tuple[Rates, ...]:
     """The rates over each of ``SPANS_MS``. ``outgoing`` is None if the consumer's commits do not cover the span."""
-    return tuple(
-        Rates(
-            incoming_rate(ends, now_ms - span_ms),
-            outgoing_rate(commits, status, now_ms - span_ms) if _covers(commits, status, now_ms, span_ms) else None,
-            span_ms,
-        )
-        for span_ms in SPANS_MS
-    )
+    stuck = status is not None and status.is_stuck
+    readings = () if stuck else _readings(commits)
+    rates = []
+    for span_ms in SPANS_MS:
+        since_ms = now_ms - span_ms
+        outgoing = 0.0 if stuck else None
+        if readings and _covers(readings, now_ms, span_ms):
+            outgoing = outgoing_rate(commits, status, since_ms)
+        rates.append(Rates(incoming_rate(ends, since_ms), outgoing, span_ms))
+    return tuple(rates)
 
 
-def _covers(commits: Sequence[LoggedCommit], status: LagStatus | None, now_ms: int, span_ms: int) -> bool:
+def _covers(readings: Sequence[LoggedCommit], now_ms: int, span_ms: int) -> bool:
     """Whether the consumer's commits show what it read in the span. In a minute that takes at least three commits."""
-    if status is not None and status.is_stuck:
-        return True
-    readings = _readings(commits)
     since_ms = now_ms - span_ms
-    if not readings or readings[0].timestamp_ms > since_ms + max(span_ms // 10, usual_pause_ms(readings) or 0):
+    if readings[0].timestamp_ms > since_ms + max(span_ms // 10, usual_pause_ms(readings) or 0):
         return False
     return span_ms > _MINUTE_MS or sum(commit.timestamp_ms >= since_ms for commit in readings) >= _FEW
 

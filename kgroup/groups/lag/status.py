@@ -45,12 +45,16 @@ class LagStatus(StrEnum):
     @property
     def severity(self) -> int:
         """0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER."""
-        return list(LagStatus).index(self)
+        return _SEVERITIES[self]
 
     @property
     def is_stuck(self) -> bool:
         """Whether the partition is not read at all."""
-        return self in (LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER)
+        return self in _STUCK
+
+
+_SEVERITIES = {status: severity for severity, status in enumerate(LagStatus)}
+_STUCK = frozenset({LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER})
 
 
 class StatusRules(msgspec.Struct, frozen=True):
@@ -97,6 +101,9 @@ class StatusResult(msgspec.Struct, frozen=True):
     caught_up: bool = False
 
 
+_CAUGHT_UP = StatusResult(LagStatus.OK, caught_up=True)
+
+
 class CommitReading(msgspec.Struct, frozen=True):
     """The commits of a partition, oldest first, and the other facts that ``evaluate_status`` needs.
 
@@ -116,7 +123,7 @@ class CommitReading(msgspec.Struct, frozen=True):
 def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
     """The status of a partition that has a committed offset."""
     if reading.lag <= rules.allowed:
-        return StatusResult(LagStatus.OK, caught_up=True)
+        return _CAUGHT_UP
     if not reading.commits:
         return _without_commits(reading, rules)
     recent = recent_commits(reading.commits, rules)
@@ -128,7 +135,7 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     if went_back is not None:
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
-        return StatusResult(LagStatus.OK, caught_up=True)
+        return _CAUGHT_UP
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
@@ -189,6 +196,8 @@ def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
 
 def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
     """The median time between two consecutive ``recent_commits``; None if there are fewer than two."""
+    if len(commits) < 2:
+        return None
     recent = recent_commits(commits)
     pauses = sorted(later.timestamp_ms - earlier.timestamp_ms for earlier, later in pairwise(recent))
     return pauses[len(pauses) // 2] if pauses else None
@@ -218,7 +227,7 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
             return StatusResult(LagStatus.STOP, since)
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
-            return StatusResult(LagStatus.OK, caught_up=True)
+            return _CAUGHT_UP
         return StatusResult(None, why="only one commit was found, at least two are needed")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
     return StatusResult(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import LogEnds, LogPoint
-from kgroup.groups.lag.rates import LagTrend, Outlook, Rates, keeps_up, outgoing_rate, outlook, rates_of, slowest
+from kgroup.groups.lag.rates import (
+    LagTrend,
+    Outlook,
+    Rates,
+    keeps_up,
+    outgoing_rate,
+    outlook,
+    rates_by_span,
+    rates_of,
+    slowest,
+)
 from kgroup.groups.lag.status import (
     CommitReading,
     LagStatus,
@@ -295,7 +305,7 @@ def _grown(*parts: tuple[int, float]) -> LogEnds:
     ],
 )
 def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[LoggedCommit], growth: float) -> None:
-    rates = rates_of(commits, ends, None, NOW)
+    rates = rates_of(rates_by_span(commits, ends, None, NOW), commits, ends, None, NOW)
 
     assert rates.growth == pytest.approx(growth, abs=0.02)
 
@@ -322,7 +332,8 @@ def _burst() -> LogEnds:
     ],
 )  # fmt: skip
 def test_both_rates_are_of_one_span(commits: list[LoggedCommit], status: LagStatus | None, rates: Rates) -> None:
-    found = rates_of(commits, _burst(), status, NOW)
+    spans = rates_by_span(commits, _burst(), status, NOW)
+    found = rates_of(spans, commits, _burst(), status, NOW)
 
     assert found.span_ms == rates.span_ms
     assert (found.outgoing is None) == (rates.outgoing is None)
