@@ -398,6 +398,8 @@ def _join_snapshots(found: Sequence[Snapshot]) -> Snapshot:
 
 def _of_topics(group: Group, topics: TopicFilter) -> Group:
     """The group with only these partitions: the lag of others would hide theirs."""
+    if not topics.choices:
+        return group
     return replace(group, partitions=tuple(p for p in group.partitions if topics.has(p.topic, p.partition)))
 
 

@@ -28,7 +28,7 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationWritten, GroupDeleted
-from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -94,14 +94,46 @@ def read_evidence(
     facts = cached_lag_facts(cluster, groups, query)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    return {group.name: _of_group(group, facts, options, query, now_ms) for group in groups}
+    logs = _Logs(facts, query)
+    return {group.name: _of_group(group, facts, logs, options, query, now_ms) for group in groups}
 
 
 def _span_of(group: Group) -> int:
     return _SPAN_MS if group.totals.lag or any(p.lag is None for p in group.partitions) else _IDLE_SPAN_MS
 
 
-def _of_group(group: Group, facts: LagFacts, options: LagReadOptions, query: LagQuery, now_ms: int) -> LagReading:
+class _Logs:
+    """What the evidence has of a partition's log alone, made once for all groups that read it."""
+
+    def __init__(self, facts: LagFacts, query: LagQuery) -> None:
+        self._facts = facts
+        self._query = query
+        self._known: dict[TopicPartition, tuple[LogRange | None, PartitionEvidence]] = {}
+
+    def evidence(self, tp: TopicPartition, log: LogRange | None) -> PartitionEvidence:
+        """The evidence of a partition without that of a group; ``log`` are its bounds as the group was read."""
+        known = self._known.get(tp)
+        if known is not None and known[0] == log:
+            return known[1]
+        facts = self._facts
+        view, layout = facts.views.get(tp), facts.layouts.get(tp.topic)
+        log_view = view if isinstance(view, LogView) else None
+        found = PartitionEvidence(
+            ends=()
+            if log_view is None or log is None
+            else tuple(_past_log_ends(log, log_view, self._query.moments_ms)),
+            last_stable=None if log_view is None else log_view.last_stable.offset,
+            open_transaction=_oldest(facts.transactions.get(tp)),
+            retention=_retention(facts.retention, tp),
+            leader=layout.leaders.get(tp.partition) if isinstance(layout, TopicLayout) else None,
+        )
+        self._known[tp] = (log, found)
+        return found
+
+
+def _of_group(
+    group: Group, facts: LagFacts, logs: _Logs, options: LagReadOptions, query: LagQuery, now_ms: int
+) -> LagReading:
     log = facts.logs.logs.get(group.name)
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms)
     unread = facts.logs.unread.get(group.name)
@@ -109,7 +141,7 @@ def _of_group(group: Group, facts: LagFacts, options: LagReadOptions, query: Lag
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=options.isolation,
-        partitions={p.tp: _of_partition(p, facts, firsts, log_facts, query) for p in group.partitions},
+        partitions={tp: _of_partition(tp, p.log, logs, firsts, log_facts) for p in group.partitions for tp in (p.tp,)},
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
         siblings=_siblings(group, facts, query, now_ms),
         members={} if log_facts is None else log_facts.members,
@@ -173,24 +205,22 @@ def _first_unread_records(group: Group, facts: LagFacts, query: LagQuery) -> Ite
 
 
 def _of_partition(
-    p: Partition,
-    facts: LagFacts,
+    tp: TopicPartition,
+    log: LogRange | None,
+    logs: _Logs,
     firsts: Mapping[TopicPartition, First],
     log_facts: LagLogFacts | None,
-    query: LagQuery,
 ) -> PartitionEvidence:
-    tp = p.tp
-    view, layout = facts.views.get(tp), facts.layouts.get(p.topic)
-    log_view = view if isinstance(view, LogView) else None
+    of_log = logs.evidence(tp, log)
     return PartitionEvidence(
         commits=() if log_facts is None else log_facts.commits.get(tp, ()),
         read_since_ms=None if log_facts is None else log_facts.read_since_ms,
-        ends=() if log_view is None or p.log is None else tuple(_past_log_ends(p.log, log_view, query.moments_ms)),
+        ends=of_log.ends,
         first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
-        last_stable=None if log_view is None else log_view.last_stable.offset,
-        open_transaction=_oldest(facts.transactions.get(tp)),
-        retention=_retention(facts.retention, tp),
-        leader=layout.leaders.get(p.partition) if isinstance(layout, TopicLayout) else None,
+        last_stable=of_log.last_stable,
+        open_transaction=of_log.open_transaction,
+        retention=of_log.retention,
+        leader=of_log.leader,
     )
 
 

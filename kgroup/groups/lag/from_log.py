@@ -54,17 +54,19 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
     members: dict[str, MemberFacts] = {}
     by_tool = _tool_commits(events, reach, group)
     for event in events:
+        # Nearly all events are commits: they must cost little, here and below.
+        if isinstance(event, CommitWritten):
+            if event.ending not in _COUNTED:
+                continue
+            log_offset, at_ms, topic, number, offset, *_ = event
+            tp = TopicPartition(topic, number)
+            if offset is None:
+                commits.pop(tp, None)
+            else:
+                commit = LoggedCommit(topic, number, offset, None, at_ms, log_offset, by_tool=log_offset in by_tool)
+                commits.setdefault(tp, []).append(commit)
+            continue
         match event:
-            case CommitWritten(topic=topic, partition=number, offset=None, ending=ending):
-                if ending in _COUNTED:
-                    commits.pop(TopicPartition(topic, number), None)
-            case CommitWritten(topic=topic, partition=number, offset=int(offset), ending=ending):
-                if ending in _COUNTED:
-                    made_by_tool = event.log_offset in by_tool
-                    commit = LoggedCommit(
-                        topic, number, offset, None, event.at_ms, event.log_offset, by_tool=made_by_tool
-                    )
-                    commits.setdefault(TopicPartition(topic, number), []).append(commit)
             case GenerationWritten():
                 members = {
                     m.member_id: MemberFacts(m.rebalance_timeout_ms, m.session_timeout_ms) for m in event.members
@@ -98,14 +100,15 @@ def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) ->
     emptied = _emptied_at(events, group)
     empty = reach.complete or emptied == -1
     for index, event in enumerate(events):
+        if isinstance(event, CommitWritten):
+            if event.offset is None or event.producer_id is not None or event.ending is not TransactionEnd.PLAIN:
+                continue
+            if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
+                found.add(event.log_offset)
+            elif empty:
+                alone.setdefault(event.tp, []).append(event)
+            continue
         match event:
-            case CommitWritten(offset=int(), producer_id=None, ending=TransactionEnd.PLAIN):
-                if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
-                    found.add(event.log_offset)
-                elif empty:
-                    alone.setdefault(event.tp, []).append(event)
-            case CommitWritten():
-                pass
             case GenerationWritten(members=here):
                 empty = not here
                 found |= _single_commits(alone)
@@ -138,6 +141,9 @@ def _single_commits(alone: Mapping[TopicPartition, Sequence[CommitWritten]]) -> 
     """
     single: set[int] = set()
     for commits in alone.values():
+        if len(commits) == 1:
+            single.add(commits[0].log_offset)
+            continue
         went_back = [n for n in range(1, len(commits)) if (commits[n].offset or 0) < (commits[n - 1].offset or 0)]
         recent = commits[went_back[-1] :] if went_back else commits
         moments = len({commit.at_ms // _MOMENT_MS for commit in recent})
@@ -164,6 +170,8 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
     its members' assignments.
     """
     for event in reversed(events):
+        if isinstance(event, CommitWritten):
+            continue
         match event:
             case GenerationWritten(members=members) if group.type == "classic":
                 state = "Stable" if members else "Empty"
