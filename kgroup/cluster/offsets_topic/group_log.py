@@ -200,6 +200,7 @@ class _Records(Visitor):
             for raw, end in reversed(self._records)
         )
         events = tuple(event for event in decoded if event is not None)
-        opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is TransactionEnd.OPEN)
+        still_open = TransactionEnd.OPEN
+        opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is still_open)
         reach = scan.scanned_range(None if self.complete else stopped, min(opened, default=None))
         return GroupLog(events, reach)

@@ -24,7 +24,8 @@ from kgroup.model.group_log import (
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 
-_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
+_PLAIN = TransactionEnd.PLAIN
+_COUNTED = frozenset({_PLAIN, TransactionEnd.COMMITTED})
 _TAG = "kgroup "
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
 _MOMENT_MS = 1000
@@ -101,7 +102,7 @@ def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) ->
     empty = reach.complete or emptied == -1
     for index, event in enumerate(events):
         if isinstance(event, CommitWritten):
-            if event.offset is None or event.producer_id is not None or event.ending is not TransactionEnd.PLAIN:
+            if event.offset is None or event.producer_id is not None or event.ending is not _PLAIN:
                 continue
             if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from itertools import groupby
 
 import msgspec
@@ -82,12 +81,14 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     )
 
 
-class _Absence(Enum):
-    """Whether the group lacks a reader. GROWING: and records arrive, or a tool committed last."""
+class _Absence(msgspec.Struct, frozen=True):
+    """Whether the group lacks a reader. ``grows``: and records arrive, or a tool committed last."""
 
-    NONE = "none"
-    QUIET = "quiet"
-    GROWING = "growing"
+    lacks_reader: bool
+    grows: bool = False
+
+
+_READER = _Absence(lacks_reader=False)
 
 
 def _reader_absence(group: Group, evidence: LagEvidence) -> _Absence:
@@ -97,19 +98,19 @@ def _reader_absence(group: Group, evidence: LagEvidence) -> _Absence:
     log shows one, its commits decide the status.
     """
     if not group.is_empty or EvidenceSource.COMMITS in evidence.unknown:
-        return _Absence.NONE
+        return _READER
     emptied_ms = evidence.state_since_ms
     known = [(p, evidence.partitions.get(p.tp, _NOTHING)) for p in group.partitions if p.commit is not None]
     if all(not facts.commits and facts.read_since_ms is None for _, facts in known):
-        return _Absence.NONE
+        return _READER
     if all(p.lag == 0 for p, _ in known):
-        return _Absence.NONE  # Nothing is unread: nobody has to read it.
+        return _READER  # Nothing is unread: nobody has to read it.
     for _, facts in known:
         last = facts.commits[-1] if facts.commits else None
         if last is not None and not last.by_tool and (emptied_ms is None or last.timestamp_ms > emptied_ms):
-            return _Absence.NONE
-    growing = any(_arrives(p, facts, evidence.now_ms) or is_by_tool(facts) for p, facts in known)
-    return _Absence.GROWING if growing else _Absence.QUIET
+            return _READER
+    grows = any(_arrives(p, facts, evidence.now_ms) or is_by_tool(facts) for p, facts in known)
+    return _Absence(lacks_reader=True, grows=grows)
 
 
 def _arrives(partition: Partition, facts: PartitionEvidence, now_ms: int) -> bool:
@@ -124,15 +125,12 @@ def _arrives(partition: Partition, facts: PartitionEvidence, now_ms: int) -> boo
 
 
 class _Span(msgspec.Struct, frozen=True):
-    """The unread part [first, end). ``phantom`` counts the offsets before ``first`` that hold no record."""
+    """The unread part [first, end) of ``lag`` offsets. ``phantom`` counts those before ``first`` without a record."""
 
     first: int
     end: int
     phantom: int
-
-    @property
-    def lag(self) -> int:
-        return max(0, self.end - self.first)
+    lag: int
 
 
 def _partition(
@@ -196,7 +194,7 @@ def _why_unknown(partition: Partition, known: PartitionEvidence, isolation: Isol
     if partition.out_of_range == "above-log-end":
         # This is not a lag of 0: the topic was recreated or lost records, and the consumer will be reset.
         return "committed above the log end"
-    if isolation is Isolation.READ_COMMITTED and known.last_stable is None:
+    if known.last_stable is None and isolation is Isolation.READ_COMMITTED:
         return "its last stable offset could not be read"
     return None
 
@@ -208,8 +206,8 @@ def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Is
     offsets. A first record below 70 was fetched before the last commit and is ignored.
     """
     end = log.end
-    if isolation is Isolation.READ_COMMITTED and known.last_stable is not None:
-        end = min(end, known.last_stable)
+    if known.last_stable is not None and known.last_stable < end and isolation is Isolation.READ_COMMITTED:
+        end = known.last_stable
     start = max(committed, log.start)
     first_unread = known.first_unread
     first = start
@@ -217,7 +215,7 @@ def _span(committed: int, log: LogRange, known: PartitionEvidence, isolation: Is
         first = (
             max(start, end) if first_unread.offset is None else min(max(start, first_unread.offset), max(start, end))
         )
-    return _Span(first, end, first - start)
+    return _Span(first, end, first - start, max(0, end - first))
 
 
 def _measure(
@@ -259,7 +257,7 @@ def _measure(
     status, now_ms = status_result.status, all_.now_ms
     spans = rates_by_span(commits, ends, status, now_ms)
     rates = rates_of(spans, commits, ends, status, now_ms)
-    if absence is not _Absence.NONE and not may_restart:
+    if absence.lacks_reader and not may_restart:
         rates, *rest = (each if each.outgoing is not None else replace(each, outgoing=0.0) for each in (rates, *spans))
         spans = tuple(rest)
     return _Measured(status_result, rates, first_ms, spans)
@@ -274,7 +272,7 @@ def _lacks_reader(absence: _Absence, result: StatusResult, *, may_restart: bool)
     if may_restart and result.status is not None:
         return False
     stuck = result.status is not None and result.status.is_stuck
-    return absence is _Absence.GROWING or (absence is _Absence.QUIET and stuck)
+    return absence.grows or (absence.lacks_reader and stuck)
 
 
 def _first_ms(span: _Span, first_unread: FirstUnread | None) -> int | None:

@@ -62,6 +62,7 @@ class Outlook(msgspec.Struct, frozen=True):
 
 
 UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
+_KEEPS_UP, _NEVER = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NEVER)
 
 
 def rates_of(
@@ -179,14 +180,14 @@ def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
     if lag is None:
         return UNKNOWN_OUTLOOK
     if lag == 0 or close:
-        return Outlook(LagTrend.KEEPS_UP, 0.0)
+        return _KEEPS_UP
     if rates.outgoing == 0:
-        return Outlook(LagTrend.NEVER)
+        return _NEVER
     growth = rates.growth
     if growth is None:
         return UNKNOWN_OUTLOOK
     if growth >= 0 or rates.is_even or lag / -growth > _LONGEST_S:
-        return Outlook(LagTrend.NEVER)
+        return _NEVER
     return Outlook(LagTrend.DRAINING, lag / -growth)
 
 
