@@ -67,9 +67,16 @@ class _Logs(msgspec.Struct, frozen=True):
     views: Views
     blocked_since_ms: Mapping[TopicPartition, int | KgroupError | None]
     open_transactions: OpenTransactions
+    known: dict[TopicPartition, LogDetails] = msgspec.field(default_factory=dict)
 
     def facts(self, tp: TopicPartition) -> LogDetails:
-        """The details of one partition; empty if its log could not be read."""
+        """The details of one partition, the same for all its groups; empty if its log could not be read."""
+        found = self.known.get(tp)
+        if found is None:
+            found = self.known[tp] = self._facts(tp)
+        return found
+
+    def _facts(self, tp: TopicPartition) -> LogDetails:
         view = self.views.get(tp)
         if not isinstance(view, LogView):
             return LogDetails()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 import msgspec
 
@@ -136,6 +137,13 @@ def _most(part: int, total: int) -> bool:
     return 100 * part >= LAG_SHARE.value * total
 
 
+def _median_of_others(ascending: Sequence[float], one: float) -> float:
+    """The median without one of these values: there may be thousands, and each is left out once."""
+    left_out, others = bisect_left(ascending, one), len(ascending) - 1
+    low, high = (ascending[at + (at >= left_out)] for at in ((others - 1) // 2, others // 2))
+    return (low + high) / 2 if others % 2 == 0 else low
+
+
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
     """Compares arrivals, not lag, with the median of the other partitions, which a second hot one hardly changes."""
     rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
@@ -154,11 +162,13 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
     for topic, of_topic in rates.items():
         if len(of_topic) < FEW_PARTITIONS.value:
             continue
+        ascending = sorted(of_topic.values())
         for number, rate in of_topic.items():
-            others = [other for key, other in of_topic.items() if key != number]
-            usual = median(others)
-            if counts[TopicPartition(topic, number)] >= HOT_LEAST.value and rate >= HOT.value * usual:
-                hot.append((rate, topic, number, usual, len(others)))
+            if counts[TopicPartition(topic, number)] < HOT_LEAST.value:
+                continue
+            usual = _median_of_others(ascending, rate)
+            if rate >= HOT.value * usual:
+                hot.append((rate, topic, number, usual, len(ascending) - 1))
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
     if not hot:
         return partly
@@ -313,10 +323,12 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
     stalls = []
     for partition in snapshot.group.partitions:
+        lag, commit = partition.lag, partition.commit
+        if not lag or commit is None:
+            continue
         key = partition.tp
         known = (snapshot.commits or {}).get(key)
-        lag, commit = partition.lag, partition.commit
-        if not lag or commit is None or known is None or not known.points:
+        if known is None or not known.points:
             continue
         if known.points[-1].offset != commit.offset:
             continue  # it moved between the two reads

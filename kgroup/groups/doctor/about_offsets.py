@@ -199,11 +199,11 @@ def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
 
 
 def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    known = (snapshot.commits or {}).get(partition.tp)
     topic = (snapshot.topics or {}).get(partition.topic)
-    if partition.commit is None or known is None or known.topic_id is None or topic is None or topic.id is None:
+    if partition.commit is None or topic is None or topic.id is None:
         return None
-    return known.topic_id != topic.id
+    known = (snapshot.commits or {}).get(partition.tp)
+    return None if known is None or known.topic_id is None else known.topic_id != topic.id
 
 
 def _epoch_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:

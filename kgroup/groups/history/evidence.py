@@ -20,6 +20,7 @@ from kgroup.model.topic_partition import TopicPartition
 
 _GAPS_FOR_A_RHYTHM = 3
 _LARGEST_SCAN = 200_000
+_PLAIN = TransactionEnd.PLAIN
 
 
 class CommitEvidence:
@@ -31,24 +32,24 @@ class CommitEvidence:
         self._of_all = _Commits()
         self._by_partition: dict[TopicPartition, _Commits] = {}
         self._plain_by_partition: dict[TopicPartition, _Commits] = {}
+        aborted = TransactionEnd.ABORTED
         for event in events:
-            if isinstance(event, Unreadable | ForeignGroupWritten):  # kgroup does not decode such a group's records
+            if isinstance(event, CommitWritten):
+                if event.offset is not None and event.ending is not aborted:
+                    self._add(event)
+            elif isinstance(event, Unreadable | ForeignGroupWritten):  # kgroup does not decode such a group's records
                 self._broken.append(event.log_offset)
-            elif (
-                isinstance(event, CommitWritten)
-                and event.offset is not None
-                and event.ending is not TransactionEnd.ABORTED
-            ):
-                self._add(event)
         self.rhythm_ms = _rhythm(self._by_partition.values())
         """Median time in ms between two commits of one partition; None below three such gaps."""
 
     def _add(self, commit: CommitWritten) -> None:
         tp = commit.tp
         self._of_all.add(commit)
-        self._by_partition.setdefault(tp, _Commits()).add(commit)
-        if commit.ending is TransactionEnd.PLAIN:
-            self._plain_by_partition.setdefault(tp, _Commits()).add(commit)
+        kinds = (self._by_partition, self._plain_by_partition)
+        for by_partition in kinds if commit.ending is _PLAIN else kinds[:1]:
+            if (of_partition := by_partition.get(tp)) is None:
+                of_partition = by_partition[tp] = _Commits()
+            of_partition.add(commit)
 
     def whole(self, after: int, before: int) -> bool:
         """Whether no record of the group is missing or unreadable between these offsets.

@@ -74,14 +74,12 @@ class _Follower:
             context.ownership.reset()
 
     def follow(self, event: Event) -> None:
-        match event:
-            case CommitWritten():
-                self.commits.append(OwnedCommit(event, self._owner(event.tp)))
-                return
-            case Unreadable():
-                return
-            case _:
-                self._settle(event.at_ms)
+        if isinstance(event, CommitWritten):
+            self.commits.append(OwnedCommit(event, self._owner(event.tp)))
+            return
+        if isinstance(event, Unreadable):
+            return
+        self._settle(event.at_ms)
         match event:
             case GenerationWritten():
                 self._generation(event)

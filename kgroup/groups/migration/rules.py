@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 
 import msgspec
 
@@ -118,6 +119,7 @@ Version = tuple[int, ...]
 """Four numbers, then 0 for a pre-release and 1 for a release."""
 
 
+@cache
 def parse_version(text: str) -> Version | None:
     """``4.3`` as (4, 3, 0, 0, 1); a release candidate or snapshot sorts before its release; None if not a version."""
     parsed = re.fullmatch(_VERSION, text.strip())
