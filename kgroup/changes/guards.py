@@ -39,11 +39,17 @@ class GuardResult(msgspec.Struct, frozen=True):
 
 
 def check_guards(
-    reporter: Reporter, cluster: ChangingCluster, how: Change, plan: ChangePlan, blocked_action: str | None
+    reporter: Reporter,
+    cluster: ChangingCluster,
+    how: Change,
+    plan: ChangePlan,
+    blocked_action: str | None,
+    undone_from_ms: int | None = None,
 ) -> GuardResult:
     """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
     ``blocked_action`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
+    ``undone_from_ms`` is the time to which the plan restores offsets, None if there is none.
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
@@ -56,7 +62,8 @@ def check_guards(
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
     if "active-committer" not in accepted:
-        active, unknown = _refuse_active_committers(reporter, cluster, [group for group in groups if group.is_empty])
+        empty = [group for group in groups if group.is_empty]
+        active, unknown = _refuse_active_committers(reporter, cluster, empty, undone_from_ms)
         refusals += active
     if "hidden-commits" not in accepted:
         refusals += [
@@ -137,7 +144,7 @@ def _list_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
 
 
 def _refuse_active_committers(
-    reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group]
+    reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group], undone_from_ms: int | None
 ) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that a client commits to, why that is not known for all groups or None)."""
     if not groups:
@@ -163,7 +170,9 @@ def _refuse_active_committers(
         activity = replace(
             activity, commits=tuple(c for c in activity.commits if CatchupCommitTag.of(c.metadata) is None)
         )
-        finding = active_committer(activity, ours.get(name, ()), now_ms, simple=group.is_simple)
+        finding = active_committer(
+            activity, ours.get(name, ()), now_ms, simple=group.is_simple, undone_from_ms=undone_from_ms
+        )
         if finding:
             found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
     return found, activities.note

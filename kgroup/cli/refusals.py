@@ -63,7 +63,8 @@ _ALL = (
         "active-committer",
         _CHANGES,
         "The group is Empty, but a client still commits offsets. A consumer with assign() is not a member, and would "
-        "overwrite the change. The closing commit of the last member does not count.",
+        "overwrite the change. The closing commit of the last member does not count, nor does the commit that undo "
+        "--as-of reverses.",
         "Stop that client.",
         accepted=True,
     ),

@@ -192,9 +192,8 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         wait_empty(run.reporter, cluster, how, [group])
         found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
         warn_of_plans(run.reporter, run.settings, cluster, found.plan)
-        result = execute_plan(
-            run, cluster, how, found.plan, ChangeContext("undo", f"{group} as of {then}", found.layouts)
-        )
+        context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
+        result = execute_plan(run, cluster, how, found.plan, context)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
         typed = run.command_line.with_option("--as-of", then)
         wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose)

@@ -16,6 +16,7 @@ from kgroup.support.instants import short_time
 _ACTIVE_MS = 3_600_000
 _RHYTHM_MS = 600_000
 _FRESH_MS = 300_000
+_ONE_REQUEST_MS = 1_000
 _SHORTEST_PAUSE_MS = 60_000
 _PAUSES = 3
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
@@ -35,7 +36,12 @@ class ActiveCommitter(msgspec.Struct, frozen=True):
 
 
 def active_committer(
-    activity: Activity, ours: Collection[tuple[str, int, int]], now_ms: int, *, simple: bool
+    activity: Activity,
+    ours: Collection[tuple[str, int, int]],
+    now_ms: int,
+    *,
+    simple: bool,
+    undone_from_ms: int | None = None,
 ) -> ActiveCommitter | None:
     """The client that is likely to commit again; None if no commit indicates one.
 
@@ -46,10 +52,14 @@ def active_committer(
     single one by an administrator. There only regular commits of the last ten minutes count.
     A partition is committed regularly if it has commits at three moments, or at two with a leader epoch (consumers
     send one, administrators do not), and the next is not overdue: every 5 s, the last one 50 s ago, counts.
+    ``undone_from_ms`` is the time to which the change restores the offsets, None if there is none. The first request
+    after it is what is undone, such as another tool's reset. It and earlier commits count only if they are regular, or
+    if it has a leader epoch.
     """
     mine = frozenset(ours)
     foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]
-    fresh = bool(foreign) and now_ms - foreign[-1].timestamp_ms < _FRESH_MS
+    newest = foreign[_end_of_undone(foreign, undone_from_ms) :]
+    fresh = bool(newest) and now_ms - newest[-1].timestamp_ms < _FRESH_MS
     if not simple and not fresh:
         # A single older commit may well be a reset that was made from another machine.
         foreign = _regular_commits(foreign, now_ms)
@@ -59,6 +69,25 @@ def active_committer(
         return None
     moments = {commit.timestamp_ms for commit in foreign}
     return ActiveCommitter(foreign[-1], len(foreign), len(moments), activity.emptied_at_ms)
+
+
+def _end_of_undone(commits: Sequence[LoggedCommit], undone_from_ms: int | None) -> int:
+    """The index after the first request since then: it commits each partition once, all within a second.
+
+    0 without such a request, or if a consumer made it: no commit is undone.
+    """
+    if undone_from_ms is None:
+        return 0
+    start = next((n for n, commit in enumerate(commits) if commit.timestamp_ms > undone_from_ms), len(commits))
+    seen: set[TopicPartition] = set()
+    for end in range(start, len(commits)):
+        commit = commits[end]
+        if commit.tp in seen or commit.timestamp_ms - commits[start].timestamp_ms > _ONE_REQUEST_MS:
+            return end
+        if commit.leader_epoch is not None:
+            return 0
+        seen.add(commit.tp)
+    return len(commits) if seen else 0
 
 
 def _regular_commits(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:

@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.command_line import CommandLine, Result
 from tests.support.journals import rows
+from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Member, Members
 from tests.support.waiting import wait_for
@@ -506,15 +507,18 @@ def test_unknown_id(kgroup: CommandLine, shop: Shop) -> None:
         assert refused.stdout == ""
 
 
-def test_group_without_a_change_in_the_journal_gets_the_jumps_of_its_offsets(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, shop: Shop
+def test_reset_by_another_tool_is_undone_from_the_jumps_of_the_log(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, kafka_tool: KafkaTools, shop: Shop
 ) -> None:
-    """A reset by another tool, after its members have gone."""
+    """Its own commit is no active committer; a commit after it is."""
     member = members.classic(shop.second, shop.orders)
     members.stable(member, partitions=3)
     member.close()
     before = world.exact(shop.second)
-    world.commit(shop.second, {(shop.orders, 0): 0, (shop.orders, 1): 1})
+    reset = ("--bootstrap-server", world.bootstrap, "--group", shop.second, "--reset-offsets", "--topic",
+             f"{shop.orders}:0,1", "--to-offset", "1", "--execute")  # fmt: skip
+    assert kafka_tool(CONSUMER_GROUPS, *reset).returncode == 0
+    assert world.exact(shop.second) != before
 
     refused = kgroup("undo", shop.second, exit_code=5)
 
@@ -525,6 +529,9 @@ def test_group_without_a_change_in_the_journal_gets_the_jumps_of_its_offsets(
     words = shlex.split(command)
     assert words[:3] == ["kgroup", "undo", shop.second]
     assert "--execute" not in words
+    assert kgroup(*words[1:]).stdout.startswith("PLAN")
+    world.commit(shop.second, {(shop.orders, 1): 2})
+    assert "[active-committer]" in kgroup(*words[1:], "--execute", exit_code=6).stderr
     done = kgroup(*words[1:], "--accept", "active-committer", "--execute")
     assert "DONE" in done.stdout
     assert world.exact(shop.second) == before

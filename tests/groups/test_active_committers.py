@@ -54,6 +54,33 @@ def test_after_a_group_became_empty_every_commit_counts_but_ours(
 
 
 @pytest.mark.parametrize(
+    ("commits", "undone_ago_ms", "active"),
+    [
+        ((commit(MINUTE),), None, True),
+        ((commit(MINUTE),), 2 * MINUTE, False),  # another tool's reset, which is undone
+        ((commit(MINUTE),), MINUTE, True),  # it is kept: only what follows that time is undone
+        ((commit(MINUTE), commit(5 * SECOND)), 2 * MINUTE, True),  # a later commit
+        ((commit(MINUTE), commit(MINUTE - SECOND, partition=1)), 2 * MINUTE, False),  # one request
+        ((commit(MINUTE), commit(MINUTE - SECOND - 1, partition=1)), 2 * MINUTE, True),
+        ((commit(MINUTE), commit(MINUTE, 8)), 2 * MINUTE, True),  # a request commits a partition once
+        ((commit(3 * MINUTE), commit(MINUTE)), 2 * MINUTE, False),  # two resets, the later one is undone
+        (every(MINUTE, 3, 5 * SECOND), 30 * SECOND, True),  # a rhythm, the last of which is undone
+        (every(MINUTE, 2, 5 * SECOND, epoch=0), 30 * SECOND, True),
+        ((commit(MINUTE, epoch=0),), 2 * MINUTE, True),  # a consumer's
+        ((), 2 * MINUTE, False),
+    ],
+)  # fmt: skip
+def test_what_is_undone_is_no_sign_of_a_committer(
+    commits: tuple[LoggedCommit, ...], undone_ago_ms: int | None, active: bool
+) -> None:
+    since_ms = None if undone_ago_ms is None else NOW - undone_ago_ms
+    activity = Activity(NOW - HOUR, commits, complete=True)
+
+    found = active_committer(activity, (), NOW, simple=False, undone_from_ms=since_ms)
+    assert (found is not None) == active
+
+
+@pytest.mark.parametrize(
     ("commits", "active"),
     [
         ((), False),
