@@ -100,6 +100,23 @@ def _undos(entry: JournalEntry, entries: Sequence[JournalEntry]) -> list[Journal
     return [e for e in entries if e.undoes == entry.id and change_state(e, entries) not in (UNDONE, FAILED)]
 
 
+def changes_of_group(entries: Sequence[JournalEntry], group: str, now_ms: int) -> tuple[str, ...]:
+    """Two lines for each of the group's newest changes: what was done, and the command that undoes it, if one does."""
+    lines = []
+    for entry in [entry for entry in entries if group in entry.groups][:_LISTED]:
+        state = change_state(entry, entries)
+        if state in (UNDONE, PARTLY):
+            state = f"{state} by {', '.join(undo.id for undo in _undos(entry, entries))}"
+        made = f"{entry.id}  {short_time(entry.at_ms, now_ms)}  {entry.what} {entry.subject}"
+        note = "" if state == CAN_UNDO else f": {state}"
+        if entry.undoes is not None and state == CAN_UNDO:
+            note = f"; to redo {entry.undoes}:"
+        lines.append(f"  {made}{note}")
+        if entry.undoable and not state.startswith((UNDONE, FAILED)):
+            lines.append(f"    {Hint('{}', ('undo', entry.id))}")
+    return tuple(lines)
+
+
 def restored_partitions(
     entry: JournalEntry, entries: Sequence[JournalEntry]
 ) -> tuple[frozenset[GroupTopicPartition], frozenset[GroupTopicPartition]]:

@@ -171,6 +171,13 @@ _ALL = (
         "Name the id of the change.",
     ),
     RefusalHelp(
+        "released-since",
+        "undo",
+        "A catch-up has released the group after the last change in the journal, and the command line names no change. "
+        "Releases are in the ledger.",
+        "Cancel the catch-up, or name the id of the change.",
+    ),
+    RefusalHelp(
         "not-undoable",
         "undo",
         "The change is an eviction, which cannot be undone.",

@@ -13,6 +13,7 @@ from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
+from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
@@ -37,6 +38,7 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.support.instants import utc_datetime
 from kgroup.support.stdout_reader import pause
 
 _PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
@@ -178,7 +180,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         states, errors = _states(run.reporter, cluster, selection)
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")
-        histories = Histories(cluster, wish, states)
+        histories = Histories(cluster, replace(wish, own=_own_changes(cluster, wish)), states)
         with scan_progress(run.reporter) as progress:
             unread = histories.read(progress)
         refuse_foreign(histories.foreign(), run.verb)
@@ -194,6 +196,19 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         yield from _pages(run, cluster, selection, view, found, errors)
         if view.follow and found:
             yield from _follow(run.reporter, cluster, histories, found)
+
+
+def _own_changes(cluster: Cluster, wish: HistoryRequest) -> OwnChanges:
+    """The changes of this machine in that time; none without commits, or if the journal is unreadable."""
+    if not wish.commits:
+        return OwnChanges()
+    # Imported here: most histories show no offsets.
+    from kgroup.changes.journal import Journal
+
+    try:
+        return OwnChanges(Journal().entries(cluster.ref.cluster_id, utc_datetime(wish.since_ms)))
+    except KgroupError:
+        return OwnChanges()
 
 
 def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:

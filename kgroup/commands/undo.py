@@ -8,19 +8,26 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import warn_of_plans
+from kgroup.catchup.service.pending import begin_reading_cached_ledger, warn_of_plans
 from kgroup.changes.conversion import remove_stale_members
 from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change, wait_empty
-from kgroup.changes.undo import change_state, last_change, not_undoable, plan_undo
+from kgroup.changes.undo import change_state, changes_of_group, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.groups.undo_plan import TypeRestore, hidden_commit_errors, moved_since, type_restores
+from kgroup.groups.undo_plan import (
+    TypeRestore,
+    hidden_commit_errors,
+    moved_since,
+    newest_release,
+    refuse_released_since,
+    type_restores,
+)
 from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
@@ -58,9 +65,10 @@ def undo(
     last change to this cluster is planned, and the others are listed. Offsets that moved since are not overwritten,
     except with --accept moved-since. An interrupted change is undone as far as it was made.
 
-    For a change from another machine, or by another tool: undo GROUP shows the jumps of the group's offsets in the last
-    day. undo GROUP --as-of TIME restores the offsets of that time from __consumer_offsets, and deletes offsets that did
-    not exist then. Offsets that compaction removed from the log are unknown, and errors.
+    undo GROUP shows the group's changes in the journal, and the jumps of its offsets in the last day. For a change from
+    another machine, or by another tool: undo GROUP --as-of TIME restores the offsets of that time from
+    __consumer_offsets, and deletes offsets that did not exist then. Offsets that compaction removed from the log are
+    unknown, and errors.
 
     Examples:
     # the plan that undoes the last change
@@ -86,7 +94,7 @@ def undo(
             run.reporter.warn(
                 f"{files} of the journal {journal.directory} cannot be read: their changes are not listed"
             )
-        entry = last_change(entries, journal, cluster) if change is None else _journaled(cluster, journal, change)
+        entry = _last(run, cluster, journal, entries) if change is None else _journaled(cluster, journal, change)
         if not entry.undoable:
             raise not_undoable(entry)
         if entry.migrates:
@@ -152,28 +160,53 @@ def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
     return replace(with_rows(shown, tuple(types), lambda: types_records(types)), kind="undo types")
 
 
+def _last(run: Invocation, cluster: ChangingCluster, journal: Journal, entries: Sequence[JournalEntry]) -> JournalEntry:
+    """The newest change. Raises as ``last_change``, and Refused if a catch-up has released one of its groups since."""
+    listing = begin_reading_cached_ledger(run.settings, cluster)(run.reporter).listing
+    plans = () if listing is None else listing.plans
+    try:
+        entry = last_change(entries, journal, cluster)
+    except NotFound as error:
+        mine = [found for found in plans if found.plan.who == whoami() and found.state.state.is_open]
+        release = newest_release(mine, [found.plan.group for found in mine if found.plan.group], 0)
+        if release is None:
+            raise
+        raise error.with_context(details=(release.line(utc_ms()),), hint=release.hint) from None
+    if (release := newest_release(plans, entry.groups, entry.at_ms)) is not None:
+        raise refuse_released_since(release, entry, utc_ms())
+    return entry
+
+
 def _journaled(cluster: ChangingCluster, journal: Journal, change: str) -> JournalEntry:
-    """The change with this id. For a group's name, NotFound has its jumps, each with the command that undoes it."""
+    """The change with this id. For a group's name, NotFound has its changes and its jumps, each with its command."""
     try:
         return journal.entry(change, cluster.ref.cluster_id)
-    except NotFound as error:
+    except NotFound:
         if change.lower().startswith("ch-"):
             raise
         # Imported here: the id is usually right.
+        from kgroup.groups.history.own_changes import OwnChanges
         from kgroup.output.pages.history_commits import undo_lines
         from kgroup.queries.history import read_jumps
 
-        history = read_jumps(cluster, change)
-        if history is None:
+        entries = journal.entries(cluster.ref.cluster_id)
+        history = read_jumps(cluster, change, OwnChanges(entries))
+        changes = changes_of_group(entries, change, utc_ms())
+        if history is None and not changes:
             raise
-        lines = tuple(undo_lines(history))
-        if not lines:
-            hint = Hint("To restore the offsets of an earlier time:  {}", ("undo", change, "--as-of", "TIME"))
-            raise error.with_context(hint=hint) from None
-        heading = (
-            f"__consumer_offsets shows jumps of {change} in the last day; to restore the offsets from just before one:"
-        )
-        raise error.with_context(details=(heading, *lines)) from None
+        jumps = () if history is None else tuple(undo_lines(history))
+        if changes:
+            changes = (f"The journal {journal.directory} has changes of {change}:", *changes)
+        else:
+            changes = (f"The journal {journal.directory} has no change of {change}.",)
+        if jumps:
+            heading = f"__consumer_offsets shows jumps of {change} in the last day"
+            jumps = (f"{heading}; to restore the offsets from just before one:", *jumps)
+        raise NotFound(
+            f"{change} is a group: name one of its changes, or a time",
+            details=(*changes, *jumps),
+            hint=Hint("To restore the offsets of an earlier time: {}", ("undo", change, "--as-of", "TIME")),
+        ) from None
 
 
 def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: LogBounds, verbose: bool) -> Outcome:

@@ -11,6 +11,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.model.group_log import (
     CommitWritten,
@@ -39,7 +40,8 @@ Progress = Callable[[int, int], None]
 class HistoryRequest(msgspec.Struct, frozen=True):
     """The requested part of the histories: ``since_ms`` to ``until_ms`` (None: now), read for ``budget_s`` at most.
 
-    ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time.
+    ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time. ``own`` are kgroup's
+    changes in the journal.
     """
 
     since_ms: int
@@ -48,6 +50,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     moves_on_ms: int | None = None
     commits: bool = False
     includes: Callable[[str, int], bool] = lambda topic, partition: True
+    own: OwnChanges = OwnChanges()
 
 
 _DAY_MS = 86_400_000
@@ -150,16 +153,17 @@ class Histories:
             commits=request.commits,
             includes=request.includes,
             mark=_plan_of,
+            own=request.own,
         )
         return group_history(group, self._events[group], self._reach[group], query)
 
 
-def read_jumps(cluster: Cluster, group: str) -> GroupHistory | None:
+def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | None:
     """The history of a group in the last day, with commits, read for ten seconds at most.
 
     None if there is no such group, or its history cannot be read.
     """
-    request = HistoryRequest(utc_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True)
+    request = HistoryRequest(utc_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True, own=own)
     try:
         found = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
         histories = Histories(cluster, request, {group: found.get(group)})

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.catchup.catchups import own_ledger, plan_id
 from tests.support.command_line import CommandLine, Result
 from tests.support.journals import rows
 from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
@@ -545,6 +546,70 @@ def test_nothing_to_undo(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> Non
     document = kgroup("undo", "-o", "json", exit_code=5).json
     assert (document["kind"], document["data"], document["executed"]) == ("kgroup.undo/v1", [], False)
     assert not (tmp_path / "state").exists(), "looking makes no journal"
+
+
+def test_group_after_its_undo(kgroup: CommandLine, shop: Shop) -> None:
+    """Its changes in the journal, with the one that redoes; the jumps of the log name them."""
+    reset = change_id(kgroup(*latest(shop)))
+    undo = change_id(kgroup("undo", "--execute"))
+
+    shown = kgroup("undo", shop.group, exit_code=5).stderr
+
+    lines = [line.strip() for line in shown.splitlines()]
+    assert f"{shop.group} is a group: name one of its changes, or a time [not-found]" in lines[0]
+    redo = next(n for n, line in enumerate(lines) if line.endswith(f"; to redo {reset}:"))
+    assert lines[redo].startswith(undo)
+    assert lines[redo + 1] == f"kgroup undo {undo}"
+    assert any(line.startswith(reset) and line.endswith(f": undone by {undo}") for line in lines)
+    jumps = [line.partition("  ")[2] for line in lines if "reset of" in line]
+    assert [jump.partition(":")[0] for jump in jumps] == [f"kgroup, change {change}" for change in (undo, reset)]
+    named = {row["author_name"] for row in kgroup("history", shop.group, "--commits", "-o", "csv").rows}
+    assert {reset, undo} <= named
+
+
+def test_group_after_a_migration_has_no_jump(
+    kgroup: CommandLine, members: Members, shop: Shop, world: KafkaWorld
+) -> None:
+    """It commits every offset again: +0 is no jump."""
+    member = members.classic(shop.second, shop.orders)
+    members.stable(member, partitions=3)
+    member.close()
+    migrated = change_id(kgroup("migrate", shop.second, "--execute"))
+    shown = kgroup("undo", shop.second, exit_code=5).stderr
+    assert "+0" not in shown
+    assert f"kgroup undo {migrated}\n" in shown
+
+
+@pytest.fixture
+def no_plans(monkeypatch: pytest.MonkeyPatch, name: Name) -> None:
+    """A ledger that no other test sees."""
+    own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.mark.usefixtures("no_plans")
+def test_release_of_a_catchup_is_the_newest_change(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
+    """It is not in the journal, and the reset before it is not planned without its id."""
+    before = world.exact(shop.group)
+    reset = change_id(kgroup("reset", shop.group, "--topic", f"{shop.orders}:0", "--shift-by", "1", "--execute"))
+    plan = plan_id(kgroup("catchup", "start", shop.group, "--release-only", "--missing", "leave", "--execute"))
+    released = world.exact(shop.group)
+    for words in (("undo",), ("undo", "--execute")):
+        refused = kgroup(*words, exit_code=6)
+        assert "[released-since]" in refused.stderr
+        assert refused.stdout == ""
+        assert f"the newest change of {shop.group} is the release of the catch-up {plan}" in refused.stderr
+        assert f"cancel the catch-up: kgroup catchup cancel {plan}\n" in refused.stderr
+        assert f"name it: kgroup undo {reset}\n" in refused.stderr
+    assert world.exact(shop.group) == released
+
+    kgroup("catchup", "cancel", plan, "--execute")
+    assert kgroup("undo", "--execute").stdout.startswith(f"DONE  undo {reset}")
+    assert world.exact(shop.group) == before
+
+    kgroup("catchup", "start", shop.group, "--release-only", "--missing", "leave", "--execute")
+    nothing_left = kgroup("undo", exit_code=5)
+    assert f"release of {shop.group} by" in nothing_left.stderr
+    assert "kgroup catchup cancel cu-" in nothing_left.stderr
 
 
 def test_all_taken_back(kgroup: CommandLine, shop: Shop) -> None:

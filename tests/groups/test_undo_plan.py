@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
+from kgroup.groups.catchup.model import PlanState
 from kgroup.groups.change_plan import ChangeRow
-from kgroup.groups.undo_plan import UndoRow, groups_to_delete, moved_since, undo_rows
+from kgroup.groups.undo_plan import (
+    UndoRow,
+    groups_to_delete,
+    moved_since,
+    newest_release,
+    refuse_released_since,
+    undo_rows,
+)
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import NotFound
+from kgroup.support.errors import ExitCode, NotFound
+from tests.changes.test_journal import entry
+from tests.support.catchup.plans import ledgered, make_plan
 
 BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
 LOGS = {TopicPartition("orders", 0): LogRange(0, 20), TopicPartition("orders", 1): LogRange(8, 20)}
@@ -130,3 +142,58 @@ def test_groups_that_go_as_a_whole(created: set[str], now: set[TopicPartition], 
     rows = [ChangeRow("svc", "orders", 0, AFTER, None)]
     found = groups_to_delete(frozenset(created), rows, {("svc", *place): AFTER for place in now})
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "group", "since_ms", "found"),
+    [
+        (PlanState.RELEASED, "orders-svc", 999, True),
+        (PlanState.RELEASING, "orders-svc", 999, True),
+        (PlanState.CANCELLING, "orders-svc", 999, True),
+        (PlanState.DONE, "orders-svc", 999, True),
+        (PlanState.RELEASED, "orders-svc", 1_000, False),  # the change is the newer one
+        (PlanState.RELEASED, "pay-svc", 999, False),
+        (PlanState.PLANNED, "orders-svc", 999, False),
+        (PlanState.CANCELLED, "orders-svc", 999, False),
+    ],
+)
+def test_releases_of_a_group_since_a_change(state: PlanState, group: str, since_ms: int, found: bool) -> None:
+    release = newest_release([ledgered(make_plan(), state)], [group], since_ms)
+
+    assert (release is not None) == found
+
+
+def test_the_newest_of_two_releases() -> None:
+    older, newer = make_plan(), dataclasses.replace(make_plan(), id="cu-9b4k", created_ms=2_000)
+
+    release = newest_release([ledgered(newer), ledgered(older)], ["orders-svc"], 0)
+
+    assert release is not None
+    assert release.plan.plan is newer
+
+
+@pytest.mark.parametrize(
+    ("state", "details", "hint"),
+    [
+        (PlanState.RELEASED,
+         ("cu-7f3a  1970-01-01 00:00Z  release of orders-svc by me@here",
+          "ch-7k2f  2026-11-21 14:46Z  reset 2 groups, 3 partitions",
+          "To plan the undo of the older change, name it: kgroup undo ch-7k2f"),
+         "To move the group back, cancel the catch-up: kgroup catchup cancel cu-7f3a"),
+        (PlanState.DONE,
+         ("cu-7f3a  1970-01-01 00:00Z  release of orders-svc by me@here: the catch-up is finished and cannot be "
+          "cancelled",
+          "ch-7k2f  2026-11-21 14:46Z  reset 2 groups, 3 partitions"),
+         "To plan the undo of the older change, name it: kgroup undo ch-7k2f"),
+    ],
+)  # fmt: skip
+def test_the_refusal_names_the_release_and_its_command(state: PlanState, details: tuple[str, ...], hint: str) -> None:
+    release = newest_release([ledgered(make_plan(), state)], ["orders-svc"], 0)
+    assert release is not None
+
+    refusal = refuse_released_since(release, entry("ch-7k2f"), 1_900_000_000_000)
+
+    assert refusal.code == "released-since"
+    assert refusal.exit_code is ExitCode.REFUSED
+    assert refusal.message == "the newest change of orders-svc is the release of the catch-up cu-7f3a"
+    assert (refusal.details, refusal.hint) == (details, hint)

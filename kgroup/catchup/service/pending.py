@@ -151,7 +151,7 @@ def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan
     names = frozenset(plan.affected_groups)
     if not names:
         return
-    ledger = read_ledger(reporter, settings, cluster)
+    ledger = begin_reading_cached_ledger(settings, cluster)(reporter)
     for name in sorted(names & ledger.open.keys()):
         for state in ledger.open[name]:
             plan_id, offsets = state.snapshot.plan.id, plural(state.pending, "offset")

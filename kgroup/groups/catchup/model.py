@@ -36,6 +36,11 @@ class PlanState(StrEnum):
         """Whether records of the plan are, or may be, still undelivered."""
         return self not in (PlanState.DONE, PlanState.CANCELLED)
 
+    @property
+    def moved_group(self) -> bool:
+        """Whether the release has moved its group, or may have, and the plan was not cancelled."""
+        return self not in (PlanState.PLANNED, PlanState.CANCELLED)
+
 
 class Order(StrEnum):
     """What delivery keeps in order: each partition, each key of a partition, or nothing."""

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
+from kgroup.groups.commit_tags import is_plan_id
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.track import OwnedCommit
 from kgroup.groups.next_commands import undo_move
@@ -44,7 +45,8 @@ class CommitAuthor(StrEnum):
 
     MEMBER: the owner of the partition. ADMIN: another client, while the group was Empty. OUTSIDER: the same, but at
     least three commits for the partition in that time. TRANSACTION: a producer, if no member owned the partition.
-    KGROUP: the commit's metadata has kgroup's mark. DELETION: the offsets were deleted with their group.
+    KGROUP: the commit's metadata has kgroup's mark, or the journal has the change. DELETION: the offsets were deleted
+    with their group.
     """
 
     MEMBER = "member"
@@ -59,8 +61,8 @@ class CommitAuthor(StrEnum):
 class OffsetJump(msgspec.Struct, frozen=True):
     """Commits by one author, within a second, that were not ordinary progress.
 
-    ``who`` is a member's name, a producer id or the text of kgroup's mark, None if unknown. ``moved`` is the sum of
-    new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
+    ``who`` is a member's name, a producer id, or the catch-up or change of kgroup; None if unknown. ``moved`` is the
+    sum of new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
     generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``rebalance_distance_ms`` is the time
     since the nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old,
     new). ``is_first_record`` is whether there was no group before it.
@@ -86,7 +88,7 @@ def undo_jump(group: str, jump: OffsetJump) -> Hint | None:
     """
     if jump.is_first_record:
         return None
-    if jump.by is not CommitAuthor.KGROUP:
+    if jump.by is not CommitAuthor.KGROUP or (jump.who is not None and not is_plan_id(jump.who)):
         return undo_move(group, jump.at_ms)
     if jump.who is None or (jump.moved is not None and jump.moved < 0):
         return None
@@ -141,16 +143,18 @@ def commits_of(
     until_ms: int,
     mark: Callable[[str], str | None] = lambda metadata: None,
     *,
+    change: Callable[[CommitWritten], str | None] = lambda commit: None,
     begins_empty: bool = False,
     first_offset: int | None = None,
 ) -> CommitReport:
     """The commits of a span of time; ``commits`` has earlier ones too, to detect the first jump of the span.
 
-    ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none.
+    ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none. ``change``
+    returns the id of the change in the journal that made a commit, None if there is none.
     ``begins_empty`` is whether the group had no members before the first step: it never had any, or not for so long.
     ``first_offset`` is the log offset of the group's first record, None if it is unknown.
     """
-    context = _Context(steps, mark, begins_empty=begins_empty)
+    context = _Context(steps, mark, change, begins_empty=begins_empty)
     counted = [one for one in commits if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
     context.count_outsiders(counted)
     by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
@@ -176,12 +180,17 @@ class _Context:
     """The group's steps, to find the one during which a commit happened."""
 
     def __init__(
-        self, steps: Sequence[HistoryStep], mark: Callable[[str], str | None], *, begins_empty: bool = False
+        self,
+        steps: Sequence[HistoryStep],
+        mark: Callable[[str], str | None],
+        change: Callable[[CommitWritten], str | None],
+        *,
+        begins_empty: bool,
     ) -> None:
         self._steps = steps
         self._begins_empty = begins_empty
         self._offsets = [step.log_offset for step in steps]
-        self._mark = mark
+        self._mark, self._change = mark, change
         self._outside: dict[tuple[int, TopicPartition], int] = {}
         self._deletions_ms = [step.at_ms for step in steps if step.kind is StepKind.DELETED]
 
@@ -194,11 +203,11 @@ class _Context:
         return self._steps[index] if index >= 0 else None
 
     def count_outsiders(self, commits: Iterable[OwnedCommit]) -> None:
-        """Count the commits of each partition in each step without members."""
+        """Count the commits of each partition in each step without members; changes of kgroup do not count."""
         for one in commits:
             index = self.index_of(one.commit.log_offset)
             empty = self._begins_empty if index < 0 else not self._steps[index].members
-            if empty and one.commit.offset is not None:
+            if empty and one.commit.offset is not None and self._change(one.commit) is None:
                 key = (index, TopicPartition(one.commit.topic, one.commit.partition))
                 self._outside[key] = self._outside.get(key, 0) + 1
 
@@ -210,6 +219,8 @@ class _Context:
             return CommitAuthor.MEMBER, one.owner
         if commit.producer_id is not None:
             return CommitAuthor.TRANSACTION, str(commit.producer_id)
+        if (change := self._change(commit)) is not None:
+            return CommitAuthor.KGROUP, change
         index = self.index_of(commit.log_offset)
         empty = self._begins_empty if index < 0 else self._steps[index].kind is StepKind.EMPTY
         if not empty:
@@ -217,11 +228,14 @@ class _Context:
         again = self._outside.get((index, commit.tp), 0)
         return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
 
-    def deletion_author(self, one: OwnedCommit) -> CommitAuthor:
-        """The author of an offset's deletion, UNKNOWN if it is neither the group's deletion nor a member."""
+    def deletion_author(self, one: OwnedCommit) -> tuple[CommitAuthor, str | None]:
+        """The author of an offset's deletion, UNKNOWN if it is no change, no deletion of the group, and no member."""
+        if (change := self._change(one.commit)) is not None:
+            return CommitAuthor.KGROUP, change
         if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
-            return CommitAuthor.DELETION
-        return CommitAuthor.MEMBER if self.author(one)[0] is CommitAuthor.MEMBER else CommitAuthor.UNKNOWN
+            return CommitAuthor.DELETION, None
+        member = self.author(one)[0] is CommitAuthor.MEMBER
+        return (CommitAuthor.MEMBER if member else CommitAuthor.UNKNOWN), None
 
     def ms_from_rebalance(self, at_ms: int, log_offset: int) -> int | None:
         """Time in ms since the nearest rebalance, negative if it came later; None if none is within a minute."""
@@ -244,9 +258,10 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _UnusualCommit(commit, CommitMove.DELETED, context.deletion_author(one), None, old)
+                yield _UnusualCommit(commit, CommitMove.DELETED, *context.deletion_author(one), old)
         elif by in (CommitAuthor.ADMIN, CommitAuthor.KGROUP):
-            yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
+            if commit.offset != old:  # the same offset again is no jump: a migration commits it before it converts
+                yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
         elif before is not None and old is not None:
             if commit.offset < old:
                 yield _UnusualCommit(commit, CommitMove.BACK, by, who, old)

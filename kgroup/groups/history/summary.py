@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 from kgroup.groups.history import documents
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, HistoryTotals, MemberCounts, Signature, StepKind
 from kgroup.groups.history.offset_jumps import CommitReport, commits_of
+from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.signatures import find_signatures
 from kgroup.groups.history.track import TrackedGroup, track_group
 from kgroup.model.group_log import Event, ScannedRange, Unreadable
@@ -25,8 +27,9 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
     adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. ``mark`` returns the text of
-    kgroup's own mark in a commit's metadata, None if it has none. ``state`` is the group's state from the coordinator,
-    None if the coordinator does not know the group: no record shows a rebalance that is under way.
+    kgroup's own mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal.
+    ``state`` is the group's state from the coordinator, None if the coordinator does not know the group: no record
+    shows a rebalance that is under way.
     """
 
     since_ms: int
@@ -37,6 +40,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     commits: bool = False
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
+    own: OwnChanges = OwnChanges()
 
 
 class GroupHistory(msgspec.Struct, frozen=True):
@@ -129,12 +133,12 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         totals=totals,
         over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
-        commits=_commits(tracked, query, reach) if query.commits else None,
+        commits=_commits(group, tracked, query, reach) if query.commits else None,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
 
 
-def _commits(tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) -> CommitReport:
+def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) -> CommitReport:
     """The commits of the span. Before its first record of members a group was Empty if the log has all its records.
 
     So was a group that is Empty and has no such record in what was read.
@@ -148,6 +152,7 @@ def _commits(tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) ->
         query.since_ms,
         query.until_ms,
         query.mark,
+        change=partial(query.own.of, group),
         begins_empty=begins_empty,
         first_offset=min(records, default=None) if reach.complete else None,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kgroup.groups.commit_tags import is_plan_id
 from kgroup.groups.history.offset_jumps import (
     CommitAuthor,
     CommitMove,
@@ -165,7 +166,7 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
 
 
 def author_text(jump: OffsetJump) -> str:
-    """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``."""
+    """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``, ``kgroup, change ch-7k2f``."""
     match jump.by:
         case CommitAuthor.MEMBER:
             return f"{jump.who} (owner)"
@@ -176,7 +177,7 @@ def author_text(jump: OffsetJump) -> str:
         case CommitAuthor.TRANSACTION:
             return f"producer {jump.who}"
         case CommitAuthor.KGROUP:
-            return f"kgroup {jump.who}"
+            return f"kgroup {jump.who}" if jump.who and is_plan_id(jump.who) else f"kgroup, change {jump.who}"
         case CommitAuthor.DELETION:
             return "deletion of the group"
         case CommitAuthor.UNKNOWN:
@@ -186,7 +187,7 @@ def author_text(jump: OffsetJump) -> str:
 def move_text(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is CommitMove.DELETED:
-        return "deleted" if jump.by is CommitAuthor.DELETION else "deleted or expired"
+        return "deleted" if jump.by in (CommitAuthor.DELETION, CommitAuthor.KGROUP) else "deleted or expired"
     if jump.moved is None:
         return f"{jump.move.value} from unknown offsets"
     sign = "-" if jump.moved < 0 else "+"

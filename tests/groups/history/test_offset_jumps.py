@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from kgroup.groups.history.offset_jumps import SLICES, CommitAuthor, CommitMove, CommitReport, OffsetJump, undo_jump
+from kgroup.groups.history.offset_jumps import (
+    SLICES,
+    CommitAuthor,
+    CommitMove,
+    CommitReport,
+    OffsetJump,
+    undo_jump,
+)
+from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import TransactionEnd
+from kgroup.model.journal import JournalEntry, JournalRow
+from tests.changes.test_journal import entry
 from tests.support.cases.history import T0, Log, member
 
 A, B = member("a/1", 0, 1), member("b/1", 2, 3)
@@ -215,6 +228,7 @@ def test_before_its_first_record_there_was_no_group_to_go_back_to(span: dict[str
         (CommitAuthor.DELETION, None, None, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
         (CommitAuthor.KGROUP, "cu-7f3a", 30_000, "kgroup catchup cancel cu-7f3a"),
         (CommitAuthor.KGROUP, "cu-7f3a", -30_000, None),
+        (CommitAuthor.KGROUP, "ch-7k2f", 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
     ],
 )
 def test_the_command_that_undoes_a_jump(
@@ -223,3 +237,36 @@ def test_the_command_that_undoes_a_jump(
     jump = OffsetJump(AT_MS, 7, CommitMove.RESET, by, who, moved, 5, None, None, ())
 
     assert undo_jump("g", jump) == command
+
+
+def test_the_same_offset_committed_again_is_no_jump() -> None:
+    """As a migration does before it converts the group."""
+    log = Log().generation(5, A, B).commits((0,), 0, 50, every=10, pace=1000).at(60).generation(6).at(92)
+    log.commit(0, 5_000)
+
+    assert commits_of(log).jumps == ()
+    (jump,) = commits_of(log.at(95).commit(0, 4_000)).jumps
+    assert (jump.move, jump.moved) == (CommitMove.RESET, -1_000)
+
+
+def made_at(seconds: float, change_id: str, after: Commit | None) -> JournalEntry:
+    """A change of partition 0 of ``orders`` in the log's group."""
+    at = datetime.fromtimestamp(T0 / 1000 + seconds, UTC)
+    return replace(entry(change_id), at=at, groups={"g": "classic"}, rows=(JournalRow("g", "orders", 0, None, after),))
+
+
+def test_changes_in_the_journal_are_named_and_are_no_rhythm() -> None:
+    """Three changes while the group is Empty are no consumer with assign()."""
+    log = Log().generation(5, A, B).commits((0,), 0, 50, every=10, pace=1000).at(60).generation(6)
+    log.at(92).commit(0, 12).at(95).commit(0, 5_000).at(99).commit(0, 12).at(101).commit(0, None)
+    changes = [made_at(92, "ch-7k2f", Commit(12, None, "")), made_at(99, "ch-9b4k", Commit(12, None, "")),
+               made_at(101, "ch-a2b3", None)]  # fmt: skip
+
+    found = commits_of(log, own=OwnChanges(changes)).jumps
+
+    assert [(jump.move, jump.by, jump.who) for jump in found] == [
+        (CommitMove.RESET, CommitAuthor.KGROUP, "ch-7k2f"),
+        (CommitMove.RESET, CommitAuthor.ADMIN, None),
+        (CommitMove.RESET, CommitAuthor.KGROUP, "ch-9b4k"),
+        (CommitMove.DELETED, CommitAuthor.KGROUP, "ch-a2b3"),
+    ]
