@@ -47,33 +47,36 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a broker ends with its benchmark
     if len(names) == 1:
         results = [run(names[0], chosen.set, tiny=chosen.tiny, note=chosen.note)]
+        if chosen.json:
+            _store(chosen.json, results)
     else:
         options = [*(["--tiny"] if chosen.tiny else []), *(f"--set={each}" for each in chosen.set)]
-        results = _each_in_a_process(names, [*options, f"--note={chosen.note}"])
-    if chosen.json:
-        _store(chosen.json, results)
+        with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
+            path = chosen.json or Path(directory, "results.json")
+            results = _each_in_a_process(names, [*options, f"--note={chosen.note}", f"--json={path}"], path)
     print(as_text(results))
     return int(len(results) < len(names))
 
 
-def _each_in_a_process(names: Sequence[str], options: Sequence[str]) -> list[Result]:
-    """What one leaves in its process does not reach the next, and one that fails does not end the others."""
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
-        for name in names:
-            path = Path(directory, f"{name}.json")
-            words = [sys.executable, "-m", "tests.benchmarks", name, f"--json={path}", *options]
-            with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-                try:
-                    status = process.wait()
-                except BaseException:
-                    process.terminate()
-                    raise
-            if status:
-                print(f"{name}: not measured, exit {status}", file=sys.stderr)
-            else:
-                results += stored(path)
-    return results
+def _each_in_a_process(names: Sequence[str], options: Sequence[str], path: Path) -> list[Result]:
+    """What one leaves in its process does not reach the next, and one that fails does not end the others.
+
+    Each stores its result before the next one begins.
+    """
+    measured: list[str] = []
+    for name in names:
+        words = [sys.executable, "-m", "tests.benchmarks", name, *options]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+            try:
+                status = process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+        if status:
+            print(f"{name}: not measured, exit {status}", file=sys.stderr)
+        else:
+            measured.append(name)
+    return [result for result in stored(path) if result.benchmark in measured] if measured else []
 
 
 def _store(path: Path, results: Sequence[Result]) -> None:

@@ -69,6 +69,16 @@ def test_a_benchmark_prints_a_table_and_stores_its_results(tmp_path: Path) -> No
         assert all(row.name in out for row in result.measurements)
 
 
+def test_one_that_cannot_be_run_does_not_end_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    words = ("describe", "decode_records", "--tiny", "--set", "describe.unheard_of=1", "--json", str(path))
+
+    out = benchmarks(*words, exit_code=1)
+
+    assert [result.benchmark for result in stored(path)] == ["decode_records"]
+    assert {line.split()[0] for line in out.splitlines()[1:-2]} == {"decode_records"}
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "decode_records"])
 def test_it_runs(name: str, tmp_path: Path) -> None:
