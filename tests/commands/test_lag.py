@@ -302,7 +302,7 @@ def test_a_group_that_was_reset_has_no_reader_at_once(
     kgroup("reset", group, "--topic", topic, "--to-offset", "20", "--execute", "--accept", "active-committer")
 
     document = lag_of(kgroup, group, "--fail-on", "no-reader", exit_code=8)
-    assert (document["lag"], document["lag_status"], document["pace"]) == (30, "no-reader", "never")
+    assert (document["lag"], document["lag_status"], document["pace"]) == (30, "no-reader", "not-at-this-rate")
     assert re.search(rf"^REWOUND +{topic}:0 was rewound by 30 offsets", kgroup("lag", group).stdout, re.MULTILINE)
 
 

@@ -305,10 +305,10 @@ def _arrivals(snapshot: GroupSnapshot, partitions: list[Partition]) -> Productio
 
 
 def _arriving(production: Production | None) -> str:
-    """`` while 1.8/s (10m) arrive``; empty if nothing arrives, or if that is unknown."""
+    """`` while 1.8/s (10m) arrived``; empty if nothing arrived in that span, or if that is unknown."""
     if production is None or not production.records:
         return ""
-    return f" while {rate_words(production.per_second)}{span_words(production.span_ms)} arrive"
+    return f" while {rate_words(production.per_second)}{span_words(production.span_ms)} arrived"
 
 
 def _ago(snapshot: GroupSnapshot, at_ms: int) -> str:

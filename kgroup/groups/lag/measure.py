@@ -15,7 +15,6 @@ from kgroup.groups.lag.evidence import (
     LogEnds,
     LogPoint,
     PartitionEvidence,
-    is_by_tool,
 )
 from kgroup.groups.lag.rates import (
     UNKNOWN_OUTLOOK,
@@ -48,7 +47,7 @@ _RATE_SPAN_MS = 600_000
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
-    absence = _reader_absence(group, evidence)
+    unattended = _lacks_reader(group, evidence)
     partitions = tuple(
         _partition(
             group.name,
@@ -56,7 +55,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
             evidence.partitions.get(each.tp, _NOTHING),
             evidence,
             rules,
-            absence=absence,
+            unattended=unattended,
         )
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
     )
@@ -81,47 +80,25 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     )
 
 
-class _Absence(msgspec.Struct, frozen=True):
-    """Whether the group lacks a reader. ``grows``: and records arrive, or a tool committed last."""
-
-    lacks_reader: bool
-    grows: bool = False
-
-
-_READER = _Absence(lacks_reader=False)
-
-
-def _reader_absence(group: Group, evidence: LagEvidence) -> _Absence:
-    """Whether the group is Empty, and whether records arrive there or a tool committed last.
+def _lacks_reader(group: Group, evidence: LagEvidence) -> bool:
+    """Whether the group is Empty, records are unread, and no consumer has committed since.
 
     If nothing of the log was read, this is unknown: a consumer with ``assign()`` commits to an Empty group. Where the
     log shows one, its commits decide the status.
     """
     if not group.is_empty or EvidenceSource.COMMITS in evidence.unknown:
-        return _READER
+        return False
     emptied_ms = evidence.state_since_ms
     known = [(p, evidence.partitions.get(p.tp, _NOTHING)) for p in group.partitions if p.commit is not None]
     if all(not facts.commits and facts.read_since_ms is None for _, facts in known):
-        return _READER
+        return False
     if all(p.lag == 0 for p, _ in known):
-        return _READER  # Nothing is unread: nobody has to read it.
+        return False  # Nothing is unread: it needs no reader.
     for _, facts in known:
         last = facts.commits[-1] if facts.commits else None
         if last is not None and not last.by_tool and (emptied_ms is None or last.timestamp_ms > emptied_ms):
-            return _READER
-    grows = any(_arrives(p, facts, evidence.now_ms) or is_by_tool(facts) for p, facts in known)
-    return _Absence(lacks_reader=True, grows=grows)
-
-
-def _arrives(partition: Partition, facts: PartitionEvidence, now_ms: int) -> bool:
-    """Whether records arrived in the last ten minutes, or after the last commit."""
-    if partition.log is None:
-        return False
-    rate = incoming_rate(LogEnds.of(facts.ends, LogPoint(now_ms, partition.log.end)), now_ms - _RATE_SPAN_MS)
-    if rate:
-        return True
-    first_ms = None if facts.first_unread is None else facts.first_unread.timestamp_ms
-    return first_ms is not None and bool(facts.commits) and first_ms > facts.commits[-1].timestamp_ms
+            return False
+    return True
 
 
 class _Span(msgspec.Struct, frozen=True):
@@ -140,7 +117,7 @@ def _partition(
     all_: LagEvidence,
     rules: StatusRules,
     *,
-    absence: _Absence,
+    unattended: bool,
 ) -> PartitionLag:
     why = _why_unknown(partition, known, all_.isolation)
     log = partition.log
@@ -149,7 +126,7 @@ def _partition(
         span, measured = None, _Measured(StatusResult(None, why=why), Rates(), None)
     else:
         span = _span(partition.commit.offset, log, known, all_.isolation)
-        measured = _measure(span, log, known, all_, rules, absence=absence)
+        measured = _measure(span, log, known, all_, rules, unattended=unattended)
     lag = None if span is None else span.lag
     first_ms = measured.first_ms
     return PartitionLag(
@@ -225,7 +202,7 @@ def _measure(
     all_: LagEvidence,
     rules: StatusRules,
     *,
-    absence: _Absence,
+    unattended: bool,
 ) -> _Measured:
     first_ms = _first_ms(span, known.first_unread)
     points = list(known.ends)
@@ -235,8 +212,6 @@ def _measure(
     ends = LogEnds.of(points, LogPoint(all_.now_ms, log.end))
     commits = known.commits
     incoming = incoming_rate(ends, all_.now_ms - _RATE_SPAN_MS)
-    empty_ms = None if all_.state_since_ms is None else all_.now_ms - all_.state_since_ms
-    may_restart = empty_ms is not None and empty_ms < rules.least_span_ms and not is_by_tool(known)
     if not commits and EvidenceSource.COMMITS in all_.unknown:
         status_result = evaluate_status(CommitReading(span.lag, (), ends, all_.now_ms), rules)
         if status_result.status is None:
@@ -251,28 +226,17 @@ def _measure(
             read_since_ms=known.read_since_ms,
             keeps_up=keeps_up(span.lag, commits, incoming),
         )
-        status_result = evaluate_status(reading, rules)
-        if span.lag > rules.allowed and _lacks_reader(absence, status_result, may_restart=may_restart):
+        if unattended and span.lag > rules.allowed:
             status_result = no_reader(reading, all_.state_since_ms, rules)
+        else:
+            status_result = evaluate_status(reading, rules)
     status, now_ms = status_result.status, all_.now_ms
     spans = rates_by_span(commits, ends, status, now_ms)
     rates = rates_of(spans, commits, ends, status, now_ms)
-    if absence.lacks_reader and not may_restart:
+    if unattended:
         rates, *rest = (each if each.outgoing is not None else replace(each, outgoing=0.0) for each in (rates, *spans))
         spans = tuple(rest)
     return _Measured(status_result, rates, first_ms, spans)
-
-
-def _lacks_reader(absence: _Absence, result: StatusResult, *, may_restart: bool) -> bool:
-    """Whether unread records lack a reader: at once if more arrive, else where the commits have stopped for so long.
-
-    A group with regular commits that was emptied just now may only restart. Where the commits show nothing, that it is
-    Empty is all that is known.
-    """
-    if may_restart and result.status is not None:
-        return False
-    stuck = result.status is not None and result.status.is_stuck
-    return absence.grows or (absence.lacks_reader and stuck)
 
 
 def _first_ms(span: _Span, first_unread: FirstUnread | None) -> int | None:

@@ -46,23 +46,23 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class LagTrend(StrEnum):
-    """The trend of a lag: it stays small, shrinks to 0, never reaches 0, or is unknown."""
+    """The trend of a lag: it stays small, shrinks to 0, does not reach 0 at the present rates, or is unknown."""
 
     KEEPS_UP = "keeps-up"
     DRAINING = "draining"
-    NEVER = "never"
+    NOT_AT_THIS_RATE = "not-at-this-rate"
     UNKNOWN = "unknown"
 
 
 class Outlook(msgspec.Struct, frozen=True):
-    """The trend of a lag, and the seconds until it is 0: 0 if it keeps up, None for never and unknown."""
+    """The trend of a lag, and the seconds until it is 0: None if it does not reach 0 at these rates, or if unknown."""
 
     pace: LagTrend
     seconds: float | None = None
 
 
 UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
-_KEEPS_UP, _NEVER = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NEVER)
+_KEEPS_UP, _NOT_AT_THIS_RATE = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NOT_AT_THIS_RATE)
 
 
 def rates_of(
@@ -174,31 +174,32 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
     """When the lag will be 0 at these rates. ``close`` is whether the group is caught up as far as commits can show.
 
-    Example: a lag of 600, 10 records per second arrive and 13 are read: 200 s. Never if about as many or fewer are
-    read than arrive, or if it would take more than 366 days.
+    Example: a lag of 600, 10 records per second arrive and 13 are read: 200 s. Not at this rate if about as many or
+    fewer are read than arrive, or if it would take more than 366 days.
     """
     if lag is None:
         return UNKNOWN_OUTLOOK
     if lag == 0 or close:
         return _KEEPS_UP
     if rates.outgoing == 0:
-        return _NEVER
+        return _NOT_AT_THIS_RATE
     growth = rates.growth
     if growth is None:
         return UNKNOWN_OUTLOOK
     if growth >= 0 or rates.is_even or lag / -growth > _LONGEST_S:
-        return _NEVER
+        return _NOT_AT_THIS_RATE
     return Outlook(LagTrend.DRAINING, lag / -growth)
 
 
 def slowest(outlooks: Sequence[Outlook]) -> Outlook:
     """The outlook of several partitions: a group has caught up when its last partition has.
 
-    The result is never if one of them is never, otherwise unknown if one is unknown, otherwise the slowest.
+    If one of them does not catch up at its rate, neither does the group. Otherwise the result is unknown if one is
+    unknown, and else the slowest.
     """
     if not outlooks:
         return UNKNOWN_OUTLOOK
-    for pace in (LagTrend.NEVER, LagTrend.UNKNOWN):
+    for pace in (LagTrend.NOT_AT_THIS_RATE, LagTrend.UNKNOWN):
         if any(each.pace is pace for each in outlooks):
             return Outlook(pace)
     return max(outlooks, key=lambda each: each.seconds or 0.0)
@@ -314,10 +315,10 @@ def trend_words(rates: Rates) -> str | None:
 
 
 def outlook_words(outlook: Outlook) -> str | None:
-    """The time until the group has caught up: ``12m``, ``never``, ``0s`` if it keeps up; None if unknown."""
+    """The time until it has caught up: ``12m``, ``not at this rate``, ``0s`` if it keeps up; None if unknown."""
     match outlook.pace:
-        case LagTrend.NEVER:
-            return "never"
+        case LagTrend.NOT_AT_THIS_RATE:
+            return "not at this rate"
         case LagTrend.UNKNOWN:
             return None
         case _:

@@ -45,6 +45,10 @@ class LagRow(Protocol):
         """Arriving and read offsets per second."""
 
     @property
+    def outlook(self) -> Outlook:
+        """The trend, and the time until nothing is unread."""
+
+    @property
     def missing(self) -> str | None:
         """A phrase that names the partitions with an unknown lag; None if all are known."""
 
@@ -99,12 +103,12 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
     @property
     def is_behind(self) -> bool:
-        """Whether it lags more than its commit interval explains: bad status, draining, or never caught up."""
+        """Whether it lags more than its commit interval explains: bad status, draining, or not at this rate."""
         if not self.lag:
             return False
         if self.status is not None and self.status is not LagStatus.OK:
             return True
-        return self.outlook.pace in (LagTrend.DRAINING, LagTrend.NEVER) and self.outlook.seconds != 0.0
+        return self.outlook.pace in (LagTrend.DRAINING, LagTrend.NOT_AT_THIS_RATE) and self.outlook.seconds != 0.0
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""

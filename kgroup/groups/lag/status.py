@@ -4,8 +4,7 @@ Burrow samples for minutes before it has a result (linkedin/Burrow, core/interna
 from the log; the log ends at their times are known from a few points. Rules that would be unfair with such data have
 an additional bound, documented at the rule. The rules in their order:
 
-NO-READER  the group is Empty and records are unread: more arrive, a tool committed last, or it would be STOP or STALL
-           (``measure`` decides this)
+NO-READER  the group is Empty and records are unread, since the moment its last member left (``measure`` decides this)
 STOP    no commit for longer than the last commits took together, while a record was unread; or for three times their
         usual pause, if all of them have the same offset
 REWIND  the committed offset moved backwards

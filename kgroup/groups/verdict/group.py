@@ -256,7 +256,7 @@ def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: OtherGroup
         return _hot(report, shape.behind[0])
     if shape.kind is LagShape.ONE_MEMBER:
         return f"{member_words(group, shape.subject)} owns all that are behind"
-    if shape.kind is LagShape.EVERY and report.total.outlook.pace is LagTrend.NEVER and group.members:
+    if shape.kind is LagShape.EVERY and report.total.outlook.pace is LagTrend.NOT_AT_THIS_RATE and group.members:
         return f"{plural(len(group.members), 'member')} for {plural(len(report.partitions), 'partition')}"
     return None
 

@@ -101,8 +101,9 @@ def is_crash_loop(report: GroupLag, churn: GroupChurn | None) -> bool:
 
 
 def _arrivals(row: PartitionLag | LagSum) -> Rates | None:
-    """The rates over the shortest span in which records arrived; None if none did, or if that is unknown."""
-    return next((each for each in (*row.spans, row.rates) if each.incoming), None)
+    """The rates over the newest span; None if nothing arrived in it, whatever arrived before, or if that is unknown."""
+    newest = row.spans[0] if row.spans else row.rates
+    return newest if newest.incoming else None
 
 
 def _how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
@@ -186,7 +187,7 @@ def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> s
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
-    """``in 4000/s, out 2300/s (10m): growing, never caught up at this rate``, and of how many partitions if not of all.
+    """``in 4000/s, out 2300/s (10m): growing, does not catch up at this rate``; of how many partitions if not of all.
 
     Where the last minute and the last ten differ, both are shown: ``in 49/s (1m), 410/s (10m), out ...``.
     """
@@ -269,18 +270,18 @@ def _trend_text(report: GroupLag) -> str | None:
         case LagTrend.KEEPS_UP:
             return "keeps up" if total.lag or total.missing else "nothing unread"
         case LagTrend.DRAINING:
-            return f"draining, caught up in {format_duration(round(total.outlook.seconds or 0))} {_at_rate(report)}"
+            return f"draining, catches up in {format_duration(round(total.outlook.seconds or 0))} {_at_rate(report)}"
         case LagTrend.UNKNOWN:
             return None
-        case LagTrend.NEVER if total.status is LagStatus.NO_READER:
-            return "no reader, never caught up"
-        case LagTrend.NEVER:
+        case LagTrend.NOT_AT_THIS_RATE if total.status is LagStatus.NO_READER:
+            return "no reader"
+        case LagTrend.NOT_AT_THIS_RATE:
             if growth is not None and growth < 0 and not total.rates.is_even:
-                never = [p for p in report.partitions if p.outlook.pace is LagTrend.NEVER]
-                more = f" and {len(never) - 1} more" if len(never) > 1 else ""
-                return f"shrinking, but {never[0].where}{more} never caught up {_at_rate(report)}"
-            how = "never" if growth is None else "flat, never" if total.rates.is_even else "growing, never"
-            return f"{how} caught up {_at_rate(report)}"
+                late = [p for p in report.partitions if p.outlook.pace is LagTrend.NOT_AT_THIS_RATE]
+                who = f"{late[0].where} does" if len(late) == 1 else f"{late[0].where} and {len(late) - 1} more do"
+                return f"shrinking, but {who} not catch up {_at_rate(report)}"
+            how = "" if growth is None else "flat, " if total.rates.is_even else "growing, "
+            return f"{how}does not catch up {_at_rate(report)}"
 
 
 def _at_rate(report: GroupLag) -> str:
@@ -336,8 +337,7 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
     late = _too_late(dated)
     if late is not None:
         left_of_late_ms, row = late
-        never = row.outlook.pace is LagTrend.NEVER
-        when = "never caught up" if never else f"caught up only in {format_duration(row.outlook.seconds or 0)}"
+        when = f"catches up only in {format_duration(row.outlook.seconds or 0)}"
         place = "" if row is first else f"; {row.where} has {format_duration(left_of_late_ms / 1000)} left"
         text += f"{place}, {when} at this rate"
     style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None

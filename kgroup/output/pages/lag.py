@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kgroup.groups.lag.checks import Violation
-from kgroup.groups.lag.rates import LagTrend, outlook_words, trend_words
+from kgroup.groups.lag.rates import outlook_words, trend_words
 from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.members import labels
@@ -79,7 +79,7 @@ _SUM_COLUMNS = (
     Column("TIME-LAG", right=True, drop=1),
     Column("WORST", drop=5, fold=True),
     Column("TREND", right=True, drop=2),
-    Column("CAUGHT-UP", right=True, drop=3),
+    Column("CAUGHT-UP-IN", right=True, drop=3),
     Column("STATUS"),
     Column("LAG-HISTORY", drop=2),
 )
@@ -92,7 +92,7 @@ _PARTITION_COLUMNS = (
     Column("TIME-LAG", right=True, drop=1),
     Column("LAST-COMMIT", right=True, drop=4),
     Column("TREND", right=True, drop=2),
-    Column("CAUGHT-UP", right=True, drop=3),
+    Column("CAUGHT-UP-IN", right=True, drop=3),
     Column("STATUS"),
     Column("LAG-HISTORY", drop=3),
     Column("OWNER", drop=5, fold=True),
@@ -100,7 +100,7 @@ _PARTITION_COLUMNS = (
     Column("PHANTOM", right=True, wide=True),
 )
 _SPARSE = frozenset(
-    {"GROUP", "TOPIC", "STATE", "TIME-LAG", "LAST-COMMIT", "TREND", "CAUGHT-UP", "LAG-HISTORY", "OWNER"}
+    {"GROUP", "TOPIC", "STATE", "TIME-LAG", "LAST-COMMIT", "TREND", "CAUGHT-UP-IN", "LAG-HISTORY", "OWNER"}
 )
 _HEADER = (
     "group",
@@ -294,7 +294,7 @@ def _sum_cells(row: LagSum, report: GroupLag, lag_rows: LagRows, view: LagView) 
         age_words(row.time_lag_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         _trend(row),
-        outlook_words(row.outlook),
+        _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
         lag_rows.refreshes.line(row.name, view.steps),
     )
@@ -303,6 +303,11 @@ def _sum_cells(row: LagSum, report: GroupLag, lag_rows: LagRows, view: LagView) 
 def _trend(row: LagRow) -> str | None:
     """The trend of the lag. Without a reader the group has none of its own: the lag grows by what arrives."""
     return None if row.status_result.status is LagStatus.NO_READER else trend_words(row.rates)
+
+
+def _caught_up_in(row: LagRow) -> str | None:
+    """The time until nothing is unread. Without a reader there is none, at no rate."""
+    return None if row.status_result.status is LagStatus.NO_READER else outlook_words(row.outlook)
 
 
 def _partition_cells(
@@ -324,7 +329,7 @@ def _partition_cells(
         age_words(row.time_lag_ms),
         commit_age(row, report.now_ms),
         _trend(row),
-        outlook_words(row.outlook),
+        _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
         lag_rows.refreshes.line(row.name, view.steps),
         _owner(row, labels_of),
@@ -377,7 +382,7 @@ def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int |
         assert isinstance(row, LagSum)
         subject = (row.group, row.topic, None, report_of[row.group].state)
         offsets, commit_ms, outlook = (None, None), None, row.outlook
-    seconds = outlook.seconds if outlook.pace is not LagTrend.NEVER else None
+    seconds = outlook.seconds
     return (
         *subject,
         *offsets,

@@ -234,7 +234,7 @@ def _notes(report: SimulationReport) -> Iterator[str]:
 def lag_text(effect: LagEffect) -> str:
     """What the change does to the lag.
 
-    ``203k, 49/s arrive (10m), 4 members read 10/s each: 6 members would read 60/s, caught up in 5h``.
+    ``203k, 49/s arrive (10m), 4 members read 10/s each: 6 members would read 60/s and catch up in 5h``.
     """
     measured, needed = effect.measured, effect.needed_per_member_s
     arriving = measured.rates.incoming
@@ -254,7 +254,7 @@ def lag_text(effect: LagEffect) -> str:
 
 
 def _afterwards(effect: LagEffect, needed_s: float | None) -> str:
-    """``6 members would read 60/s, caught up in 5h``."""
+    """``6 members would read 60/s and catch up in 5h``."""
     after, growth = effect.reading_after, effect.growth_per_s
     if not after:
         return "no member would read"
@@ -263,7 +263,7 @@ def _afterwards(effect: LagEffect, needed_s: float | None) -> str:
         return f"{noun} would have to read {rate_words(needed_s or 0)}"
     would = f"{plural(after, 'member')} would read {rate_words(effect.out_after_per_s)}"
     if effect.caught_up_s is not None:
-        return f"{would}, caught up in {format_duration(effect.caught_up_s)}"
+        return f"{would} and catch up in {format_duration(effect.caught_up_s)}"
     return f"{would}, so that the lag grows by {rate_words(growth)}" if growth > 0 else f"{would}, as much as arrives"
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kgroup.model.blocks import Cell, Column, Screen, Styled, Table
 
 _KEYS = frozenset({"GROUP", "TOPIC", "PARTITION", "MEMBER", "MEMBER-ID"})
-_AGES = frozenset({"CAUGHT-UP", "LAG-HISTORY", "LAST-COMMIT", "RATE", "STUCK", "TIME-LAG"})
+_AGES = frozenset({"CAUGHT-UP-IN", "LAG-HISTORY", "LAST-COMMIT", "RATE", "STUCK", "TIME-LAG"})
 """Columns that change at every refresh: marking them would mark everything."""
 
 SIGN = "*"

@@ -170,7 +170,7 @@ def test_sums() -> None:
     assert total.status is LagStatus.STOP
     assert total.rates.incoming == pytest.approx(1700 + 300 + 5)
     assert total.rates.outgoing == pytest.approx(305)
-    assert total.outlook.pace is LagTrend.NEVER
+    assert total.outlook.pace is LagTrend.NOT_AT_THIS_RATE
 
 
 def test_what_is_unknown_of_one_partition_is_not_known_of_all() -> None:
@@ -264,18 +264,19 @@ CONSUMER_LEFT = (*steady(10_000_000, 100, 6 * MINUTE),)
         # The consumers stopped, records arrive: at once, whatever their commits were like.
         ("Empty", 5 * MINUTE, Part(0, 15_382, 49, commits=CONSUMER_LEFT), LagStatus.NO_READER),
         ("Empty", 5 * MINUTE, Part(0, 15_382, 49, commits=(at(6 * MINUTE, 10_000_000),)), LagStatus.NO_READER),
-        # ... not within half a minute: that is a restart.
-        ("Empty", 20 * SECOND, Part(0, 900, 49, last_ago=20 * SECOND), LagStatus.OK),
+        # ... also where the last member left in order just now.
+        ("Empty", 2 * SECOND, Part(0, 900, 49, last_ago=3 * SECOND), LagStatus.NO_READER),
         ("Empty", 5 * MINUTE, Part(0, 900, 49, commits=CONSUMER_LEFT, age=20 * SECOND), LagStatus.NO_READER),
-        # ... but a reset then is none.
+        # ... and where a reset came after them.
         ("Empty", 20 * SECOND,
          Part(0, 900, 49, commits=(*CONSUMER_LEFT, structs.replace(TOOL, timestamp_ms=NOW - SECOND))),
          LagStatus.NO_READER),
-        # ... but where the commits show nothing, it is not unknown.
+        # ... and where the commits show nothing.
         ("Empty", SECOND, Part(0, 50, 49, commits=(at(2 * SECOND, 10_000_000),), age=3 * SECOND), LagStatus.NO_READER),
-        # Nothing arrives: if a tool committed last, if records came after the last commit, or where it would be STOP.
+        # Nothing arrives: what is unread has no reader either.
         ("Empty", HOUR, Part(0, 900, 0, last_ago=2 * HOUR, age=3 * HOUR), LagStatus.NO_READER),
-        ("Empty", MINUTE, Part(0, 900, 0, commits=(at(65 * SECOND, 10_000_000),), age=3 * HOUR), None),
+        ("Empty", MINUTE, Part(0, 900, 0, commits=(at(65 * SECOND, 10_000_000),), age=3 * HOUR), LagStatus.NO_READER),
+        ("Empty", 2 * SECOND, Part(0, 900, 0, outgoing=100, last_ago=3 * SECOND), LagStatus.NO_READER),
         ("Empty", HOUR, Part(0, 900, 0, commits=(TOOL,), age=3 * HOUR), LagStatus.NO_READER),
         ("Empty", HOUR, Part(0, 900, 0, last_ago=2 * HOUR, age=HOUR // 2), LagStatus.NO_READER),
         # It never had members: a tool made it.
@@ -295,7 +296,7 @@ def test_a_group_without_a_reader(state: str, empty_ago: int | None, part: Part,
 
     assert report.total.status is status
     if status is LagStatus.NO_READER:
-        assert report.total.outlook.pace is LagTrend.NEVER
+        assert report.total.outlook.pace is LagTrend.NOT_AT_THIS_RATE
         assert report.total.rates.outgoing == 0
         assert report.total.status_result.since_ms is not None
 
@@ -434,7 +435,7 @@ def test_the_document_of_a_stuck_partition() -> None:
     assert row["lag_status_began_at_ms"] == NOW - 38 * MINUTE
     assert row["lag_status_began_at"] == "2026-11-21T00:58:40.000Z"
     assert row["out_per_s"] == 0
-    assert row["pace"] == "never"
+    assert row["pace"] == "not-at-this-rate"
     assert row["caught_up_in_ms"] is None
     assert row["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
 
@@ -453,7 +454,7 @@ def test_words() -> None:
 
     assert status_words(row.status_result, NOW) == "STOP 38m"
     assert trend_words(row.rates) == "+1700/s"
-    assert outlook_words(row.outlook) == "never"
+    assert outlook_words(row.outlook) == "not at this rate"
     assert trend_words(drains.rates) == "-3/s (1m)"
     assert outlook_words(drains.outlook) == "3m20s"
     assert trend_words(Rates(100.0, 101.0)) == "flat"

@@ -347,17 +347,23 @@ def test_both_rates_are_of_one_span(commits: list[LoggedCommit], status: LagStat
     ("lag", "incoming", "outgoing", "close", "expected"),
     [
         (600, 10.0, 13.0, False, Outlook(LagTrend.DRAINING, 200.0)),
-        (600, 10.0, 10.0, False, Outlook(LagTrend.NEVER)),
-        (600, 10.0, 9.0, False, Outlook(LagTrend.NEVER)),
-        (600, 10.0, 10.1, False, Outlook(LagTrend.NEVER)),  # about as many: the next look would say the other way
-        (600, None, 0.0, False, Outlook(LagTrend.NEVER)),
-        (600, 0.0, 0.0, False, Outlook(LagTrend.NEVER)),
+        (600, 10.0, 10.0, False, Outlook(LagTrend.NOT_AT_THIS_RATE)),
+        (600, 10.0, 9.0, False, Outlook(LagTrend.NOT_AT_THIS_RATE)),
+        (
+            600,
+            10.0,
+            10.1,
+            False,
+            Outlook(LagTrend.NOT_AT_THIS_RATE),
+        ),  # about as many: the next look would say the other way
+        (600, None, 0.0, False, Outlook(LagTrend.NOT_AT_THIS_RATE)),
+        (600, 0.0, 0.0, False, Outlook(LagTrend.NOT_AT_THIS_RATE)),
         (600, None, 9.0, False, Outlook(LagTrend.UNKNOWN)),
         (600, 10.0, None, False, Outlook(LagTrend.UNKNOWN)),
         (0, None, None, False, Outlook(LagTrend.KEEPS_UP, 0.0)),
         (60, 10.0, 10.0, True, Outlook(LagTrend.KEEPS_UP, 0.0)),
         (None, 10.0, 13.0, False, Outlook(LagTrend.UNKNOWN)),
-        (10**12, 10.0, 10.001, False, Outlook(LagTrend.NEVER)),  # in thirty thousand years
+        (10**12, 10.0, 10.001, False, Outlook(LagTrend.NOT_AT_THIS_RATE)),  # in thirty thousand years
     ],
 )
 def test_outlook(
@@ -368,7 +374,7 @@ def test_outlook(
 
 def test_a_group_has_caught_up_when_its_last_partition_has() -> None:
     short, long_ = Outlook(LagTrend.DRAINING, 20.0), Outlook(LagTrend.DRAINING, 90.0)
-    up, never, unknown = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NEVER), Outlook(LagTrend.UNKNOWN)
+    up, never, unknown = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NOT_AT_THIS_RATE), Outlook(LagTrend.UNKNOWN)
 
     assert slowest([short, long_, up]) == long_
     assert slowest([up, up]) == up

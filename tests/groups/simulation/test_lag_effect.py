@@ -22,7 +22,7 @@ def members(count: int, idle: int = 0) -> Balance:
             members(4),
             members(6),
             0,
-            "203k, 49/s arrive (10m), 4 members read 10/s each: 6 members would read 60/s, caught up in 5h7m",
+            "203k, 49/s arrive (10m), 4 members read 10/s each: 6 members would read 60/s and catch up in 5h7m",
         ),
         (
             MeasuredLag(1000, Rates(49, 40, 600_000), False),
@@ -69,7 +69,7 @@ def members(count: int, idle: int = 0) -> Balance:
             members(1),
             members(2),
             144,
-            "600, 10/s arrive (10m), 1 member reads 10/s: 2 members would read 20/s, caught up in 1m12s; "
+            "600, 10/s arrive (10m), 1 member reads 10/s: 2 members would read 20/s and catch up in 1m12s; "
             "120 arrive during standstills",
         ),
         (

@@ -105,7 +105,7 @@ POISON = judged([POISON_PART])
             {
                 "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; oldest unread record 38m",
                 "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s (1m) arrive",
-                "RATE": "in 2200/s, out 500/s (1m): growing, never caught up at this rate",
+                "RATE": "in 2200/s, out 500/s (1m): growing, does not catch up at this rate",
                 "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
@@ -116,7 +116,7 @@ POISON = judged([POISON_PART])
         (
             judged([Part(n, 90_000, **SLOW) for n in range(4)], siblings=LAG_TOO),
             {
-                "RATE": "in 400/s, out 240/s (1m): growing, never caught up at this rate",
+                "RATE": "in 400/s, out 240/s (1m): growing, does not catch up at this rate",
                 "SHAPE": "every partition; 2 of 2 other groups of orders lag too",
                 "->": "other groups of the same topics lag too: the cause is not this group alone",
             },
@@ -125,7 +125,7 @@ POISON = judged([POISON_PART])
         (
             judged([*FINE, replace(STUCK, incoming=1700.0, outgoing=900.0, last_ago=2 * SECOND)], siblings=KEEP_UP),
             {
-                "RATE": "in 2200/s, out 1400/s (1m): growing, never caught up at this rate",
+                "RATE": "in 2200/s, out 1400/s (1m): growing, does not catch up at this rate",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "orders:7 gets 77% of what arrives on orders: keys are not spread evenly",
             },
@@ -158,7 +158,7 @@ POISON = judged([POISON_PART])
         (
             judged([Part(n, 60_000, **DRAINS) for n in range(4)], siblings=KEEP_UP),
             {
-                "RATE": "in 400/s, out 800/s (1m): draining, caught up in 10m at this rate",
+                "RATE": "in 400/s, out 800/s (1m): draining, catches up in 10m at this rate",
                 "SHAPE": "every partition; 2 of 2 other groups of orders keep up",
                 "->": "the lag shrinks: no action is needed",
             },
@@ -168,14 +168,14 @@ POISON = judged([POISON_PART])
             judged([Part(n, 60_000, **DRAINS, retention=Retention(15 * MINUTE)) for n in range(4)], siblings=KEEP_UP),
             {
                 "RETENTION": "retention (15m) deletes the first unread record of orders:0 in 5m, "
-                "caught up only in 10m at this rate",
+                "catches up only in 10m at this rate",
                 "->": "retention deletes unread records before they are read",
             },
         ),
         # Two of several have an unlike fate.
         (
             judged([Part(0, 60_000, **DRAINS), Part(1, 50_000, 10, 5), Part(2, 40_000, **DRAINS)], siblings=()),
-            {"RATE": "in 210/s, out 405/s (1m): shrinking, but orders:1 never caught up at this rate"},
+            {"RATE": "in 210/s, out 405/s (1m): shrinking, but orders:1 does not catch up at this rate"},
         ),
         # Crash loop (screens.md A3): it hides behind a rebalance.
         (
@@ -183,7 +183,7 @@ POISON = judged([POISON_PART])
             {
                 "LAG": "800k on clicks:0, 8% of 9.60M over 12 of 12 partitions; oldest unread record 51m",
                 "STUCK": "all 12: no commit for 51m while 3000/s (1m) arrive; 58 generations since, longest 1m11s",
-                "RATE": "in 3000/s, out 0 (10m): growing, never caught up at this rate",
+                "RATE": "in 3000/s, out 0 (10m): growing, does not catch up at this rate",
                 "->": "members join and leave before their first commit: a crash loop",
             },
         ),
@@ -221,7 +221,7 @@ POISON = judged([POISON_PART])
                    state_since_ms=NOW - 29 * MINUTE, churn=GroupChurn(1, 71_000)),
             {
                 "STUCK": "all 5: no reader for 29m while 500/s (1m) arrive",
-                "RATE": "in 500/s, out 0 (10m): no reader, never caught up",
+                "RATE": "in 500/s, out 0 (10m): no reader",
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
         ),
@@ -232,14 +232,20 @@ POISON = judged([POISON_PART])
             {
                 "STUCK": "orders:0 at 10000000: no reader for 2m",
                 "REWOUND": "orders:0 was rewound by 11.0k offsets 1m ago",
-                "RATE": "in 0, out 0 (10m): no reader, never caught up",
+                "RATE": "in 0, out 0 (10m): no reader",
             },
+        ),
+        # Nothing arrives any more: the average of ten minutes does not show that, the newest span does.
+        (
+            judged([replace(p, owner=None, age=5 * MINUTE, ended_ago=2 * MINUTE, last_ago=3 * MINUTE)
+                    for p in FINE], "Empty", (), state_since_ms=NOW - 3 * MINUTE),
+            {"STUCK": "all 5: no reader for 3m", "RATE": "in 0 (1m), 500/s (10m), out 0: no reader"},
         ),
         # ... also where one partition is read: nobody reads the group.
         (
             judged([Part(n, lag, commits=(at(HOUR, 10_000_000),)) for n, lag in enumerate((60_000, 0))], "Empty", (),
                    state_since_ms=NOW - 2 * MINUTE),
-            {"RATE": "in 200/s, out 0 (10m): no reader, never caught up"},
+            {"RATE": "in 200/s, out 0 (10m): no reader"},
         ),
         # Another group lags, this one does not.
         (

@@ -50,7 +50,7 @@ class Part:
     """A partition with all that is known of it; rates are records a second.
 
     ``stop_ago`` is how long ago the last commit was, and since then nothing is read; ``age`` is that of the first
-    unread record, None: worked out from the rates.
+    unread record, None: worked out from the rates. ``ended_ago`` is how long ago the last record arrived.
     """
 
     number: int
@@ -70,6 +70,7 @@ class Part:
     last_stable: int | None = None
     transaction: BlockingTransaction | None = None
     timed: bool = True
+    ended_ago: int = 0
 
     @property
     def partition(self) -> Partition:
@@ -92,7 +93,7 @@ class Part:
         return PartitionEvidence(
             commits=commits,
             read_since_ms=NOW - HOUR,
-            ends=(past,),
+            ends=(past, LogPoint(NOW - self.ended_ago, end)),
             first_unread=FirstUnread(max(self.committed, self.log_start), NOW - age) if self.timed and lag else None,
             last_stable=self.last_stable,
             open_transaction=self.transaction,
