@@ -27,6 +27,11 @@ def skip_record(group: str, tp: TopicPartition) -> Hint:
     return Hint("{}", ("reset", group, "--topic", str(tp), "--shift-by", "1", "--save-skipped", _SAVED_TO))
 
 
+def catch_up(group: str) -> Hint:
+    """``kgroup catchup start``: the plan that releases the group at the log end, and replays its gap in parallel."""
+    return Hint("{}", ("catchup", "start", group))
+
+
 def undo_move(group: str, at_ms: int) -> Hint | None:
     """``kgroup undo --as-of``: restore the offsets of just before a move at ``at_ms`` (ms since 1970).
 

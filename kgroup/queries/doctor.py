@@ -17,7 +17,7 @@ from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout
-from kgroup.groups.doctor.about_lag import stalls_of
+from kgroup.groups.doctor.about_lag import standing_of
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
@@ -213,7 +213,7 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
         )
         for snapshot in snapshots
-        for stall in stalls_of(snapshot)
+        for stall in standing_of(snapshot)
         if stall.partition.commit is not None and stall.partition.log is not None
     }
     if not unread_ranges:

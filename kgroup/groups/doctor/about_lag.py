@@ -18,11 +18,11 @@ from kgroup.groups.doctor.finding import (
     kgroup_command,
     unread_partitions_text,
 )
-from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
-from kgroup.groups.lag.rates import rate_words, span_words
+from kgroup.groups.doctor.snapshot import CommitPoint, GroupSnapshot, LogDetails, Production
+from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook, span_words
 from kgroup.groups.members import labels
-from kgroup.groups.next_commands import skip_record
-from kgroup.model.groups import Partition
+from kgroup.groups.next_commands import catch_up, skip_record
+from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
 
@@ -37,6 +37,7 @@ STALLED = Threshold(
     "time at one offset that is a warning", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
 )
 STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
+EARLY = Threshold("time at one offset that is too short to judge", 30_000, "ms", "shorter is a usual commit interval")
 UNREAD = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
 DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
 ABANDONED = Threshold(
@@ -64,7 +65,7 @@ STALLED_COMMITS = Rule(
     "stalled-commits",
     "committed offsets do not move while records arrive",
     "Burrow's rules STOP and STALL; KIP-62",
-    (STALLED, STUCK, WAITING),
+    (EARLY, STALLED, STUCK, WAITING),
 )
 NO_READER = Rule(
     "no-reader",
@@ -217,7 +218,12 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         else unread_partitions_text(_committed(group.partitions))
     )
     partly = STALLED_COMMITS.partly(why)
-    stalls = sorted(stalls_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
+    standing = sorted(standing_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
+    stalls = [stall for stall in standing if stall.for_ms >= STALLED.value]
+    if not stalls and standing:
+        return STALLED_COMMITS.early(
+            f"a committed offset has not moved for less than {STALLED.text}, too short to judge"
+        )
     if not stalls:
         return partly
     worst = stalls[0]
@@ -278,7 +284,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     since_ms = emptied_ms if emptied_ms is not None else last_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
     if for_ms is not None and for_ms < UNREAD.value:
-        return ()
+        return NO_READER.early(f"no member for less than {UNREAD.text}, which may be a restart")
     critical = emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (
@@ -289,12 +295,29 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
         f"{human_count(lag)} unread on {plural(len(lagging), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
-        remedy="start its consumers: they continue at the committed offsets; if the group is not used any more, delete "
-        "it",
+        remedy="start its consumers: they continue at the committed offsets; delete the group only if no consumer will "
+        "read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[str(p.tp) for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
-        # After a reset or a release the way back is what history shows beside it.
-        commands=(jumps,) if by_tool else (jumps, kgroup_command("delete", group.name)),
+        commands=(jumps, catch_up(group.name)) if not by_tool and _is_large(snapshot, lagging) else (jumps,),
+    )
+
+
+def _is_large(snapshot: GroupSnapshot, lagging: list[Partition]) -> bool:
+    """Whether the gap of a group without a reader is large at the rates at which it last read."""
+    slow = 0
+    for p in lagging:
+        known, facts = (snapshot.commits or {}).get(p.tp), snapshot.logs.get(p.tp)
+        reads = None if known is None else reading_rate([_logged(p, point) for point in known.points])
+        arrives = facts.production.per_second if facts and facts.production else None
+        if p.lag and reads is not None and arrives is not None and slow_outlook(p.lag, Rates(arrives, reads)):
+            slow += p.lag
+    return slow >= LEAST_LAG.value
+
+
+def _logged(partition: Partition, point: CommitPoint) -> LoggedCommit:
+    return LoggedCommit(
+        partition.topic, partition.partition, point.offset, None, point.at_ms, point.at_ms, by_tool=point.by_tool
     )
 
 
@@ -321,6 +344,11 @@ def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
 
 def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
+    return [stall for stall in standing_of(snapshot) if stall.for_ms >= STALLED.value]
+
+
+def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
+    """The same for ``EARLY``: partitions that may be stalled, the evidence is too short yet."""
     stalls = []
     for partition in snapshot.group.partitions:
         lag, commit = partition.lag, partition.commit
@@ -346,7 +374,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
         # A consumer at the log end does not move either: the time counts from the first unread record.
         since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
         for_ms = snapshot.now_ms - since_ms
-        if for_ms >= STALLED.value:
+        if for_ms >= EARLY.value:
             stalls.append(Stall(partition, for_ms, len(same), lag))
     return stalls
 

@@ -65,11 +65,15 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class NotChecked(msgspec.Struct, frozen=True):
-    """A rule that could not check, and the reason; with ``partly`` it checked what could be read."""
+    """A rule that could not check, and the reason; with ``partly`` it checked what could be read.
+
+    ``early`` is whether the problem may just have begun: what was observed is too short to judge, and time decides.
+    """
 
     rule: str
     why: str
     partly: bool = False
+    early: bool = False
 
     def document(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -95,6 +99,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
     def subject(self) -> str:
         """The group's name; ``the cluster`` for the cluster."""
         return "the cluster" if self.group is None else self.group
+
+    @property
+    def is_early(self) -> bool:
+        """Whether a rule cannot judge yet: that nothing was found is no all clear."""
+        return any(item.early for item in self.not_checked)
 
     @property
     def worst(self) -> Severity | None:
@@ -171,6 +180,10 @@ class Rule(msgspec.Struct, frozen=True):
     def unknown(self, why: str) -> Answer:
         """The answer of a rule that could not check anything, with the reason."""
         return (NotChecked(self.id, why),)
+
+    def early(self, why: str) -> Answer:
+        """The answer of a rule that cannot judge yet, because what it observed is too short."""
+        return (NotChecked(self.id, why, early=True),)
 
     def partly(self, why: str | None) -> Answer:
         """The answer of a rule that checked only a part, with the reason; empty for None: everything was checked."""

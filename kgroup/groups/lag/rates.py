@@ -160,6 +160,14 @@ def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, sin
     return None if passed_ms < _LEAST_MS else (last.offset - start.offset) * 1000 / passed_ms
 
 
+def reading_rate(commits: Sequence[LoggedCommit]) -> float | None:
+    """Committed offsets per second over the ten minutes before the last commit: how fast it read when it last read.
+
+    None for fewer than two commits, and if a reset or a release committed last.
+    """
+    return outgoing_rate(commits, None, commits[-1].timestamp_ms - _SPAN_MS) if commits else None
+
+
 def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) -> bool:
     """Whether the lag is at most what arrives in two usual commit intervals: a healthy consumer has such a lag too.
 
@@ -189,6 +197,14 @@ def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:
     if growth >= 0 or rates.is_even or lag / -growth > _LONGEST_S:
         return _NOT_AT_THIS_RATE
     return Outlook(LagTrend.DRAINING, lag / -growth)
+
+
+def slow_outlook(lag: int, rates: Rates, *, close: bool = False) -> Outlook | None:
+    """The outlook of a lag that needs over ten minutes, or that grows; None if it ends sooner or is unknown."""
+    found = outlook(lag, rates, close=close)
+    if found.pace is LagTrend.NOT_AT_THIS_RATE:
+        return None if rates.is_even else found
+    return found if found.seconds is not None and found.seconds * 1000 > _SPAN_MS else None
 
 
 def slowest(outlooks: Sequence[Outlook]) -> Outlook:

@@ -61,7 +61,7 @@ class LagEffect(msgspec.Struct, frozen=True):
 
     @property
     def caught_up_s(self) -> float | None:
-        """Seconds until the lag is 0: 600 offsets that shrink by 10/s need 60 s; None if it does not shrink, or unknown."""
+        """Seconds until the lag is 0: 600 offsets that shrink by 10/s need 60 s; None if it grows, or if unknown."""
         growth, lag = self.growth_per_s, self.measured.lag
         if lag is None or growth is None or growth >= 0:
             return None

@@ -1,4 +1,4 @@
-"""The commands that follow from a verdict: see a rebalance, skip the record that is not handled, undo a rewind."""
+"""The commands that follow from a verdict: see a rebalance, skip a record that is not handled, undo, catch up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.next_commands import group_history, peek_group, skip_record, undo_move
+from kgroup.groups.next_commands import catch_up, group_history, peek_group, skip_record, undo_move
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
 
@@ -14,12 +14,13 @@ _ONE_REQUEST_MS = 1_000
 
 
 def verdict_commands(
-    group: Group, report: GroupLag, stalled: PartitionLag | None, *, crashes: bool = False
+    group: Group, report: GroupLag, stalled: PartitionLag | None, *, crashes: bool = False, gap: bool = False
 ) -> Iterator[Hint]:
     """Commands, the most urgent first. ``stalled`` is the partition that the verdict reports as stalled, or None.
 
     ``crashes`` is whether the verdict reports a crash loop. A rebalance may be part of one, before that is certain: the
-    history shows who comes and goes, ``peek`` the records that no member gets past.
+    history shows who comes and goes, ``peek`` the records that no member gets past. ``gap`` is whether the gap is
+    large.
     """
     churns = crashes or group.is_rebalancing
     if churns:
@@ -30,6 +31,8 @@ def verdict_commands(
         yield skip_record(group.name, stalled.partition.tp)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
+    if gap:
+        yield catch_up(group.name)
 
 
 def _rewound_at_ms(report: GroupLag) -> int | None:

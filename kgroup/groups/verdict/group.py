@@ -12,6 +12,7 @@ from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.commands import verdict_commands
+from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import (
     RetentionVerdict,
     VerdictLine,
@@ -102,7 +103,7 @@ class GroupVerdict(msgspec.Struct, frozen=True):
 def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
     report = report or measure_lag(group, evidence)
-    shape, safe = shape_of(report), retention_verdict(report, evidence)
+    shape, safe, gap = shape_of(report), retention_verdict(report, evidence), large_gap(report, evidence)
     siblings = (
         None
         if evidence.siblings is None
@@ -113,7 +114,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         report=report,
         evidence=evidence,
         lines=tuple(_lines(group, report, evidence, shape, safe, siblings)),
-        next=next_fact(group, report, evidence, shape, safe, siblings),
+        next=next_fact(group, report, evidence, shape, safe, siblings, gap),
         shape=shape,
         safe=safe,
         siblings=siblings,
@@ -123,6 +124,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 report,
                 _stalled(group, report, evidence, shape),
                 crashes=is_crash_loop(report, evidence.churn),
+                gap=gap is not None,
             )
         ),
     )
@@ -170,6 +172,7 @@ def next_fact(
     shape: Shape,
     safe: RetentionVerdict | None,
     siblings: OtherGroupsLag | None,
+    gap: LargeGap | None,
 ) -> str | None:
     """The most urgent fact about a group; None if there is none.
 
@@ -179,7 +182,7 @@ def next_fact(
     if is_crash_loop(report, evidence.churn):
         return "members join and leave before their first commit: a crash loop"
     if plain := members_sentence(group):
-        return plain
+        return plain if gap is None or not group.is_empty else f"no member reads; the group {gap.words}, its last rate"
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
         return "retention deletes unread records before they are read"
@@ -189,7 +192,7 @@ def next_fact(
     if stuck:
         return _of_stuck(group, evidence, shape, stuck)
     if shape.behind:
-        sentence = _of_shape(group, report, shape, siblings)
+        sentence = _of_shape(group, report, shape, siblings, gap)
         if sentence:
             return sentence
     return assignment_sentence(group)
@@ -245,9 +248,11 @@ def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:
     return f" and still heartbeats, or did less than {format_duration(session_ms / 1000)} ago"
 
 
-def _of_shape(group: Group, report: GroupLag, shape: Shape, siblings: OtherGroupsLag | None) -> str | None:
+def _of_shape(
+    group: Group, report: GroupLag, shape: Shape, siblings: OtherGroupsLag | None, gap: LargeGap | None
+) -> str | None:
     if is_draining(report):
-        return "the lag shrinks: no action is needed"
+        return "the lag shrinks: no action is needed" if gap is None else f"the lag shrinks, and {gap.words}"
     if siblings is not None and siblings.all_lag:
         return "other groups of the same topics lag too: the cause is not this group alone"
     if shape.kind is LagShape.ONE_BROKER:

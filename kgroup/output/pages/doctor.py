@@ -83,9 +83,9 @@ def screen(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> Screen:
 
 
 def counts(diagnosis: Diagnosis) -> str:
-    """``4 findings: 1 critical, 2 warnings, 1 info``; ``nothing found``."""
+    """``4 findings: 1 critical, 2 warnings, 1 info``; ``nothing found``, or ``nothing found yet``."""
     if not diagnosis.findings:
-        return "nothing found"
+        return "nothing found yet" if diagnosis.is_early else "nothing found"
     return f"{plural(len(diagnosis.findings), 'finding')}: {_by_severity((diagnosis,))}"
 
 
@@ -135,6 +135,8 @@ def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]
         in_part = f", {len(missing) - unchecked} in part" if len(missing) > unchecked else ""
         yield LabelledLine("UNCHECKED", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim")
         yield Text(tuple(lines))
+    if diagnosis.is_early and diagnosis.group is not None:
+        yield Text((Hint("-> {} shows its lag and rates now", ("lag", diagnosis.group)),))
     if parts:
         yield Text((f"{plural(parts, 'rule')} checked only a part: --verbose",))
     if lines or parts:
@@ -151,7 +153,8 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
     with_findings = sum(bool(diagnosis.findings) for diagnosis in diagnoses if diagnosis.group is not None)
     subject = plural(groups, "group") + (" and the cluster" if groups < len(diagnoses) else "")
     severities = _by_severity(diagnoses)
-    yield Title(f"{subject}  {severities or 'nothing found'}")
+    nothing = "nothing found yet" if any(diagnosis.is_early for diagnosis in diagnoses) else "nothing found"
+    yield Title(f"{subject}  {severities or nothing}")
     rows = finding_summary(diagnoses)
     if rows:
         yield Table(_SUMMARY, [(_severity(r.severity), r.rule, r.count, some_of(r.subjects)) for r in rows])
@@ -161,8 +164,11 @@ def _many(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iterator[Block]:
         yield Table(_SUBJECTS, [_row(diagnosis) for diagnosis in shown])
         if more := len(subjects) - len(shown):
             yield Text((f"{more} more: --verbose, or -o csv",))
-        one = Hint("one of them: {}", ("doctor", "GROUP"))
-        yield Text((f"{with_findings} of {plural(groups, 'group')} with findings; " + one,))
+        worst = next((diagnosis.group for diagnosis in subjects if diagnosis.group is not None), None)
+        closing = [f"{with_findings} of {plural(groups, 'group')} with findings"]
+        if worst is not None:
+            closing.append(Hint("-> {}", ("doctor", worst)))
+        yield Text(tuple(closing))
     yield from _unchecked_summary(diagnoses, verbose=verbose)
     if rows:
         yield BlankLine()

@@ -7,12 +7,29 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from kgroup.groups.doctor.about_lag import no_reader
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, CommitPoint, CommitSeries, GroupSnapshot
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY, NOW, PARTLY, UNKNOWN, A, B, Case, consumer
+from tests.support.cases.doctor import (
+    CLUSTER,
+    EARLY,
+    EMPTY,
+    HEALTHY,
+    KEYS,
+    NOW,
+    PARTLY,
+    UNKNOWN,
+    A,
+    B,
+    Case,
+    M,
+    S,
+    consumer,
+)
+from tests.support.cases.doctor_of_offsets import unread
 from tests.support.for_each import for_each
 
 CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
@@ -32,9 +49,9 @@ def test_rule(case: Case) -> None:
     findings = [item for item in answer if isinstance(item, Finding)]
     missing = [item for item in answer if isinstance(item, NotChecked)]
 
-    if case.expected in (UNKNOWN, PARTLY):
+    if case.expected in (UNKNOWN, PARTLY, EARLY):
         assert not findings
-        assert [item.partly for item in missing] == [case.expected == PARTLY]
+        assert [(item.partly, item.early) for item in missing] == [(case.expected == PARTLY, case.expected == EARLY)]
         assert case.said in missing[0].why
     elif case.expected is None:
         assert not findings
@@ -44,7 +61,7 @@ def test_rule(case: Case) -> None:
         assert case.said in findings[0].evidence
 
 
-@for_each("case", [case for case in CASES if case.expected not in (None, UNKNOWN, PARTLY)])
+@for_each("case", [case for case in CASES if case.expected not in (None, UNKNOWN, PARTLY, EARLY)])
 def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None:
     finding = next(item for item in look(case) if isinstance(item, Finding))
 
@@ -61,7 +78,7 @@ def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None
 @for_each("rule", ORDER)
 def test_every_rule_is_in_the_table_of_cases(rule: str) -> None:
     kinds = {
-        type(case.expected) if case.expected not in (None, UNKNOWN, PARTLY) else case.expected
+        type(case.expected) if case.expected not in (None, UNKNOWN, PARTLY, EARLY) else case.expected
         for case in CASES
         if case.rule == rule
     }
@@ -123,18 +140,34 @@ def test_names_in_the_commands_are_quoted() -> None:
             assert all("a b;c" not in c.replace("'a b;c'", "") for finding in found for c in finding.commands)
 
 
-def test_a_group_that_was_just_reset_is_not_offered_for_deletion() -> None:
-    deletes = {
-        case.name: any(command.startswith("kgroup delete ") for command in finding.commands)
-        for case in CASES
-        if case.rule == "no-reader"
-        for finding in look(case)
-        if isinstance(finding, Finding)
-    }
-    assert {name for name, offered in deletes.items() if not offered} == {
-        "nothing arrives after a reset",
-        "never had members",
-    }
+def test_a_group_with_unread_records_is_not_offered_for_deletion() -> None:
+    findings = [each for case in CASES if case.rule == "no-reader" for each in look(case) if isinstance(each, Finding)]
+
+    assert not [command for finding in findings for command in finding.commands if "delete" in command]
+
+
+@pytest.mark.parametrize(
+    ("read_per_s", "lag", "by_tool", "offered"),
+    [
+        (101, 60_100, False, True),  # 1/s arrives: 601 s
+        (101, 60_000, False, False),
+        (1, 60_000, False, False),  # as many as arrive
+        (0.5, 60_000, False, True),
+        (0.5, 999, False, False),
+        (0.5, 60_000, True, False),
+    ],
+)
+def test_a_large_gap_without_a_reader_is_offered_for_a_catch_up(
+    read_per_s: float, lag: int, by_tool: bool, offered: bool
+) -> None:
+    read = [CommitPoint(round(1000 - ago * read_per_s), NOW - 20 * M - ago * S) for ago in (100, 0)]
+    series = CommitSeries((*read, *((CommitPoint(1000, NOW - M, by_tool=True),) if by_tool else ())), "id-1")
+    found = [each for each in no_reader(replace(unread(20 * M, lag=lag), commits={KEYS[0]: series}))
+             if isinstance(each, Finding)]  # fmt: skip
+
+    assert [command for each in found for command in each.commands][1:] == (
+        ["kgroup catchup start orders-enrich"] if offered else []
+    )
 
 
 def test_lag_is_asked_for_by_topic_alone() -> None:

@@ -235,6 +235,21 @@ POISON = judged([POISON_PART])
                 "RATE": "in 0, out 0 (10m): no reader",
             },
         ),
+        # A large gap: at the rate at which the group last read, or where it still reads.
+        (
+            judged([Part(0, 60_000, 0, 95, last_ago=3 * MINUTE, age=HOUR)], "Empty", (),
+                   state_since_ms=NOW - 3 * MINUTE),
+            {"->": "no member reads; the group needs 11m at 95/s, its last rate"},
+        ),
+        (
+            judged([Part(0, 60_000, 120, 95, last_ago=3 * MINUTE, age=HOUR)], "Empty", (),
+                   state_since_ms=NOW - 3 * MINUTE),
+            {"->": "no member reads; the group does not catch up at 95/s, its last rate"},
+        ),
+        (
+            judged([Part(n, 90_000, **DRAINS) for n in range(4)]),
+            {"->": "the lag shrinks, and needs 15m at 800/s"},
+        ),
         # Nothing arrives any more: the average of ten minutes does not show that, the newest span does.
         (
             judged([replace(p, owner=None, age=5 * MINUTE, ended_ago=2 * MINUTE, last_ago=3 * MINUTE)
@@ -574,6 +589,7 @@ REWOUND = replace(FINE[0], lag=50_000, commits=GOING_BACK)
 ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
 HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
+CATCH_UP = "kgroup catchup start orders-enrich"
 SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skipped skipped.json"
 
 
@@ -603,6 +619,15 @@ SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skippe
             ]),
             ["kgroup undo orders-enrich --as-of {}"],
         ),
+        # A large gap: not where it ends soon or is small, where a tool committed last, or where one partition is stuck.
+        (judged([Part(0, 60_000, 0, 95, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), [CATCH_UP]),
+        (judged([Part(0, 60_000, 0, 105, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
+        (judged([Part(0, 999, 1.5, 1, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
+        (judged([Part(0, 60_000, 9, commits=(structs.replace(at(HOUR, 10_000_000), by_tool=True),))], "Empty", (),
+                state_since_ms=NOW - HOUR), []),
+        (judged([Part(0, 60_000, **SLOW)]), [CATCH_UP]),
+        (judged([Part(0, 90_000, **DRAINS)]), [CATCH_UP]),
+        (judged([Part(0, 50_000, **DRAINS)]), []),
         (judged([POISON_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
     ],
 )  # fmt: skip

@@ -19,7 +19,8 @@ from kgroup.output.terminal import draw
 from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY
+from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY, S
+from tests.support.cases.doctor_of_offsets import unread
 
 REF = ClusterRef("id", "b1:9092", "prod")
 STORM = replace(
@@ -75,7 +76,21 @@ def test_many_groups_begin_with_a_summary(monkeypatch: pytest.MonkeyPatch) -> No
         *["group-00,", "group-01,", "group-02", "and", "22", "more"],
     ]
     assert "5 more: --verbose, or -o csv" in lines
-    assert "25 of 26 groups with findings; one of them: kgroup doctor GROUP" in lines
+    at = lines.index("25 of 26 groups with findings")
+    assert lines[at + 1] == "-> kgroup doctor group-00", "the worst"
+
+
+def test_a_problem_that_may_just_have_begun_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    early = diagnose_group(replace(unread(20 * S), readiness=None))
+
+    one = drawn(outcome([early], REF), monkeypatch)
+    several = drawn(outcome([early, diagnose_cluster(CLUSTER)], REF), monkeypatch)
+
+    assert one[0].startswith("orders-enrich  nothing found yet")
+    assert "no-reader: no member for less than 1m, which may be a restart" in one
+    assert "-> kgroup lag orders-enrich shows its lag and rates now" in one
+    assert several[0].startswith("1 group and the cluster  nothing found yet")
+    assert any("no-reader: no member for less than 1m" in line for line in several)
 
 
 def every_diagnosis() -> list[Diagnosis]:

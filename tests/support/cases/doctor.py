@@ -30,13 +30,14 @@ NOW = 1_800_000_000_000
 S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
 UNKNOWN: Literal["unknown"] = "unknown"
 PARTLY: Literal["partly"] = "partly"
-Expected = Severity | Literal["unknown", "partly"] | None
+EARLY: Literal["early"] = "early"
+Expected = Severity | Literal["unknown", "partly", "early"] | None
 INFO, WARNING, CRITICAL = Severity.INFO, Severity.WARNING, Severity.CRITICAL
 
 
 @dataclass(frozen=True)
 class Case:
-    """A snapshot, and what a rule says of it: a severity, nothing, or that it could not look (in part)."""
+    """A snapshot, and what a rule says of it: a severity, nothing, or that it could not look, in part, or not yet."""
 
     rule: str
     name: str

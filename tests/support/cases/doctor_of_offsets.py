@@ -19,6 +19,7 @@ from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.doctor import (
     CRITICAL,
+    EARLY,
     EMPTY,
     HEALTHY,
     INFO,
@@ -184,7 +185,7 @@ CASES = (
     Case("no-reader", "for 20m", unread(20 * M), CRITICAL, "500 unread on 1 partition, no member for 20m while 1/s"),
     Case("no-reader", "for 2m", unread(2 * M), WARNING, "no member for 2m while 1/s (10m) arrived"),
     Case("no-reader", "for two days", unread(2 * D), WARNING, "no member for 2d while 1/s (10m) arrived"),
-    Case("no-reader", "a restart", unread(59 * S), None),
+    Case("no-reader", "a restart", unread(59 * S), EARLY, "no member for less than 1m"),
     Case("no-reader", "nothing arrives", unread(20 * M, records=0), None),
     Case(
         "no-reader",
@@ -223,7 +224,9 @@ CASES = (
         WARNING,
         "orders:0 at 1000 for 5m, no commit since while 1/s (10m) arrived",
     ),
-    Case("stalled-commits", "just not", standing(5 * M - 1), None),
+    Case("stalled-commits", "just not", standing(5 * M - 1), EARLY, "has not moved for less than 5m"),
+    Case("stalled-commits", "half a minute", standing(30 * S), EARLY, "has not moved for less than 5m"),
+    Case("stalled-commits", "a commit interval", standing(29 * S), None),
     Case("stalled-commits", "nothing arrives", standing(38 * M, records=0), None),
     Case(
         "stalled-commits",

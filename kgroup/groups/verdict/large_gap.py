@@ -1,0 +1,60 @@
+"""Whether a group's gap is large: reading it needs over ten minutes at the measured rate, or does not end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook
+from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.status import LagStatus
+from kgroup.support.durations import format_duration
+
+LEAST_RECORDS = 1_000
+"""Two batches of max.poll.records (500)."""
+
+
+class LargeGap(msgspec.Struct, frozen=True):
+    """A gap that is large. ``seconds`` is the time that reading it needs; None: it does not end at this rate.
+
+    ``reads`` is the group's rate, of a group without a reader the rate at which it last read.
+    """
+
+    seconds: float | None
+    reads: float
+
+    @property
+    def words(self) -> str:
+        """``needs 11m at 95/s``, ``does not catch up at 95/s``."""
+        what = "does not catch up" if self.seconds is None else f"needs {format_duration(round(self.seconds))}"
+        return f"{what} at {rate_words(self.reads)}"
+
+
+def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
+    """The large gap of a group; None if its gap is not large, or if no rate is known.
+
+    A partition that is stuck though it has an owner does not count: one record or one call holds it back. Nor does one
+    that was rewound or that a tool committed last: its records may be meant to be read again.
+    """
+    slow = [(p, rate, late) for p in report.partitions if (found := _slow(p, evidence)) for rate, late in (found,)]
+    if sum(p.lag or 0 for p, _, _ in slow) < LEAST_RECORDS:
+        return None
+    late_s = [late for _, _, late in slow]
+    return LargeGap(
+        None if None in late_s else max(s for s in late_s if s is not None), sum(rate for _, rate, _ in slow)
+    )
+
+
+def _slow(row: PartitionLag, evidence: LagEvidence) -> tuple[float, float | None] | None:
+    """The rate at which a slow partition is read, and the seconds until nothing is unread, None: not at this rate."""
+    known = evidence.partitions.get(row.partition.tp)
+    unattended = row.status is LagStatus.NO_READER
+    if not row.lag or known is None or row.status_result.back:
+        return None
+    if row.status is not None and row.status.is_stuck and not unattended:
+        return None
+    reads = reading_rate(known.commits) if unattended else row.rates.outgoing
+    if reads is None:
+        return None
+    found = slow_outlook(row.lag, Rates(row.rates.incoming, reads), close=row.status_result.caught_up)
+    return None if found is None else (reads, found.seconds)
