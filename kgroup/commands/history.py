@@ -286,16 +286,12 @@ def _pages(
         return
     ranked = sorted(found, key=lambda one: (one.over is not False, -one.totals.rebalances))
     named = set(names_of(selection))
-    loud = [one for one in ranked if one.group in named or one.steps or one.rebalancing or _jumped(one)]
+    loud = [one for one in ranked if one.group in named or one.steps or one.rebalancing or one.jumps]
     quiet = [one for one in ranked if one not in loud] if len(loud) < len(ranked) else []
     for number, one in enumerate(loud):
         yield outcome([one], cluster.ref, errors if number == 0 else (), verbose=view.verbose, limit=view.limit)
     if quiet or not loud:
         yield quiet_outcome(quiet, cluster.ref, () if loud else errors)
-
-
-def _jumped(one: GroupHistory) -> bool:
-    return one.commits is not None and bool(one.commits.jumps)
 
 
 def _follow(reporter: Reporter, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:

@@ -231,6 +231,9 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     kgroup("reset", group, "--to-offset", "3", "--topic", f"{topic}:0", "--execute")
     found = document(kgroup, group, "--commits", "--topic", f"{topic}:0")
     (jump,) = (jump for jump in found["commits"]["jumps"] if jump["move"] == "reset")
+    page = kgroup("history", group).stdout
+    assert "reset of 1 partition by admin (no member)" in page
+    assert f"-> kgroup history {group} --commits" in page
     assert (jump["author"], [change["new_offset"] for change in jump["partitions"]]) == ("admin", [3])
     assert {course["partition"] for course in found["commits"]["partitions"]} == {0}
     assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["author"] == "admin"

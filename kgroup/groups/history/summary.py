@@ -13,7 +13,7 @@ import msgspec
 
 from kgroup.groups.history import documents
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, HistoryTotals, MemberCounts, Signature, StepKind
-from kgroup.groups.history.offset_jumps import CommitReport, commits_of
+from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.signatures import find_signatures
 from kgroup.groups.history.track import TrackedGroup, track_group
@@ -47,8 +47,9 @@ class GroupHistory(msgspec.Struct, frozen=True):
     """A group over a span of time.
 
     ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
-    not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``commits`` is None if not
-    asked for. ``unreadable`` counts records of the group that could not be decoded.
+    not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``jumps`` are those of
+    committed offsets. ``commits`` has them with the trends; None if not asked for. ``unreadable`` counts records of the
+    group that could not be decoded.
     """
 
     group: str
@@ -61,6 +62,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
     signatures: tuple[Signature, ...]
     commits: CommitReport | None
     unreadable: int
+    jumps: tuple[OffsetJump, ...] = ()
 
     @property
     def rebalancing(self) -> bool:
@@ -101,6 +103,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
             "totals": documents.totals_document(self.totals),
             "signatures": [documents.signature_document(signature) for signature in self.signatures],
             "step_before": None if self.before is None else documents.step_document(self.before),
+            "jump_count": len(self.jumps),
             "steps": [documents.step_document(step) for step in self.steps],
             "commits": None
             if self.commits is None
@@ -123,6 +126,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
     inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
+    commits = _commits(group, tracked, query, reach)
     recognised = find_signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
@@ -133,7 +137,8 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         totals=totals,
         over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
-        commits=_commits(group, tracked, query, reach) if query.commits else None,
+        commits=commits if query.commits else None,
+        jumps=commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
 

@@ -12,11 +12,21 @@ from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen,
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.history_commits import COMMITS_HEADER, clock, commits_blocks, commits_rows, duration, jump_line
+from kgroup.output.pages.history_commits import (
+    COMMITS_HEADER,
+    author_text,
+    clock,
+    commits_blocks,
+    commits_rows,
+    duration,
+    jump_line,
+    move_text,
+)
 from kgroup.output.pages.history_picture import picture
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
+from kgroup.support.hint import Hint
 from kgroup.support.instants import minute_text, rfc3339, short_time
 from kgroup.support.units import plural
 
@@ -131,8 +141,12 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         yield LabelledLine(
             "RETURNED", f"{history.totals.returned} times a static member returned to the same partitions"
         )
+    if history.jumps and history.commits is None:
+        yield LabelledLine("JUMPS", jumps_line(history))
     if following := next_line(history):
         yield Text(tuple(wrapped(f"-> {following}", "   ")))
+    if history.jumps and history.commits is None:
+        yield Text((Hint("-> {}", ("history", history.group, "--commits")),))
     if history.steps and history.commits is None:
         yield BlankLine()
         yield from picture(history.steps, verbose=verbose, limit=limit)
@@ -233,10 +247,18 @@ def moved_line(history: GroupHistory) -> str:
     if totals.moved_unknown and not totals.moved:
         return "unknown: no assignment before these, or some that could not be read"
     if not totals.moved and not totals.moved_unknown:
-        return "nothing"
+        return "no partition"
     moved = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
     unknown = f"; unknown of {plural(totals.moved_unknown, 'rebalance')}" if totals.moved_unknown else ""
     return f"{moved}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
+
+
+def jumps_line(history: GroupHistory) -> str:
+    """``2 of committed offsets, the last 4m ago: -11.2k reset of 3 partitions by admin (no member)``."""
+    last = history.jumps[-1]
+    which = "" if len(history.jumps) == 1 else "the last "
+    what = f"{move_text(last)} of {plural(len(last.changes), 'partition')} by {author_text(last)}"
+    return f"{len(history.jumps)} of committed offsets, {which}{_ago(history, last.at_ms)} ago: {what}"
 
 
 def next_line(history: GroupHistory) -> str | None:

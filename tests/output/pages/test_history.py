@@ -97,6 +97,7 @@ def test_nothing_happened() -> None:
     assert lines[0].startswith("g  no rebalance since 2026-11-21 03:00Z")
     assert "TOTAL  0 rebalances in 1h" in lines
     assert "CAUSE  nothing happened" in lines
+    assert not any(line.startswith("JUMPS") for line in lines)
     assert not any(line.startswith(("GENERATION", "MOVED")) for line in lines)
 
 
@@ -224,8 +225,13 @@ def test_offsets_over_time() -> None:
     for number in range(4):
         log.commit(number, 31_000 if number else 29_000)
 
+    short = drawn(log.history(now=612))
+    assert "JUMPS  1 of committed offsets, 3m ago: +2000 reset of 4 partitions by admin (no member)" in short
+    assert short[short.index("-> kgroup history g --commits") - 1].startswith("JUMPS")
     history = log.history(commits=True, until=600)
+    assert history.document()["jump_count"] == 1
     lines = drawn(history)
+    assert not any(line.startswith(("JUMPS", "->")) for line in lines)
 
     assert ["03:07:12Z", "admin (no member)", "4", "+2000 reset", "Empty since 03:06:40Z"] in [
         re.split(r" {2,}", line) for line in lines
