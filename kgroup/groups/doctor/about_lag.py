@@ -18,8 +18,8 @@ from kgroup.groups.doctor.finding import (
     kgroup_command,
     unread_partitions_text,
 )
-from kgroup.groups.doctor.snapshot import CommitPoint, GroupSnapshot, LogDetails, Production
-from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook, span_words
+from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
+from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
 from kgroup.groups.members import labels
 from kgroup.groups.next_commands import catch_up, skip_record
 from kgroup.model.groups import LoggedCommit, Partition
@@ -46,6 +46,8 @@ ABANDONED = Threshold(
 WAITING = Threshold(
     "unread records where it is not known whether any arrive", 100, "", "the mark of a transaction is a lag of 1"
 )
+LONG = Threshold("time to read the gap", 600_000, "ms", "new records wait for as long")
+RATE_SPAN = Threshold("time that commits must cover", 600_000, "ms", "arriving records are counted over the same time")
 IDLE_COMMITS = Threshold("commits in the log from which the habit shows", 100, "", "8 minutes of auto-commit each 5s")
 IDLE_SHARE = Threshold("share of commits without progress", 90, "%", "below that, most commits do their work")
 
@@ -72,6 +74,12 @@ NO_READER = Rule(
     "the group is Empty while its records arrive, or since a reset or a release",
     "Kafka's documentation of consumer groups: an Empty group has no members",
     (UNREAD, DESERTED, ABANDONED, WAITING, STALLED),
+)
+LARGE_GAP = Rule(
+    "large-gap",
+    "at the measured rate the gap needs long to be read, or grows",
+    "KIP-333; Kafka's documentation of consumer lag",
+    (LEAST_LAG, LONG, RATE_SPAN),
 )
 COMMITS_WITHOUT_PROGRESS = Rule(
     "idle-commits",
@@ -303,22 +311,92 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     )
 
 
+def large_gap(snapshot: GroupSnapshot) -> Answer:
+    """A group that reads, with a gap that needs ten minutes or grows. ``no_reader`` is about one that does not read.
+
+    A stalled partition is left out: there one record holds the rest back.
+    """
+    group = snapshot.group
+    if group.is_empty and not group.is_simple:
+        return ()
+    partly = LARGE_GAP.partly(unread_partitions_text(_committed(group.partitions)))
+    stalled = {stall.partition.tp for stall in standing_of(snapshot)}
+    lagging = [p for p in group.partitions if p.commit is not None and p.lag and p.tp not in stalled]
+    if sum(p.lag or 0 for p in lagging) < LEAST_LAG.value:
+        return partly
+    if snapshot.commits is None:
+        return LARGE_GAP.unknown(snapshot.why("commits", _NO_COMMITS))
+    if not any(_arrival_rate(snapshot, p) is not None for p in lagging):
+        return LARGE_GAP.unknown(snapshot.why("production", "how many records arrive was not read"))
+    slow = _slow(snapshot, [p for p in lagging if _is_covered(snapshot, p)], reads=True)
+    lag = sum(p.lag or 0 for p, _, _ in slow)
+    if lag < LEAST_LAG.value:
+        young = [p for p in lagging if not _is_covered(snapshot, p)]
+        if sum(p.lag or 0 for p in young) < LEAST_LAG.value:
+            return partly
+        return LARGE_GAP.early(f"rates need commits over {RATE_SPAN.text}, and the log has fewer of this group")
+    arrived, read = (
+        sum(rates) for rates in zip(*((r.incoming or 0, r.outgoing or 0) for _, r, _ in slow), strict=True)
+    )
+    late_s = [found.seconds for _, _, found in slow]
+    grows = None in late_s
+    longest_ms = None if grows else round(1000 * max(s for s in late_s if s is not None))
+    outcome = "it grows" if longest_ms is None else f"{duration(longest_ms)} left"
+    more_members = ("simulate", group.name, "--add", "1")
+    adds = grows and group.members is not None and len(group.members) < len(group.partitions)
+    return (
+        LARGE_GAP.finding(
+            Severity.WARNING if grows else Severity.INFO,
+            f"{human_count(lag)} unread on {plural(len(slow), 'partition')}, {rate_words(arrived)} arrived and "
+            f"{rate_words(read)} read{span_words(RATE_SPAN.value)}: {outcome}",
+            remedy="if new records cannot wait: stop the group, start it at the log end, and replay the gap in parallel"
+            + ("; it needs more members or faster processing too, or it falls behind again" if grows else ""),
+            numbers={"lag": lag, "partition_count": len(slow)} | ({} if grows else {"catch_up_ms": longest_ms or 0}),
+            affected=[str(p.tp) for p, _, _ in sorted(slow, key=lambda each: -(each[0].lag or 0))],
+            commands=(*((kgroup_command(*more_members),) if adds else ()), catch_up(group.name)),
+        )
+        + partly
+    )
+
+
 def _is_large(snapshot: GroupSnapshot, lagging: list[Partition]) -> bool:
     """Whether the gap of a group without a reader is large at the rates at which it last read."""
-    slow = 0
+    return sum(p.lag or 0 for p, _, _ in _slow(snapshot, lagging, reads=False)) >= LEAST_LAG.value
+
+
+def _slow(snapshot: GroupSnapshot, lagging: list[Partition], *, reads: bool) -> list[tuple[Partition, Rates, Outlook]]:
+    """The partitions whose lag needs long or grows, and their rates. ``reads``: a consumer reads them now."""
+    slow = []
     for p in lagging:
-        known, facts = (snapshot.commits or {}).get(p.tp), snapshot.logs.get(p.tp)
-        reads = None if known is None else reading_rate([_logged(p, point) for point in known.points])
-        arrives = facts.production.per_second if facts and facts.production else None
-        if p.lag and reads is not None and arrives is not None and slow_outlook(p.lag, Rates(arrives, reads)):
-            slow += p.lag
-    return slow >= LEAST_LAG.value
+        commits = _logged(snapshot, p)
+        rates = Rates(_arrival_rate(snapshot, p), reading_rate(commits))
+        close = reads and keeps_up(p.lag or 0, commits, rates.incoming)
+        if rates.growth is not None and (found := slow_outlook(p.lag or 0, rates, close=close)) is not None:
+            slow.append((p, rates, found))
+    return slow
 
 
-def _logged(partition: Partition, point: CommitPoint) -> LoggedCommit:
-    return LoggedCommit(
-        partition.topic, partition.partition, point.offset, None, point.at_ms, point.at_ms, by_tool=point.by_tool
-    )
+def _arrival_rate(snapshot: GroupSnapshot, partition: Partition) -> float | None:
+    facts = snapshot.logs.get(partition.tp)
+    return facts.production.per_second if facts and facts.production else None
+
+
+def _is_covered(snapshot: GroupSnapshot, partition: Partition) -> bool:
+    """Whether a consumer's commits reach back over the time in which arriving records are counted."""
+    commits = _logged(snapshot, partition)
+    first = next((n + 1 for n in range(len(commits) - 1, -1, -1) if commits[n].by_tool), 0)
+    since_ms = snapshot.now_ms - RATE_SPAN.value
+    return first < len(commits) and commits[first].timestamp_ms <= since_ms + RATE_SPAN.value // 10
+
+
+def _logged(snapshot: GroupSnapshot, partition: Partition) -> list[LoggedCommit]:
+    """The commits of a partition, as the functions about lag need them."""
+    known = (snapshot.commits or {}).get(partition.tp)
+    topic, number = partition.tp
+    return [
+        LoggedCommit(topic, number, point.offset, None, point.at_ms, point.at_ms, by_tool=point.by_tool)
+        for point in (known.points if known else ())
+    ]
 
 
 def _arrivals(snapshot: GroupSnapshot, partitions: list[Partition]) -> Production | None:

@@ -39,6 +39,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_offsets.NEVER_READ, about_offsets.never_read),
     (about_members.MIXED, about_members.mixed_subscriptions),
     (about_offsets.GONE, about_offsets.topic_gone),
+    (about_lag.LARGE_GAP, about_lag.large_gap),
     (about_lag.HOT_PARTITION, about_lag.hot_partition),
     (about_lag.SKEWED_LAG, about_lag.skewed_lag),
     (about_members.SKEWED, about_members.skewed_partitions),
@@ -69,6 +70,7 @@ OF_COMMITS: tuple[Rule, ...] = (
     about_expiry.EXPIRY,
     about_offsets.NEVER_READ,
     about_offsets.GONE,
+    about_lag.LARGE_GAP,
     about_lag.HOT_PARTITION,
     about_lag.SKEWED_LAG,
 )

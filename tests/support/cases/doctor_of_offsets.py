@@ -92,6 +92,16 @@ def unread(
     )
 
 
+def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 12) -> GroupSnapshot:
+    """A consumer of orders:0 that commits every 10 s for so long, with what it has not read."""
+    offsets = [round(1000 - n * 10 * per_s) for n in reversed(range(6 * minutes))]
+    return replace(
+        one(partition(0, end=1000 + lag)),
+        commits={**(HEALTHY.commits or {}), KEYS[0]: commits(*offsets, every_ms=10 * S)},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+    )
+
+
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
     since = None if ms is None else NOW - ms
@@ -214,6 +224,27 @@ CASES = (
         UNKNOWN,
         "commits in __consumer_offsets",
     ),
+    # large-gap
+    Case(
+        "large-gap",
+        "it grows",
+        reading(5, 9000),
+        WARNING,
+        "9000 unread on 1 partition, 10/s arrived and 5/s read (10m): it",
+    ),
+    Case("large-gap", "it drains for long", reading(20, 6100), INFO, "10/s arrived and 20/s read (10m): 10m left"),
+    Case("large-gap", "it drains soon", reading(20, 6000), None),
+    Case("large-gap", "as many as arrive", reading(10, 90_000), None),
+    Case("large-gap", "a small gap", reading(5, 999), None),
+    Case("large-gap", "within two commit intervals", reading(9, 1000, records=60_000), None),
+    Case("large-gap", "a young group", reading(5, 9000, minutes=5), EARLY, "rates need commits over 10m"),
+    Case("large-gap", "a stalled partition", standing(38 * M, lag=9000), None),
+    Case("large-gap", "no member", unread(20 * M, lag=9000), None),
+    Case("large-gap", "arrivals unknown", reading(5, 9000, records=None), UNKNOWN, "how many records arrive"),
+    Case(
+        "large-gap", "not in the log", replace(reading(5, 9000), commits=None), UNKNOWN, "commits in __consumer_offsets"
+    ),
+    Case("large-gap", "a log that could not be read", one(partition(0, log=None)), PARTLY, "orders:0"),
     # stalled-commits
     Case("stalled-commits", "STOP", standing(38 * M), CRITICAL, "orders:0 at 1000 for 38m, no commit since while 1/s"),
     Case("stalled-commits", "STALL", standing(6 * M, attempts=20), WARNING, "committed 20 times"),
