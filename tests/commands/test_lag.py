@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.support.members import Members, commit_to
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -291,6 +291,39 @@ def test_a_consumer_that_goes_back_is_a_rewind(
     assert (document["lag"], document["lag_status"]) == (28, "rewind")
     assert re.search(rf"^REWOUND +{topic}:0 was rewound by 30 offsets", kgroup("lag", group).stdout, re.MULTILINE)
     assert kgroup("lag", group, "--fail-on", "stall").exit_code == 0
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_whose_last_member_left_in_order_has_no_reader_at_once(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, protocol: str
+) -> None:
+    """lag, describe and doctor agree from the first second, and name the plan of a catch-up."""
+    topic, group = world.topic(name("orders")), name("svc")
+    member = getattr(members, protocol)(group, topic)
+    members.stable(member, partitions=1)
+    for offset in (5, 10):
+        world.produce(topic, 5)
+        commit_to(world, member, offset)
+        made_s = time.monotonic()
+        wait_for(partial(_is_over, made_s + 1.05), "a second")
+    member.close()
+    wait_for(lambda: world.groups()[group][1] == "empty", f"{group} Empty")
+    world.produce(topic, 2000)
+
+    document = lag_of(kgroup, group, "--fail-on", "no-reader", exit_code=8)
+    assert (document["lag"], document["lag_status"]) == (2000, "no-reader")
+    assert document["verdict"]["commands"] == [f"kgroup catchup start {group}"]
+    for verb in ("lag", "describe"):
+        page = kgroup(verb, group).stdout
+        arrow = (
+            rf"^-> no member reads; the group does not catch up at .*, its last rate\n   kgroup catchup start {group}$"
+        )
+        assert re.search(arrow, page, re.MULTILINE), page
+    summary = kgroup("lag", "--topic", topic).stdout
+    assert re.search(rf"^{group} +Empty +2000 .*NO-READER \d+s$", summary, re.MULTILINE)
+    doctor = kgroup("doctor", group).stdout
+    assert re.search(r"no-reader: no member for less than 1m, which may be a\s+restart", doctor)
+    assert f"-> kgroup lag {group} shows its lag and rates now" in doctor
 
 
 def test_a_group_that_was_reset_has_no_reader_at_once(
