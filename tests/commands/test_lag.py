@@ -308,10 +308,10 @@ def test_a_group_whose_last_member_left_in_order_has_no_reader_at_once(
         wait_for(partial(_is_over, made_s + 1.05), "a second")
     member.close()
     wait_for(lambda: world.groups()[group][1] == "empty", f"{group} Empty")
-    world.produce(topic, 2000)
+    world.produce(topic, 10_000)
 
     document = lag_of(kgroup, group, "--fail-on", "no-reader", exit_code=8)
-    assert (document["lag"], document["lag_status"]) == (2000, "no-reader")
+    assert (document["lag"], document["lag_status"]) == (10_000, "no-reader")
     assert document["verdict"]["commands"] == [f"kgroup catchup start {group}"]
     for verb in ("lag", "describe"):
         page = kgroup(verb, group).stdout
@@ -320,7 +320,7 @@ def test_a_group_whose_last_member_left_in_order_has_no_reader_at_once(
         )
         assert re.search(arrow, page, re.MULTILINE), page
     summary = kgroup("lag", "--topic", topic).stdout
-    assert re.search(rf"^{group} +Empty +2000 .*NO-READER \d+s$", summary, re.MULTILINE)
+    assert re.search(rf"^{group} +Empty +10000 .*NO-READER \d+s$", summary, re.MULTILINE)
     doctor = kgroup("doctor", group).stdout
     assert re.search(r"no-reader: no member for less than 1m, which may be a\s+restart", doctor)
     assert f"-> kgroup lag {group} shows its lag and rates now" in doctor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -390,12 +390,16 @@ def _is_covered(snapshot: GroupSnapshot, partition: Partition) -> bool:
 
 
 def _logged(snapshot: GroupSnapshot, partition: Partition) -> list[LoggedCommit]:
-    """The commits of a partition, as the functions about lag need them."""
+    """The commits of a partition in the last ``RATE_SPAN`` of them, as the functions about lag need them."""
     known = (snapshot.commits or {}).get(partition.tp)
+    points = known.points if known else ()
+    if not points:
+        return []
+    first = bisect_right(points, points[-1].at_ms - RATE_SPAN.value, key=lambda point: point.at_ms) - 1
     topic, number = partition.tp
     return [
         LoggedCommit(topic, number, point.offset, None, point.at_ms, point.at_ms, by_tool=point.by_tool)
-        for point in (known.points if known else ())
+        for point in points[max(0, first) :]
     ]
 
 
