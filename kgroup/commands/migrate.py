@@ -55,7 +55,6 @@ from kgroup.support.units import plural
 
 APPLICATION = "The application"
 _ONLY = ("ready",)
-_NAMED = 3
 _UNSEEN = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE, ExitCode.NOT_FOUND)
 
 
@@ -230,7 +229,6 @@ def migrate(
     if config:
         rows = tuple(replace(row, config=config_document(config, name, application.write)) for row in rows)
     shown = Page(
-        watch=run.command("migrate", *_converted_names(rows), "--protocol", wanted.target, "--watch"),
         why=run.command("migrate", "GROUP", "--protocol", wanted.target),
         summary=readiness_summary(migration.readiness),
         steps=rolling_steps(rows[0].evidence, wanted, rows[0].readiness.how) if len(rows) == 1 else (),
@@ -267,6 +265,7 @@ def _outcome(
         command.with_option("--wait-empty") if is_rolling else command,
         apply="Restart its members as above. Or stop them all, and convert the group" if is_rolling else "To apply",
         instead=_ready_only(run, rows) if several else None,
+        start=f"Start the consumers with group.protocol={rows[0].target}" if result.plan.converted else None,
         listed=LISTED if several else frozenset({"blocked"}),
     )
     made = outcome(
@@ -309,11 +308,6 @@ def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:
         return None
     command = run.command_line.without("--partial").with_option("--only", "ready").executing()
     return f"To convert only the {count} that {'is' if count == 1 else 'are'} ready:  {command}"
-
-
-def _converted_names(rows: Sequence[MigrationResult]) -> tuple[str, ...]:
-    converted = [row.name for row in rows if row.converted] or [row.name for row in rows]
-    return tuple(converted) if len(converted) <= _NAMED else ("GROUP",)
 
 
 def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, only: str | None) -> None:

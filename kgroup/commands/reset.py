@@ -330,6 +330,7 @@ def _plan_or_execute(
         head=target_time(request.scenario, utc_now()),
         before_end=before_end,
         instead=repeatable_command(result.plan, request.scenario, target, run.command),
+        start="Start the consumers",
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))

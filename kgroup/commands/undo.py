@@ -18,6 +18,7 @@ from kgroup.changes.undo import change_state, changes_of_group, last_change, not
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.undo_plan import (
@@ -129,6 +130,7 @@ def undo(
         head=(Text(_change_lines(entry)),),
         before_end=other_changes([_change_row(other, entries) for other in others]),
         verbose=verbose,
+        start=_start(undo_plan.plan),
     )
     types = type_restores(result)
     shown = outcome(
@@ -229,7 +231,7 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         result = execute_plan(run, cluster, how, found.plan, context)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
         typed = run.command_line.with_option("--as-of", then)
-        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose)
+        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose, start=_start(found.plan))
         return outcome(
             result,
             wording,
@@ -238,6 +240,12 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
             run.command,
             nothing=f"nothing to do: the offsets of {group} are as they were at {then}",
         )
+
+
+def _start(plan: ChangePlan) -> str:
+    """What follows the undo: of a migration, consumers with the old protocol."""
+    types = set(plan.converted.values())
+    return f"Start the consumers with group.protocol={types.pop()}" if len(types) == 1 else "Start the consumers"
 
 
 def _not_yours(entry: JournalEntry) -> Refused:

@@ -372,8 +372,9 @@ def test_screen_of_one_group_done(kgroup: CommandLine, world: KafkaWorld, short:
     assert page.startswith(f"DONE  migrate {shop.group}: classic -> consumer")
     assert re.search(r"^OFFSETS +2 of 2 read back, identical", page, re.M)
     assert re.search(r"^EXPIRES .* unless a member commits", page, re.M)
-    assert "NOT FINISHED" in page
-    assert "group.protocol=consumer" in page
+    assert "If ONE classic member joins first" in page
+    assert "Done. Start the consumers with group.protocol=consumer, then:\n" in page
+    assert f"\n  kgroup wait {shop.group} --for type=consumer --for stable --hold 15s\nTo undo it:\n" in page
     assert "INC-9" in kgroup("undo", change_id(kgroup("undo"))).stdout
     back = kgroup(*migrate(shop.group, "classic"), "--execute").stdout
     assert back.startswith(f"DONE  migrate {shop.group}: consumer -> classic")

@@ -63,7 +63,9 @@ class Wording(msgspec.Struct, frozen=True):
 
     ``what`` and ``subject`` form the first line; ``command`` is what the user typed. ``head`` goes above the table,
     ``before_end`` between the table and the refusals. ``apply`` is the words before the command to run, ``instead`` a
-    line below it. ``listed`` holds refusal codes of groups that the table already shows. ``undo`` makes the command
+    line below it. ``listed`` holds refusal codes of groups that the table already shows. ``start`` is what follows a
+    change that was made (``Start the consumers``), None if nothing does; ``wait`` makes the command that waits for the
+    given groups, with the types that they were converted to. ``undo`` makes the command
     that undoes the change with the given id; ``restore`` makes the command that restores the given backup. Either is
     None if there is no such command.
     """
@@ -77,6 +79,8 @@ class Wording(msgspec.Struct, frozen=True):
     apply: str = "To apply"
     verbose: bool = False
     listed: frozenset[str] = frozenset()
+    start: str | None = None
+    wait: Callable[[Sequence[str], Iterable[str]], str] | None = None
     undo: Callable[[str], str] | None = None
     restore: Callable[[str], str] | None = None
 
@@ -99,6 +103,7 @@ def outcome(
         reporter.note(nothing)
     wording = replace(
         wording,
+        wait=lambda groups, types: command("wait", *_wait_words(groups, types)),
         undo=lambda change: command("undo", change, "--execute"),
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
@@ -309,9 +314,16 @@ def _closing_lines(result: Result, wording: Wording) -> Iterator[str]:
 def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
     if result.changed_count:
         unit = "group" if result.plan.converted else "row"
-        yield "Done." if not result.errors else f"Done for {plural(result.changed_count, unit)}."
+        done = "Done." if not result.errors else f"Done for {plural(result.changed_count, unit)}."
+        groups = [name for name in result.plan.affected_groups if name not in result.plan.deleted]
+        if wording.start and wording.wait and groups and not result.errors:
+            yield f"{done} {wording.start}, then:"
+            yield f"  {wording.wait(groups, result.plan.converted.values())}"
+        else:
+            yield done
         if result.id and wording.undo:
-            yield f"To undo it:  {wording.undo(result.id)}"
+            yield "To undo it:"
+            yield f"  {wording.undo(result.id)}"
         elif result.backup and wording.restore:
             yield "There is no journal. To undo it with the backup:"
             yield f"  {wording.restore(result.backup)}"
@@ -383,6 +395,13 @@ def closing_lines(purpose: str, passing: PassingCommand | None) -> tuple[str, ..
     if passing is None:
         return ("Nothing was changed.",)
     return (f"Nothing was changed. {purpose}{passing.condition}:", f"  {passing.command}")
+
+
+def _wait_words(groups: Sequence[str], types: Iterable[str]) -> tuple[str, ...]:
+    """``wait``: until the groups have members that hold out for 15 s, as in a crash loop they do not."""
+    names = groups if len(groups) <= _NAMED_GROUPS else ("GROUP",)
+    of_type = (word for kind in sorted(set(types)) for word in ("--for", f"type={kind}"))
+    return (*names, *of_type, "--for", "stable", "--hold", "15s")
 
 
 def _restore_words(result: Result, backup: str) -> tuple[str, ...]:

@@ -55,28 +55,19 @@ _SHOWN_DIFFERENCE_MS = 3_600_000
 _WITHOUT_FINDING = frozenset({CheckStatus.OK, CheckStatus.INFO})
 _WITH_REMEDY = frozenset({CheckStatus.WARNING, CheckStatus.BLOCKED})
 _ACCORDING_TO_KIP_848 = {
-    "consumer": (
-        "NOT FINISHED: your application decides what happens next.",
-        "  Start it with group.protocol=consumer. If ONE classic member joins first, the",
-        "  broker converts the group back to classic without an error. To watch for it:",
-    ),
-    "classic": (
-        "NOT FINISHED: your application decides what happens next.",
-        "  Start it with group.protocol=classic. If ONE member of the consumer protocol joins",
-        "  first, the broker converts the group back without an error. To watch for it:",
-    ),
+    "consumer": "If ONE classic member joins first, the broker converts the group back to classic without an error.",
+    "classic": "If ONE member of the consumer protocol joins first, the broker converts it back without an error.",
 }
 
 
 class Page(msgspec.Struct, frozen=True):
     """What the page of a migration shows in addition to its plan.
 
-    ``watch`` is the command that follows the rollout, ``why`` the one that shows the checks of one group. ``steps`` are
-    those of a rollout, ``facts`` hold for all groups, ``config`` shows the changes to the application's configuration;
-    all may be empty. ``cleared`` is true if members left by a killed kgroup run were removed.
+    ``why`` is the command that shows the checks of one group. ``steps`` are those of a rollout, ``facts`` hold for all
+    groups, ``config`` shows the changes to the application's configuration; all may be empty. ``cleared`` is true if
+    members left by a killed kgroup run were removed.
     """
 
-    watch: str
     why: str
     summary: Sequence[ReadinessSummary]
     steps: Sequence[str] = ()
@@ -97,7 +88,7 @@ def about(readiness: Sequence[Readiness], types: Sequence[str], target: str) -> 
 def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> list[Block]:
     """The blocks between the title and the refusals."""
     if len(rows) == 1:
-        blocks = list(_after(rows[0], page) if rows[0].converted else _one(rows[0], page, executed=executed))
+        blocks = list(_after(rows[0]) if rows[0].converted else _one(rows[0], page, executed=executed))
     else:
         blocks = list(_many(rows, page, executed=executed))
     return [*blocks, *page.config]
@@ -206,7 +197,7 @@ def _many(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> Ite
     if more := len(rows) - len(shown):
         yield Text((f"{more} more: --verbose, or -o csv; why one: {page.why}",))
     if executed:
-        yield from _after_all(rows, page)
+        yield from _after_all(rows)
         return
     if page.verbose:
         for row in rows:
@@ -237,7 +228,7 @@ def _group(row: MigrationResult, *, executed: bool) -> tuple[Cell, ...]:
     )
 
 
-def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
+def _after(row: MigrationResult) -> Iterator[Block]:
     """The blocks for one group that was converted."""
     yield LabelledLine("OFFSETS", _offsets((row,)))
     for moved in [r for r in row.rows if r.note][:ROWS_ON_A_PAGE]:
@@ -253,15 +244,15 @@ def _after(row: MigrationResult, page: Page) -> Iterator[Block]:
     if (session := row.check("session")) and row.target == "consumer":
         yield LabelledLine("SESSION", session.evidence)
         if session.remedy:
-            yield Text(tuple(f"         {line}" for line in wrapped(session.remedy)))
+            yield Text((f"         {session.remedy}",))
     yield from _settings(row, executed=True)
     if (hidden := row.check("hidden-commits")) and hidden.status in (CheckStatus.WARNING, CheckStatus.UNKNOWN):
         yield LabelledLine("UNKNOWN", hidden.evidence, "warn")
     yield BlankLine()
-    yield Text((*_ACCORDING_TO_KIP_848[row.target], f"  {page.watch}"))
+    yield Text(tuple(wrapped(_ACCORDING_TO_KIP_848[row.target])))
 
 
-def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
+def _after_all(rows: Sequence[MigrationResult]) -> Iterator[Block]:
     converted = [row for row in rows if row.converted]
     if not converted:
         return
@@ -270,7 +261,7 @@ def _after_all(rows: Sequence[MigrationResult], page: Page) -> Iterator[Block]:
     if until := [kept for row in converted if (kept := row.kept_until_ms)]:
         yield LabelledLine("EXPIRES", f"{short_time(min(until), converted[0].evidence.now_ms)} unless a member commits")
     yield BlankLine()
-    yield Text((*_ACCORDING_TO_KIP_848[converted[0].target], f"  {page.watch}"))
+    yield Text(tuple(wrapped(_ACCORDING_TO_KIP_848[converted[0].target])))
 
 
 def _offsets(rows: Sequence[MigrationResult]) -> str:

@@ -1,4 +1,4 @@
-"""Breaks a long line at blanks; a command in it continues after a backslash, so that it can be pasted."""
+"""Breaks a long line at blanks; a command in it stays whole, on a line of its own, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -8,48 +8,63 @@ import textwrap
 from rich.cells import cell_len
 
 _WORD = r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\"[^\"]*\"|\\.|[^\s'\"\\])+"
-_COMMAND = re.compile(
-    rf"(?P<before>^ *|.*?(?:->|:) +)(?P<command>(?:kgroup|kafka-[a-z-]+\.sh)(?: {_WORD})+)(?P<after>(?:  .*)?)"
-)
+_BEFORE = re.compile(r"(?:^|->|:) *(?=(?:kgroup|kafka-[a-z-]+\.sh) )")
+_COMMAND = re.compile(rf"(?P<command>\S+(?: {_WORD})+)(?P<after>(?:  .*)?)")
 """A command follows an indent, an arrow or a colon; two blanks end it."""
+
+_LINE_OF_COMMAND = re.compile(rf"(?P<before> *(?:-> +)?)(?P<command>(?:kgroup|kafka-[a-z-]+\.sh)(?: {_WORD})+)")
+_GOES_ON = " \\"
+_CONTINUED = 3
+"""How far the text after a command is indented, on the next line."""
 
 _PROSE = re.compile(r"[;,.:](?: |$)")
 """Punctuation that no command has: ``kgroup catchup list; a new one: ...`` is a sentence."""
-
-_GOES_ON = " \\"
-_CONTINUED = 3
 
 
 def wrap_line(text: str, width: int | None, indent: int = 0) -> list[str]:
     """The text in lines of at most ``width`` cells; None: one line. ``indent`` precedes the lines after the first.
 
-    Words longer than ``width`` are not broken: an id in two parts cannot be pasted.
+    Words longer than ``width`` are not broken: an id in two parts cannot be pasted. Nor is a command.
     """
     if width is None or cell_len(text) <= width:
         return [text]
-    found = _COMMAND.fullmatch(text)
-    if found is None or _PROSE.search(re.sub(r"'[^']*'", "", found["command"])):
-        return _wrap_prose(text, width, indent)
-    before, lines = found["before"], list[str]()
-    if before.rstrip().endswith(":"):  # the command has its own line
+    for found in _BEFORE.finditer(text):
+        before, command = text[: found.end()], _COMMAND.fullmatch(text, found.end())
+        if command is not None and not _PROSE.search(re.sub(r"'[^']*'", "", command["command"])):
+            return _wrap_around(before, command["command"], command["after"].strip(), width, indent)
+    return _wrap_prose(text, width, indent)
+
+
+def _wrap_around(before: str, command: str, after: str, width: int, indent: int) -> list[str]:
+    lines = list[str]()
+    if before.rstrip().endswith(":"):
         lines, before = _wrap_prose(before.rstrip(), width, indent), " " * max(indent, 2)
-    margin = " " * (len(before) - len(before.lstrip()) + _CONTINUED)
-    first, *others = _wrap_command(found["command"], width - len(before), width - len(margin))
-    lines += [before + first, *(margin + line for line in others)]
-    return [*lines, *_wrap_prose(margin + found["after"].strip(), width, len(margin))] if found["after"] else lines
+    lines.append(before + command)
+    if after:
+        margin = " " * (len(before) - len(before.lstrip()) + _CONTINUED)
+        lines += _wrap_prose(margin + after, width, len(margin))
+    return lines
 
 
 def _wrap_prose(text: str, width: int, indent: int) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _wrap_command(command: str, first: int, others: int) -> list[str]:
-    """The command in lines, all but the last with a backslash at the end; an option stays with its value."""
-    lines: list[str] = []
-    for part in re.findall(rf"{_WORD}(?: (?!-){_WORD})*", command):
-        room = (others if len(lines) > 1 else first) - len(_GOES_ON)
-        if lines and cell_len(f"{lines[-1]} {part}") <= room:
+def break_command(line: str, width: int) -> list[str]:
+    """The line of a command in lines of ``width``, which end with a backslash: for a screen that crops its lines.
+
+    Any other line stays as it is.
+    """
+    found = _LINE_OF_COMMAND.fullmatch(line)
+    if found is None or cell_len(line) <= width:
+        return [line]
+    margin = " " * (len(found["before"]) - len(found["before"].lstrip()) + _CONTINUED)
+    parts = re.findall(rf"{_WORD}(?: (?!-){_WORD})*", found["command"])
+    lines = [found["before"] + parts[0]]
+    for part in parts[1:]:
+        if cell_len(f"{lines[-1]} {part}{_GOES_ON}") <= width:
             lines[-1] += f" {part}"
         else:
-            lines.append(part)
-    return [*(line + _GOES_ON for line in lines[:-1]), *lines[-1:]]
+            lines[-1] += _GOES_ON
+            lines.append(margin + part)
+    return lines

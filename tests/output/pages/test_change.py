@@ -7,6 +7,7 @@ import sys
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.cli.refusals import REFUSALS
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
@@ -29,6 +30,8 @@ from tests.support.cases.lag import Part, group
 TYPED = CommandLine(("kgroup", "reset"), ("orders-enrich",), {"--to-latest": ("--to-latest",)})
 ROW = ChangeRow("orders-enrich", "orders", 0, Commit(5, None, ""), Commit(9, None, ""), LogRange(0, 9))
 GONE = ROW.failing(RowError("unknown-topic", "the topic does not exist"))
+DONE = replace(ROW, done=True, read_back=ROW.new)
+COMMAND = lambda *words: join(("kgroup", *words))  # noqa: E731
 MEMBERS = ("pod-0  10.0.3.4  session ends in 10s",)
 
 
@@ -39,8 +42,7 @@ def refusal(code: str, name: str | None = "orders-enrich", details: tuple[str, .
 def planned(*refusals: Refusal, rows: tuple[ChangeRow, ...] = (ROW,), typed: CommandLine = TYPED) -> Outcome:
     result = Result(ChangePlan((group([Part(0, 4)]),), rows), refusals)
     wording = Wording("reset", "orders-enrich", typed, instead="The same:  kgroup reset --to-offset 9")
-    command = lambda *words: join(("kgroup", *words))  # noqa: E731
-    return outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), command, nothing=None)
+    return outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), COMMAND, nothing=None)
 
 
 def drawn(shown: Outcome) -> list[str]:
@@ -80,6 +82,34 @@ def drawn(shown: Outcome) -> list[str]:
 )
 def test_a_plan_ends_with_the_command_that_passes(refusals: tuple[Refusal, ...], end: list[str]) -> None:
     assert drawn(planned(*refusals))[-3:] == [*end, "The same:  kgroup reset --to-offset 9"]
+
+
+UNDO = ["To undo it:", "  kgroup undo ch-7k2f --execute"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "start", "end"),
+    [
+        (ChangePlan((), (DONE,)), "Start the consumers",
+         ["Done. Start the consumers, then:", "  kgroup wait orders-enrich --for stable --hold 15s", *UNDO]),
+        (ChangePlan((), (DONE,), converted={"orders-enrich": "consumer"}), "Start the consumers with X",
+         ["Done. Start the consumers with X, then:",
+          "  kgroup wait orders-enrich --for type=consumer --for stable --hold 15s", *UNDO]),
+        (ChangePlan((), tuple(replace(DONE, group=f"g{n}") for n in range(5))), "Start the consumers",
+         ["Done. Start the consumers, then:", "  kgroup wait GROUP --for stable --hold 15s", *UNDO]),
+        (ChangePlan((), (DONE,)), None, ["Done.", *UNDO]),
+        (ChangePlan((), (DONE,), deleted=frozenset({"orders-enrich"})), "Start the consumers", ["Done.", *UNDO]),
+        (ChangePlan((), (DONE, replace(GONE, done=False))), "Start the consumers", ["Done for 1 row.", *UNDO]),
+    ],
+    ids=["reset", "migrate", "many groups", "nothing follows", "deleted", "partly"],
+)  # fmt: skip
+def test_a_change_ends_with_what_follows(plan: ChangePlan, start: str | None, end: list[str]) -> None:
+    whole = dict.fromkeys(plan.whole)
+    result = Result(plan, (), executed=True, id="ch-7k2f", whole=whole)
+    wording = Wording("reset", "orders-enrich", TYPED, start=start)
+    shown = outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), COMMAND, nothing=None)
+
+    assert drawn(shown)[-len(end) :] == end
 
 
 @pytest.mark.parametrize("refusals", [(refusal("read-only", None),), (refusal("active-committer"), refusal("blocked"))])

@@ -1,4 +1,4 @@
-"""Where a long line is broken: between words, and so that a command in it can still be pasted."""
+"""Where a long line is broken: between words, and never in the middle of a command, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kgroup.model.blocks import Records, Screen, Text
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.draw import page_lines
-from kgroup.output.terminal.wrapping import wrap_line
+from kgroup.output.terminal.wrapping import break_command, wrap_line
 
 RESET = (
     "kgroup reset orders-svc --topic payments:2 --shift-by 1 --save-skipped pill.jsonl --reason 'a - b;  c' --execute"
@@ -29,26 +29,25 @@ RESET = (
         (
             "  kgroup catchup list; a new one: kgroup catchup start x",
             2,
-            ["  kgroup catchup list; a new one: kgroup", "  catchup start x"],
+            ["  kgroup catchup list; a new one:", "  kgroup catchup start x"],
         ),
         (
             "cu-7f3a: nothing is lost; to continue: kgroup catchup resume cu-7f3a --rate 200/s --execute",
             2,
             [
                 "cu-7f3a: nothing is lost; to continue:",
-                "  kgroup catchup resume cu-7f3a \\",
-                "     --rate 200/s --execute",
+                "  kgroup catchup resume cu-7f3a --rate 200/s --execute",
             ],
         ),
         (
             "  kafka-topics.sh --bootstrap-server here:9092 --create --topic orders",
             2,
-            ["  kafka-topics.sh \\", "     --bootstrap-server here:9092 \\", "     --create --topic orders"],
+            ["  kafka-topics.sh --bootstrap-server here:9092 --create --topic orders"],
         ),
         (
             "-> kgroup catchup stop cu-7f3a --execute   stops it; nothing is lost",
             3,
-            ["-> kgroup catchup stop cu-7f3a \\", "   --execute", "   stops it; nothing is lost"],
+            ["-> kgroup catchup stop cu-7f3a --execute", "   stops it; nothing is lost"],
         ),
     ],
 )
@@ -58,12 +57,27 @@ def test_lines(text: str, indent: int, lines: list[str]) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 79, 80, 200])
 @pytest.mark.parametrize("before", ["  ", "-> ", "To apply:  "])
-def test_a_command_in_several_lines_is_the_same_command(before: str, width: int) -> None:
-    lines = wrap_line(before + RESET, width, 3)
+def test_a_command_has_a_line_of_its_own(before: str, width: int) -> None:
+    (line,) = (line for line in wrap_line(before + RESET, width, 3) if "kgroup" in line)
+
+    assert shlex.split(line[line.index("kgroup") :]) == shlex.split(RESET)
+    assert line.partition("kgroup")[0].strip() in ("", "->") or len(line) <= width
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 200])
+@pytest.mark.parametrize("before", ["  ", "-> "])
+def test_on_a_screen_that_crops_lines_it_is_the_same_command(before: str, width: int) -> None:
+    lines = break_command(before + RESET, width)
 
     script = "\n".join(lines).replace("\\\n", "")  # as a shell reads it
     assert shlex.split(script[script.index("kgroup") :]) == shlex.split(RESET)
-    assert all(len(line) <= width for line in lines if "\\" in line)
+    assert all(len(line) <= width for line in lines)
+
+
+def test_only_a_command_is_broken_there() -> None:
+    line = "A sentence that is wider than the screen: kgroup list"
+
+    assert break_command(line, 40) == [line]
 
 
 @pytest.mark.parametrize(
