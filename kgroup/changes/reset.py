@@ -21,6 +21,7 @@ from kgroup.groups.reset_plan import (
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
+from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
@@ -39,10 +40,15 @@ def plan_reset(
     source: FromLog,
 ) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
     """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
-    commits = {group.name: committed(group) for group in found.groups}
+    read = {group.name: group for group in found.groups}
+
+    def commits_of(name: str) -> dict[TopicPartition, Commit]:
+        """Made again where they are needed: of all groups they would be as large as the plan."""
+        return committed(read[name]) if name in read else {}
+
     scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
-    topics = named | {topic for name in found.names for topic, _ in commits.get(name, ())}
+    topics = named | {p.topic for group in found.groups for p in group.partitions if p.commit}
     topics |= {
         topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
@@ -52,38 +58,43 @@ def plan_reset(
         for topic, layout in layouts.items()
     }
     named_groups = names_of(groups)
-    meant = {name: topics_of(name, named_groups, request.topics, commits.get(name, ())) for name in found.names}
+    meant = {}
     topic_partitions: dict[str, list[TopicPartition]] = {}
+    shared: dict[TopicPartition, TopicPartition] = {}
     for name, scenario in scenarios.items():
+        commits = commits_of(name)
+        meant[name] = topics_of(name, named_groups, request.topics, commits)
         if isinstance(scenario, ToRequested):
-            topic_partitions[name] = filter_partitions(request.topics, scenario.offsets)
-            if not topic_partitions[name]:
+            chosen = filter_partitions(request.topics, scenario.offsets)
+            if not chosen:
                 what = ", ".join(choice.topic for choice in request.topics or ())
                 errors.append(RowError.of(NotFound(f"there is no offset for {what}"), group=name))
         elif request.only_out_of_range:
-            topic_partitions[name] = filter_partitions(request.topics, commits.get(name, ()))
+            chosen = filter_partitions(request.topics, commits)
         else:
-            topic_partitions[name] = partitions_of(meant[name], commits.get(name, ()), partitions)
+            chosen = partitions_of(meant[name], commits, partitions)
+        topic_partitions[name] = [shared.setdefault(tp, tp) for tp in chosen]
     wanted = {
         tp
-        for chosen in topic_partitions.values()
-        for tp in chosen
+        for tp in shared
         if not isinstance(known := partitions.get(tp.topic), KgroupError) and known and tp.partition in known
     }
     moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
     rows = [
-        reset_row(name, tp, scenarios[name], commits.get(name, {}).get(tp), logs.get(tp), partitions)
+        reset_row(name, tp, scenarios[name], commits.get(tp), logs.get(tp), partitions)
         for name, chosen in topic_partitions.items()
+        for commits in (commits_of(name),)
         for tp in chosen
     ]
     unread = found.unread
-    rows = [row.failing(unread[row.group, *row.tp]) if (row.group, *row.tp) in unread else row for row in rows]
+    if unread:
+        rows = [row.failing(unread[row.group, *row.tp]) if (row.group, *row.tp) in unread else row for row in rows]
     if request.only_out_of_range:
         rows = out_of_range(rows)
     else:
         for name in topic_partitions:
-            about = {topic for topic, _ in commits.get(name, ())}
+            about = {topic for topic, _ in commits_of(name)} if request.topics else ()
             rows += missing_topics(name, meant[name], partitions, about)
     created = found.created & {row.group for row in rows}
     plan = ChangePlan(

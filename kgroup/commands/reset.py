@@ -334,7 +334,7 @@ def _plan_or_execute(
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
-    return with_rows(made, with_skipped_records(result.documents, skipped), made.records)
+    return with_rows(made, with_skipped_records(result, skipped), made.records)
 
 
 def _nothing(request: ResetRequest) -> str:

@@ -16,7 +16,7 @@ from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.units import some_of
 
 
-class ChangeRow(msgspec.Struct, frozen=True):
+class ChangeRow(msgspec.Struct, frozen=True, gc=False):
     """One partition's commit before and after a change. ``new`` None: no commit (or, with ``error``, no change).
 
     ``partition`` is None in the row of a topic that does not exist, which has an ``error``. ``clamped`` is the reason
@@ -61,16 +61,20 @@ class ChangeRow(msgspec.Struct, frozen=True):
         """
         if self.old is None or self.new is None:
             return None
-        begin = max(self.old.offset, self.log.start) if self.log else self.old.offset
-        return max(0, self.new.offset - begin)
+        begin, new = self.old.offset, self.new.offset
+        if self.log and self.log.start > begin:
+            begin = self.log.start
+        return new - begin if new > begin else 0
 
     @property
     def repeated(self) -> int | None:
         """The number of committed offsets that the group will read again; None if the old or new commit is None."""
         if self.old is None or self.new is None:
             return None
-        end = min(self.old.offset, self.log.end) if self.log else self.old.offset
-        return max(0, end - self.new.offset)
+        end, new = self.old.offset, self.new.offset
+        if self.log and self.log.end < end:
+            end = self.log.end
+        return end - new if end > new else 0
 
     @property
     def gone(self) -> int | None:

@@ -64,11 +64,6 @@ class Result(msgspec.Struct, frozen=True):
     configured: Mapping[str, RowError | None] = msgspec.field(default_factory=dict)
 
     @property
-    def documents(self) -> tuple[ChangedRow, ...]:
-        """The rows for the JSON form, each with the id of the change."""
-        return tuple(ChangedRow(row, self.id) for row in self.plan.rows)
-
-    @property
     def errors(self) -> tuple[RowError, ...]:
         """All errors. A refusal, and a group that could not be changed as a whole, are listed once.
 

@@ -7,6 +7,7 @@ read at one moment and never changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -158,7 +159,7 @@ class MemberToRemove(msgspec.Struct, frozen=True):
         return f"instance {self.instance_id}" if self.instance_id is not None else f"member {self.member_id}"
 
 
-class LogRange(msgspec.Struct, frozen=True):
+class LogRange(msgspec.Struct, frozen=True, gc=False):
     """The offsets [start, end) that a partition holds: from the log start offset to the high watermark."""
 
     start: int
@@ -172,7 +173,7 @@ class Position(msgspec.Struct, frozen=True):
     leader_epoch: int | None
 
 
-class Positions(msgspec.Struct, frozen=True):
+class Positions(msgspec.Struct, frozen=True, dict=True):
     """The start and end of a log, and the position of a requested moment.
 
     ``at_time`` is the first record of that moment or later (ListOffsets); None if there is no such record, or no
@@ -183,13 +184,13 @@ class Positions(msgspec.Struct, frozen=True):
     end: Position
     at_time: Position | None = None
 
-    @property
+    @cached_property
     def range(self) -> LogRange:
-        """The offsets without leader epochs."""
+        """The offsets without leader epochs: one value for all rows of a plan that have this log."""
         return LogRange(self.start.offset, self.end.offset)
 
 
-class Partition(PartitionValue, msgspec.Struct, frozen=True):
+class Partition(PartitionValue, msgspec.Struct, frozen=True, gc=False):
     """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
 
     topic: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,23 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
+_Item = TypeVar("_Item")
+
+
+class MadeDocuments(Generic[_Item]):
+    """The documents of ``items``, each made when it is written: a plan may have a million rows."""
+
+    def __init__(self, items: tuple[_Item, ...], make: Callable[[_Item], Document]) -> None:
+        self._items = items
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self._make, self._items)
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """The result of a command: its data, its page, its csv rows and its errors.
 
@@ -40,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
     line. ``ends_watch`` is for ``--watch``: nothing is left to be watched, so it ends with this result.
     """
 
-    data: tuple[Document, ...]
+    data: tuple[Document, ...] | MadeDocuments[Any]
     screen: Callable[[], Screen]
     records: Callable[[], Records]
     cluster: ClusterRef | None = None

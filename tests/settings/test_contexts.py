@@ -250,7 +250,7 @@ def test_use_remembers_and_never_writes_the_user_s_file(write: Callable[[str], P
     before = path.read_bytes()
     first = use(run(), "prod")
     second = use(run(), "staging")
-    assert [outcome.data[0].document()["previous"] for outcome in (first, second)] == [None, "prod"]
+    assert [next(iter(outcome.data)).document()["previous"] for outcome in (first, second)] == [None, "prod"]
     assert contexts.load_choice() == "staging"
     assert path.read_bytes() == before
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["context"]
@@ -324,7 +324,7 @@ def test_show_hides_secrets_and_names_sources(write: Callable[[str], Path], monk
     path = write(GOOD)
     monkeypatch.setenv("PROD_PASSWORD", "env-secret")
     outcome = show(run(), "prod")
-    text = json.dumps(outcome.data[0].document()) + repr(outcome.screen()) + repr(list(outcome.records().rows))
+    text = json.dumps(next(iter(outcome.data)).document()) + repr(outcome.screen()) + repr(list(outcome.records().rows))
     assert "env-secret" not in text
     rows = {row[0]: (row[1], row[2]) for row in outcome.records().rows}
     assert rows["sasl.password"] == ("[hidden]", f'context "prod" ({path}:8)')

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.change_result import ChangedRow
+from kgroup.groups.change_result import ChangedRow, Result
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import Block, LabelledLine, Text
 from kgroup.model.json_lines import record_document
+from kgroup.model.outcome import MadeDocuments
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.records import VALUE_WIDTH, records_blocks
 from kgroup.support.durations import format_duration
@@ -71,9 +72,9 @@ class ResetRow(msgspec.Struct, frozen=True):
         return self.changed.document() | {"skipped_records": shown}
 
 
-def with_skipped_records(rows: Sequence[ChangedRow], records: Sequence[ConsumerRecord] | None) -> tuple[ResetRow, ...]:
+def with_skipped_records(result: Result, records: Sequence[ConsumerRecord] | None) -> MadeDocuments[ChangeRow]:
     """Each row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
-    return tuple(ResetRow(row, _skipped_by(row.row, records)) for row in rows)
+    return MadeDocuments(result.plan.rows, lambda row: ResetRow(ChangedRow(row, result.id), _skipped_by(row, records)))
 
 
 def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[ConsumerRecord, ...] | None:
@@ -94,9 +95,9 @@ def subject(plan: ChangePlan) -> str:
         return ""
     moves = zip(plan.moves, ("skipped", "repeated"), strict=True)
     moved = "".join(f", {human_count(n)} offset{'s' * (n != 1)} {word}" for n, word in moves if n)
-    of_all = {group.name: len(committed(group)) for group in plan.groups}
     if len(names) > 1:
         return f"{plural(len(names), 'group')}: {plural(len(plan.rows), 'partition')}{moved}"
+    of_all = {group.name: len(committed(group)) for group in plan.groups}
     count, total = len(plan.rows), of_all.get(names[0], 0)
     scope = f"{count} of {total} partitions" if count < total else plural(count, "partition")
     new = " (a new group)" if names[0] in plan.created else ""
