@@ -146,7 +146,7 @@ def _most(part: int, total: int) -> bool:
     return 100 * part >= LAG_SHARE.value * total
 
 
-def _median_of_others(ascending: Sequence[float], one: float) -> float:
+def median_of_others(ascending: Sequence[float], one: float) -> float:
     """The median without one of these values: there may be thousands, and each is left out once."""
     left_out, others = bisect_left(ascending, one), len(ascending) - 1
     low, high = (ascending[at + (at >= left_out)] for at in ((others - 1) // 2, others // 2))
@@ -175,7 +175,7 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
         for number, rate in of_topic.items():
             if counts[TopicPartition(topic, number)] < HOT_LEAST.value:
                 continue
-            usual = _median_of_others(ascending, rate)
+            usual = median_of_others(ascending, rate)
             if rate >= HOT.value * usual:
                 hot.append((rate, topic, number, usual, len(ascending) - 1))
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)

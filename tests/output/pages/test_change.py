@@ -169,3 +169,16 @@ def test_a_plan_shows_only_what_accept_of_its_verb_passes(verb: str, code: str) 
     words = () if passing is None else passing.command.words
     assert (("--accept", code) in pairwise(words)) == (code in ACCEPTED[verb] and code != "not-in-ledger")
     assert (passing is None) == ("--accept" not in words and "--wait-empty" not in words)
+
+
+def test_a_page_has_errors_first_then_the_largest_moves_in_the_order_of_the_plan() -> None:
+    log = LogRange(0, 100)
+    moves = [*range(1, 31), 30, 30]
+    rows = [ChangeRow("g", "orders", n, Commit(0, None, ""), Commit(by, None, ""), log) for n, by in enumerate(moves)]
+    failed = ChangeRow("g", "orders", 99, Commit(0, None, ""), None).failing(RowError("no-leader", "has no leader"))
+
+    lines = drawn(planned(rows=(*rows, failed)))
+
+    shown = [line.split()[0] for line in lines if line.startswith("orders:")]
+    assert shown == [f"orders:{n}" for n in (99, 29, 30, 31, *range(28, 12, -1))]
+    assert "13 more: --verbose" in lines
