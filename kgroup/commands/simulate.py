@@ -385,7 +385,7 @@ def _times(
         timeouts = sessions.of(group).values() if sessions is not None else ()
         past = None
         if logs is not None and (log := logs.logs.get(group.name)):
-            asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms)
+            asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms, jumps=False)
             past = measured_rebalances(group.type, group_history(group.name, log.events, log.reach, asked).steps)
         found[group.name] = KnownDurations(
             session_s=max(timeouts) / 1000 if timeouts else None,

@@ -194,7 +194,7 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     snapshots = []
     for group in groups:
         item = by_name.get(group.name)
-        query = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item))
+        query = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item), jumps=False)
         group_snapshot = _snapshot(_with_logs(group, logs.views), item, past, logs, names, query)
         group_readiness = (
             assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None

@@ -26,10 +26,11 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
-    adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. ``mark`` returns the text of
-    kgroup's own mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal.
-    ``state`` is the group's state from the coordinator, None if the coordinator does not know the group: no record
-    shows a rebalance that is under way.
+    adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
+    ``commits`` no commit is examined, for a reader of rebalances only. ``mark`` returns the text of kgroup's own mark
+    in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal. ``state`` is the group's
+    state from the coordinator, None if the coordinator does not know the group: no record shows a rebalance that is
+    under way.
     """
 
     since_ms: int
@@ -38,6 +39,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     session_ms: int | None = None
     state: str | None = None
     commits: bool = False
+    jumps: bool = True
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
     own: OwnChanges = OwnChanges()
@@ -48,8 +50,8 @@ class GroupHistory(msgspec.Struct, frozen=True):
 
     ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
     not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``jumps`` are those of
-    committed offsets. ``commits`` has them with the trends; None if not asked for. ``unreadable`` counts records of the
-    group that could not be decoded.
+    committed offsets, none if not asked for. ``commits`` has them with the trends; None if not asked for.
+    ``unreadable`` counts records of the group that could not be decoded.
     """
 
     group: str
@@ -126,7 +128,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
     inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
-    commits = _commits(group, tracked, query, reach)
+    commits = _commits(group, tracked, query, reach) if query.commits or query.jumps else None
     recognised = find_signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
@@ -138,7 +140,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
         commits=commits if query.commits else None,
-        jumps=commits.jumps,
+        jumps=() if commits is None else commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
     )
 
