@@ -157,10 +157,9 @@ class LagScope(msgspec.Struct):
 
     def add(self, report: GroupLag) -> None:
         """Add the partitions of a group."""
-        for row in report.partitions:
-            self.topics.add(row.partition.topic)
-            if len(self.topics) == 1:
-                self.partitions.add(row.partition.partition)
+        self.topics |= {row.partition.topic for row in report.partitions}
+        if len(self.topics) == 1:
+            self.partitions |= {row.partition.partition for row in report.partitions}
 
     @property
     def words(self) -> str:
