@@ -51,6 +51,7 @@ def start_catchup(
         return plan
     if checks is None:
         with _create_and_release(engine, request, plan) as runner:
+            engine.sign_off(runner)  # nothing runs until a resume
             found = runner.snapshot
         return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found), plan)
     with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
@@ -206,7 +207,9 @@ def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus 
     with defer_signals(), engine.take_over(found) as runner:
         engine.reporter.note_effect(None)
         with _explain_partial_release(runner):
-            found = engine.release(runner, assumed)
+            engine.release(runner, assumed)
+        engine.sign_off(runner)  # nothing runs until a resume
+        found = runner.snapshot
     engine.reporter.event("RELEASED", _released_text(found))
     return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found))
 

@@ -12,11 +12,14 @@ from kgroup.groups.catchup.gap import NotMoved
 from kgroup.groups.catchup.model import LATEST, PlanSnapshot, PlanState
 from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.verification import Verification
+from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
 _SEEN_LATELY_MS = 30_000
+_BEATS_WITHIN_S = 15.0
+"""A runner that works writes a heartbeat every 5 s: three are missing."""
 
 
 class PlanCommands(msgspec.Struct, frozen=True):
@@ -65,6 +68,21 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         """Seconds since its runner last wrote to the ledger; None if there was no runner, or it has ended."""
         epoch = self.snapshot.epoch
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
+
+    @property
+    def runner_text(self) -> str:
+        """``epoch 2 (you@there), last heartbeat 3s ago``, ``epoch 1, silent since 03:05:11Z (4m)``; ``none yet``."""
+        epoch, silent_s = self.snapshot.epoch, self.silent_s
+        if epoch is None:
+            return "none yet"
+        by = "" if epoch.who == self.snapshot.plan.who else f" ({epoch.who})"
+        if silent_s is None or not self.snapshot.state.state.is_open:
+            seen = "ended"
+        elif silent_s <= _BEATS_WITHIN_S:
+            seen = f"last heartbeat {format_duration(silent_s)} ago"
+        else:
+            seen = f"silent since {short_time(epoch.seen_ms, self.now_ms)} ({format_duration(silent_s)})"
+        return f"epoch {epoch.number}{by}, {seen}"
 
     @property
     def word(self) -> str:

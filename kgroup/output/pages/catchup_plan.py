@@ -124,13 +124,7 @@ def _origin(state: VerifiedPlan) -> Iterator[Block]:
     found = state.snapshot
     comment = f', "{found.plan.reason}"' if found.plan.reason else ""
     yield _line("CREATED", f"{short_time(found.plan.created_ms, state.now_ms)} by {found.plan.who}{comment}")
-    epoch, silent_s = found.epoch, state.silent_s
-    if epoch is None:
-        yield _line("RUNNER", "none yet")
-        return
-    by = "" if epoch.who == found.plan.who else f" ({epoch.who})"
-    seen = "ended" if silent_s is None else f"last heartbeat {format_duration(silent_s)} ago"
-    yield _line("RUNNER", f"epoch {epoch.number}{by}, {seen}")
+    yield _line("RUNNER", state.runner_text)
 
 
 def _rate_text(rate: ReplayRate | None) -> str:
