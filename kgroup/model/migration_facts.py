@@ -16,6 +16,9 @@ from kgroup.model.topic_partition import PartitionValue, TopicPartition
 OWN_MEMBER_PREFIX = "kgroup-migrate-"
 """Prefix of the ids of the members with which a conversion joins groups; consumers have random ids."""
 
+CATCHUP_INSTANCE_ID = "kgroup-catchup"
+"""The static instance id of every catch-up run's member; a later run finds the earlier run's member by it."""
+
 SESSION_CONFIG, HEARTBEAT_CONFIG = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 """A group's dynamic configs: after which silence a consumer member is fenced, and how often it sends heartbeats."""
 
@@ -23,6 +26,11 @@ SESSION_CONFIG, HEARTBEAT_CONFIG = "consumer.session.timeout.ms", "consumer.hear
 def is_own_member(member: Member) -> bool:
     """Whether ``member`` was left behind by a kgroup conversion that was killed before the member could leave."""
     return member.member_id.startswith(OWN_MEMBER_PREFIX)
+
+
+def holds_group(member_id: str, instance_id: str | None) -> bool:
+    """Whether kgroup joined as this member, to change an Empty group while no consumer can join; it reads nothing."""
+    return member_id.startswith(OWN_MEMBER_PREFIX) or instance_id == CATCHUP_INSTANCE_ID
 
 
 class ConfigBounds(msgspec.Struct, frozen=True):

@@ -13,11 +13,11 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.release import StateWriter, exclusive_membership
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
-from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.model import ChunkProgress, PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, new_plan_id
 from kgroup.model.commit import Commit
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -299,7 +299,7 @@ def test_a_start_that_is_refused_at_its_commit_says_what_it_leaves(
     before = world.exact(crashed.group)
 
     def come() -> None:
-        CommandLine()("evict", crashed.group, "--instance", INSTANCE_ID, "--execute")
+        CommandLine()("evict", crashed.group, "--instance", CATCHUP_INSTANCE_ID, "--execute")
         start = members.classic if kind == "classic" else members.consumer
         members.stable(start(crashed.group, crashed.topic, client_id="pay-0"), partitions=2)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.membership.requests import INSTANCE_ID
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from tests.support.catchup.catchups import (
     LOCAL,
     Crash,
@@ -268,7 +268,7 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
     crashed = crash(world, name("orders"), name("svc"), kind)
     with dies_at_its_commit(proxied, "start", crashed.group, "--release-only") as process:
         plan = plan_said(process)
-    kgroup("evict", crashed.group, "--instance", INSTANCE_ID, "--execute")
+    kgroup("evict", crashed.group, "--instance", CATCHUP_INSTANCE_ID, "--execute")
     world.commit(crashed.group, {(crashed.topic, 0): 120, (crashed.topic, 1): 50})
     before = world.exact(crashed.group)
 
@@ -348,7 +348,7 @@ def test_a_member_that_could_not_leave_is_told(proxied: ProxiedBroker, name: Nam
 
     assert lost.met.is_set()
     assert "RELEASED" in done.stderr
-    assert f"kgroup evict {crashed.group} --instance {INSTANCE_ID} --execute" in done.stderr
+    assert f"kgroup evict {crashed.group} --instance {CATCHUP_INSTANCE_ID} --execute" in done.stderr
 
 
 # --- a task that hides what others finished

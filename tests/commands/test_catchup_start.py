@@ -15,11 +15,11 @@ from kgroup.catchup.service.lookup import find_plan, open_engine
 from kgroup.catchup.service.start import show_may_start
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.changes.options import Change
-from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState, RunnerEpoch, StateRecord
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.groups.reset_targets import TopicChoice
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
@@ -98,6 +98,7 @@ def test_the_head_is_released_and_the_gap_is_owed(
     assert (listed["plan_id"], listed["state"], listed["comment"]) == (plan, "released", "INC-4711")
     assert listed["totals"]["undelivered_offset_count"] == 80
     assert "80 in" in kgroup("describe", crashed.group).stdout.split("PENDING")[1].splitlines()[0]
+    assert "\nRUNNER     epoch 1, ended\n" in kgroup("catchup", "show", plan).stdout
 
 
 def test_describe_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Crash) -> None:
@@ -252,7 +253,7 @@ def test_a_live_group_is_left_alone(
     assert "To do it once the members are stopped:" in dry.stdout
     assert dry.stdout.endswith(f"kgroup catchup start {group} --release-only --wait-empty --execute\n")
     assert kgroup("catchup", "list", "-o", "json").data == []
-    assert INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
+    assert CATCHUP_INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
 
 
 def test_it_waits_for_the_group_to_be_empty(

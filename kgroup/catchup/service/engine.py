@@ -28,7 +28,6 @@ from kgroup.catchup.service.release import (
     release,
 )
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
-from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup import decisions
@@ -49,6 +48,7 @@ from kgroup.groups.catchup.takeover import SIGNED_OFF, Takeover, takeover_of
 from kgroup.groups.catchup.verification import ChunkResult, Verification, contradiction_note, verify
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
@@ -75,7 +75,7 @@ _CLASSES = {ExitCode.NOT_AUTHORIZED: NotAuthorized, ExitCode.UNREACHABLE: Unreac
 
 def without_own_member(group: Group) -> Group:
     """The group without the member that a killed catch-up left behind; the next run removes that member."""
-    others = tuple(member for member in group.members or () if member.instance_id != INSTANCE_ID)
+    others = tuple(member for member in group.members or () if member.instance_id != CATCHUP_INSTANCE_ID)
     if group.members is None or len(others) == len(group.members):
         return group
     return replace(group, members=others, state=group.state if others else "Empty")
@@ -290,7 +290,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             self.reporter.note(
                 f"kgroup's own member may still be in {membership.group} ({error.message}). For at most a minute, "
                 "other members get no partitions. To remove it now:  "
-                + Hint("{}", ("evict", membership.group, "--instance", INSTANCE_ID, "--execute"))
+                + Hint("{}", ("evict", membership.group, "--instance", CATCHUP_INSTANCE_ID, "--execute"))
             )
 
     def _require_own_cluster(self, plan: CatchupPlan) -> None:

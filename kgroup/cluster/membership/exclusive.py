@@ -39,10 +39,11 @@ from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinator
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, send_to_coordinator
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_commit_outcome
-from kgroup.cluster.membership.requests import CONSUMER, INSTANCE_ID, Membership
+from kgroup.cluster.membership.requests import CONSUMER, Membership
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Member
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
@@ -166,7 +167,7 @@ class ExclusiveMembership:
         if before.protocol_type not in _CONSUMER_PROTOCOL_TYPES:
             raise Refused(f"{self.group} belongs to {before.protocol_type}, and not to consumers", code="foreign-owner")
         # Before any refusal, since the refusal ends this attempt, and the earlier run may be about to commit.
-        if before.members is None or any(member.instance_id == INSTANCE_ID for member in before.members):
+        if before.members is None or any(member.instance_id == CATCHUP_INSTANCE_ID for member in before.members):
             await self._remove_by_instance(self._coordinators)
         others = others_in(before)
         if others or (before.state != "Empty" and not before.members):
@@ -338,7 +339,7 @@ class ExclusiveMembership:
         while True:
             if self._leaving:  # ctrl-C left this coroutine running
                 raise superseded(self.group)
-            member = (self._membership.member_id, INSTANCE_ID, self._membership.epoch)
+            member = (self._membership.member_id, CATCHUP_INSTANCE_ID, self._membership.epoch)
             request = commit_request(self.group, left, member)
             answer = await send_to_coordinator(self._coordinators, self.group, request, deadline.left_ms)
             if isinstance(answer, KgroupError):

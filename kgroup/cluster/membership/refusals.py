@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kgroup.cluster.coordinator.groups import GroupDescription
-from kgroup.cluster.membership.requests import INSTANCE_ID
 from kgroup.model.groups import Member
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
@@ -16,7 +16,7 @@ _NAMED = 5
 
 def others_in(description: GroupDescription) -> tuple[Member, ...]:
     """The members that are not kgroup catch-up runs."""
-    return tuple(member for member in description.members or () if member.instance_id != INSTANCE_ID)
+    return tuple(member for member in description.members or () if member.instance_id != CATCHUP_INSTANCE_ID)
 
 
 def format_members(names: Sequence[str]) -> str:

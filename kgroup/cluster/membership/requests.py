@@ -15,10 +15,8 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from kgroup.cluster.coordinator import schemas
+from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.topic_partition import TopicPartition
-
-INSTANCE_ID = "kgroup-catchup"
-"""The static instance id of every catch-up run's member; a later run finds the earlier run's member by it."""
 
 CONSUMER = "consumer"
 
@@ -60,7 +58,7 @@ class Membership(msgspec.Struct, frozen=True):
         """Join a classic group; the broker assigns a static member its member id at once."""
         protocols = dict.fromkeys(_ASSIGNORS, protocol_subscription(_topics(self.partitions)))
         return join_request(
-            self.group, protocols, session_timeout_ms, _REBALANCE_TIMEOUT_MS, INSTANCE_ID, reason=_REASON
+            self.group, protocols, session_timeout_ms, _REBALANCE_TIMEOUT_MS, CATCHUP_INSTANCE_ID, reason=_REASON
         )
 
     def sync_request(self, protocol_name: str) -> Any:
@@ -72,7 +70,7 @@ class Membership(msgspec.Struct, frozen=True):
             group_id=self.group,
             generation_id=self.epoch,
             member_id=self.member_id,
-            group_instance_id=INSTANCE_ID,
+            group_instance_id=CATCHUP_INSTANCE_ID,
             protocol_type="consumer",
             protocol_name=protocol_name,
             assignments=[given],
@@ -87,7 +85,7 @@ class Membership(msgspec.Struct, frozen=True):
             group_id=self.group,
             generation_id=self.epoch,
             member_id=self.member_id,
-            group_instance_id=INSTANCE_ID,
+            group_instance_id=CATCHUP_INSTANCE_ID,
             min_version=3,
         )
 
@@ -95,15 +93,15 @@ class Membership(msgspec.Struct, frozen=True):
         """Leave the group; a static member leaves for good."""
         if self.kind == CONSUMER:
             return self._consumer_heartbeat(LEAVES)
-        return leave_request(self.group, self.member_id, INSTANCE_ID, reason=_REASON)
+        return leave_request(self.group, self.member_id, CATCHUP_INSTANCE_ID, reason=_REASON)
 
     def remove_request(self) -> Any:
         """Remove any member that has our instance id, whatever its member id. For both types of groups."""
-        return leave_request(self.group, "", INSTANCE_ID, reason=_REASON)
+        return leave_request(self.group, "", CATCHUP_INSTANCE_ID, reason=_REASON)
 
     def _consumer_heartbeat(self, epoch: int) -> Any:
         return consumer_heartbeat_request(
-            self.group, self.member_id, epoch, _REBALANCE_TIMEOUT_MS, INSTANCE_ID, _topics(self.partitions)
+            self.group, self.member_id, epoch, _REBALANCE_TIMEOUT_MS, CATCHUP_INSTANCE_ID, _topics(self.partitions)
         )
 
 

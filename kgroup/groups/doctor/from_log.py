@@ -17,6 +17,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.lag.from_log import emptied_record_ms
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group
@@ -51,7 +52,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
         },
         commits_since_ms=log_facts.read_since_ms,
         history=history_of(group_history(group.name, events, reach, query)),
-        emptied_at_ms=log_facts.state_since_ms if group.is_empty else None,
+        emptied_at_ms=emptied_record_ms(events, group) if group.is_empty else None,
     )
 
 

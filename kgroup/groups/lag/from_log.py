@@ -13,6 +13,7 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     Event,
+    GenerationMember,
     GenerationWritten,
     GroupDeleted,
     MemberAssignmentWritten,
@@ -22,6 +23,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
 )
 from kgroup.model.groups import Group, LoggedCommit
+from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition
 
 _PLAIN = TransactionEnd.PLAIN
@@ -35,7 +37,8 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     """The part of ``LagEvidence`` that comes from the log, with the same field names.
 
     ``read_since_ms`` applies to every partition. ``state_since_ms`` is None if the log does not show it: a rebalance
-    in progress has no record of its start, and the state may be older than the scanned range.
+    in progress has no record of its start, and the state may be older than the scanned range. A group is Empty since
+    its last consumer left; ``emptied_record_ms`` is what the broker counts from.
     """
 
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
@@ -166,19 +169,20 @@ def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
 def _state_since(events: Sequence[Event], group: Group) -> int | None:
     """Since when the group is in its state: the time of the newest record that can have caused it; None if not known.
 
-    A classic group is Stable since the record of its generation, Empty since the record without members. A consumer
-    group is Empty, Assigning or Reconciling since its last group epoch, and Stable since the last record of any of
-    its members' assignments.
+    A classic group is Stable since the record of its generation. A consumer group is Assigning or Reconciling since its
+    last group epoch, and Stable since the last record of any of its members' assignments. A group is Empty since its
+    last consumer left.
     """
+    if group.is_empty:
+        return _emptied_ms(events)
     for event in reversed(events):
         if isinstance(event, CommitWritten):
             continue
         match event:
             case GenerationWritten(members=members) if group.type == "classic":
-                state = "Stable" if members else "Empty"
-                return event.at_ms if group.state == state else None
+                return event.at_ms if members and group.state == "Stable" else None
             case EpochWritten() if group.type == "consumer":
-                return event.at_ms if group.state in ("Empty", "Assigning", "Reconciling") else None
+                return event.at_ms if group.state in ("Assigning", "Reconciling") else None
             case MemberAssignmentWritten() | TargetEpochWritten() if (
                 group.type == "consumer" and group.state == "Stable"
             ):
@@ -188,6 +192,99 @@ def _state_since(events: Sequence[Event], group: Group) -> int | None:
             case _:
                 pass
     return None
+
+
+def emptied_record_ms(events: Sequence[Event], group: Group) -> int | None:
+    """The time of the record from which the broker counts how long an Empty group is Empty, None if it is not known.
+
+    It is later than the last consumer's departure if kgroup's own member has held the group since.
+    """
+    for event in reversed(events):
+        match event:
+            case CommitWritten():
+                pass
+            case GenerationWritten(members=members) if group.type == "classic":
+                return None if members else event.at_ms
+            case EpochWritten() if group.type == "consumer":
+                return event.at_ms
+            case GroupDeleted():
+                return None
+            case _:
+                pass
+    return None
+
+
+def _emptied_ms(events: Sequence[Event]) -> int | None:
+    """Since when an Empty group has no consumer; None if the log does not show it."""
+    consumers = _Consumers()
+    for event in events:
+        if isinstance(event, CommitWritten):
+            if consumers.there is None and event.metadata.startswith(_TAG):
+                consumers.there = frozenset()  # kgroup holds the group
+            continue
+        match event:
+            case GenerationWritten(members=members):
+                consumers.generation(event.at_ms, members)
+            case MemberWritten(member_id=member_id, details=None):
+                consumers.left(event.at_ms, member_id)
+            case MemberWritten(member_id=member_id, details=details) if details is not None:
+                consumers.joined(event.at_ms, member_id, details.instance_id)
+            case EpochWritten() if consumers.there is None:
+                consumers.since_ms = event.at_ms
+            case GroupDeleted():
+                consumers.deleted(event.at_ms)
+            case _:
+                pass
+    return None if consumers.there else consumers.since_ms
+
+
+class _Consumers:
+    """The consumers of a group from record to record, and since when there are none.
+
+    kgroup's own member, which holds the group for a release or a conversion, is no consumer. A conversion deletes the
+    records of the group's old type, and writes those of the new one at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.there: frozenset[str] | None = None
+        """None: not known yet."""
+        self.since_ms: int | None = None
+        self._before: tuple[int, int | None] | None = None
+
+    def generation(self, at_ms: int, members: Sequence[GenerationMember]) -> None:
+        """A classic generation."""
+        here = frozenset(m.member_id for m in members if not holds_group(m.member_id, m.instance_id))
+        if here:
+            self.since_ms = None
+        elif self.there or (self.there is None and not members):
+            self.since_ms = at_ms
+        else:
+            self._converted(at_ms)
+        self.there = here
+
+    def joined(self, at_ms: int, member_id: str, instance_id: str | None) -> None:
+        """A member of the consumer protocol joined or changed."""
+        if holds_group(member_id, instance_id):
+            self.there = self.there or frozenset()
+            self._converted(at_ms)
+        else:
+            self.since_ms, self.there = None, (self.there or frozenset()) | {member_id}
+
+    def left(self, at_ms: int, member_id: str) -> None:
+        """A member of the consumer protocol left."""
+        if self.there == frozenset({member_id}):
+            self.since_ms = at_ms
+        self.there = None if self.there is None else self.there - {member_id}
+
+    def deleted(self, at_ms: int) -> None:
+        """The group was deleted, or is converted."""
+        self._before = at_ms, self.since_ms
+        self.since_ms, self.there = None, frozenset()
+
+    def _converted(self, at_ms: int) -> None:
+        if self._before is not None and self._before[0] == at_ms:
+            self.since_ms = self._before[1]
+        self._before = None
 
 
 def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
-from kgroup.groups.lag.from_log import from_log
+from kgroup.groups.lag.from_log import emptied_record_ms, from_log
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -30,23 +30,27 @@ WHOLE = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, True)
 
 
 def commit(
-    ago: int, offset: int | None, ending: TransactionEnd = TransactionEnd.PLAIN, partition: int = 0
+    ago: float, offset: int | None, ending: TransactionEnd = TransactionEnd.PLAIN, partition: int = 0
 ) -> CommitWritten:
-    return CommitWritten(100 - ago, NOW - ago * MINUTE, "orders", partition, offset, "", None, None, ending)
+    return CommitWritten(
+        round(100 - ago), NOW - round(ago * MINUTE), "orders", partition, offset, "", None, None, ending
+    )
 
 
-def generation(ago: int, *names: str) -> GenerationWritten:
-    members = tuple(GenerationMember(n, None, n, "h", 45_000, 3_600_000, None, None) for n in names)
-    return GenerationWritten(100 - ago, NOW - ago * MINUTE, 5, "consumer", None, None, None, members)
+def generation(ago: float, *names: str) -> GenerationWritten:
+    members = tuple(
+        GenerationMember(n, n if n == "kgroup-catchup" else None, n, "h", 45_000, 3_600_000, None, None) for n in names
+    )
+    return GenerationWritten(round(100 - ago), NOW - round(ago * MINUTE), 5, "consumer", None, None, None, members)
 
 
-def epoch(ago: int) -> EpochWritten:
-    return EpochWritten(100 - ago, NOW - ago * MINUTE, 5, None)
+def epoch(ago: float) -> EpochWritten:
+    return EpochWritten(round(100 - ago), NOW - round(ago * MINUTE), 5, None)
 
 
-def joined(ago: int, name: str, *, left: bool = False) -> MemberWritten:
+def joined(ago: float, name: str, *, left: bool = False) -> MemberWritten:
     details = MemberDetails(None, name, "h", frozenset(), None, 300_000, None)
-    return MemberWritten(100 - ago, NOW - ago * MINUTE, name, None if left else details)
+    return MemberWritten(round(100 - ago), NOW - round(ago * MINUTE), name, None if left else details)
 
 
 def holds(ago: int, name: str) -> MemberAssignmentWritten:
@@ -94,6 +98,20 @@ CLASSIC: list[Event] = [generation(9, "a", "b"), commit(8, 1), generation(7, "a"
 CONSUMER: list[Event] = [joined(9, "a"), epoch(8), holds(6, "a"), commit(5, 1)]
 
 
+RELEASED: list[Event] = [
+    generation(2, "kgroup-catchup"),
+    commit(1.5, 120)._replace(metadata="kgroup cu-7f3a 3 release 70"),
+    generation(1),
+]
+"""A release, and a conversion to the other type: kgroup joins, and leaves."""
+DELETED = GroupDeleted(98, NOW - 2 * MINUTE, RebalanceProtocol.CLASSIC)
+TO_CONSUMER: list[Event] = [
+    DELETED, joined(2, "kgroup-migrate-1"), holds(2, "kgroup-migrate-1"),
+    joined(2, "kgroup-migrate-1", left=True), epoch(2),
+]  # fmt: skip
+TO_CLASSIC: list[Event] = [GroupDeleted(99, NOW - MINUTE, RebalanceProtocol.CONSUMER), generation(1)]
+
+
 @pytest.mark.parametrize(
     ("events", "type_", "state", "since_ago"),
     [
@@ -107,12 +125,42 @@ CONSUMER: list[Event] = [joined(9, "a"), epoch(8), holds(6, "a"), commit(5, 1)]
         (CONSUMER, "consumer", "Reconciling", 8),
         ([*CONSUMER, joined(3, "a", left=True), epoch(3)], "consumer", "Empty", 3),
         ([], "classic", "Stable", None),
+        ([], "classic", "Empty", None),
+        ([*CLASSIC, generation(3), *RELEASED], "classic", "Empty", 3),  # kgroup's own member is no consumer
+        ([*CLASSIC, *RELEASED], "classic", "Empty", 2),  # the consumers were gone when it joined
+        (RELEASED, "classic", "Empty", None),
+        (RELEASED[1:], "classic", "Empty", None),  # the commit of a release
+        ([*CLASSIC, generation(3), *TO_CONSUMER], "consumer", "Empty", 3),
+        (TO_CONSUMER, "consumer", "Empty", None),
+        ([*CLASSIC, generation(3), *TO_CONSUMER, *TO_CLASSIC], "classic", "Empty", 3),
+        ([*CLASSIC, generation(3), *TO_CONSUMER, joined(0.5, "a")], "consumer", "Empty", None),
+        ([*CLASSIC, generation(3), *TO_CONSUMER, joined(0.5, "a"), joined(0.2, "a", left=True), epoch(0.2)],
+         "consumer", "Empty", 0.2),
+        ([*CLASSIC, generation(3), DELETED, commit(1, 1)], "classic", "Empty", None),
     ],
-)
+)  # fmt: skip
 def test_since_when(events: Sequence[Event], type_: str, state: str, since_ago: int | None) -> None:
     found = from_log(events, WHOLE, group([], state=state, type=type_), NOW)
 
     assert found.state_since_ms == (None if since_ago is None else NOW - since_ago * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("events", "type_", "ago"),
+    [
+        ([*CLASSIC, generation(3)], "classic", 3),
+        ([*CLASSIC, generation(3), *RELEASED], "classic", 1),
+        ([*CLASSIC, generation(3), *TO_CONSUMER], "consumer", 2),
+        (CLASSIC, "classic", None),
+        ([*CLASSIC, generation(3), DELETED], "classic", None),
+        ([], "classic", None),
+    ],
+)
+def test_the_broker_counts_from_the_last_record(events: Sequence[Event], type_: str, ago: int | None) -> None:
+    """Its offsets expire that long after kgroup's own member has left."""
+    found = emptied_record_ms(events, group([], state="Empty", type=type_))
+
+    assert found == (None if ago is None else NOW - ago * MINUTE)
 
 
 RELEASE = "kgroup cu-7f3a 3 release 70"
