@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.changes.backup import write_backup
-from kgroup.changes.guards import check_change_permitted, check_guards
+from kgroup.changes.guards import UndoneCommits, check_change_permitted, check_guards
 from kgroup.changes.journal import ChangeWriter, Journal, whoami
 from kgroup.changes.options import Change, Execution
 from kgroup.changes.rights import apply_rights
@@ -66,9 +66,9 @@ class ChangeContext(msgspec.Struct, frozen=True):
 
     ``what`` is the verb, ``subject`` its object (``pay-svc, 1 partition``). ``layouts`` are the current topics.
     ``prepare`` is called when no refusal is left, before anything is changed. With ``live`` groups may have members.
-    ``undoes`` is the id of the change that this one undoes, ``undone_from_ms`` the time whose offsets it restores; None
-    without one. ``blocked_action`` completes the message "G is not empty, so ...". ``configs`` are the current dynamic
-    configs of the groups.
+    ``undoes`` is the id of the change that this one undoes, ``undone`` are its commits. ``undone_from_ms`` is the time
+    whose offsets are restored, None without one. ``blocked_action`` completes the message "G is not empty, so ...".
+    ``configs`` are the current dynamic configs of the groups.
     """
 
     what: str
@@ -78,6 +78,7 @@ class ChangeContext(msgspec.Struct, frozen=True):
     live: bool = False
     undoes: str | None = None
     undone_from_ms: int | None = None
+    undone: UndoneCommits = msgspec.field(default_factory=dict)
     blocked_action: str = "its offsets cannot be moved"
     configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
@@ -95,7 +96,9 @@ def execute_plan(
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
     blocked_action = None if context.live else context.blocked_action
-    guards = check_guards(run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms).refusals
+    guards = check_guards(
+        run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms, context.undone
+    ).refusals
     plan, forbidden = apply_rights(run.reporter, cluster, plan)
     found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
     result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)

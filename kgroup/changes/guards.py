@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -26,6 +26,9 @@ from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural, some_of
 
+UndoneCommits = Mapping[str, Collection[tuple[str, int, int]]]
+"""(topic, partition, offset) of the commits that an undo reverses, by group."""
+
 _OURS_FOR = timedelta(hours=2)
 _DESCRIBED_GROUPS = 5
 _NAMED_PARTITIONS = 5
@@ -45,11 +48,13 @@ def check_guards(
     plan: ChangePlan,
     blocked_action: str | None,
     undone_from_ms: int | None = None,
+    undone: UndoneCommits | None = None,
 ) -> GuardResult:
     """The refusals of a plan without those that ``--accept`` passes; groups that the plan creates have none.
 
     ``blocked_action`` completes "G is not empty, so ..."; None for changes that the broker makes in spite of members.
-    ``undone_from_ms`` is the time to which the plan restores offsets, None if there is none.
+    ``undone_from_ms`` is the time to which the plan restores offsets, None if there is none; ``undone`` are the commits
+    of the change that it undoes, by group.
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
@@ -63,7 +68,7 @@ def check_guards(
     unknown = None
     if "active-committer" not in accepted:
         empty = [group for group in groups if group.is_empty]
-        active, unknown = _refuse_active_committers(reporter, cluster, empty, undone_from_ms)
+        active, unknown = _refuse_active_committers(reporter, cluster, empty, undone_from_ms, undone or {})
         refusals += active
     if "hidden-commits" not in accepted:
         refusals += [
@@ -144,7 +149,11 @@ def _list_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: l
 
 
 def _refuse_active_committers(
-    reporter: Reporter, cluster: ChangingCluster, groups: Sequence[Group], undone_from_ms: int | None
+    reporter: Reporter,
+    cluster: ChangingCluster,
+    groups: Sequence[Group],
+    undone_from_ms: int | None,
+    undone: UndoneCommits,
 ) -> tuple[list[Refusal], str | None]:
     """(a refusal for each group that a client commits to, why that is not known for all groups or None)."""
     if not groups:
@@ -171,7 +180,12 @@ def _refuse_active_committers(
             activity, commits=tuple(c for c in activity.commits if CatchupCommitTag.of(c.metadata) is None)
         )
         finding = active_committer(
-            activity, ours.get(name, ()), now_ms, simple=group.is_simple, undone_from_ms=undone_from_ms
+            activity,
+            ours.get(name, ()),
+            now_ms,
+            simple=group.is_simple,
+            undone_from_ms=undone_from_ms,
+            undone=undone.get(name, ()),
         )
         if finding:
             found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))

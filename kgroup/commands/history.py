@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from kgroup.changes.journal import Journal
 from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
@@ -199,12 +200,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
 
 
 def _own_changes(cluster: Cluster, wish: HistoryRequest) -> OwnChanges:
-    """The changes of this machine in that time; none without commits, or if the journal is unreadable."""
-    if not wish.commits:
-        return OwnChanges()
-    # Imported here: most histories show no offsets.
-    from kgroup.changes.journal import Journal
-
+    """The changes of this machine in that time; none if the journal cannot be read."""
     try:
         return OwnChanges(Journal().entries(cluster.ref.cluster_id, utc_datetime(wish.since_ms)))
     except KgroupError:

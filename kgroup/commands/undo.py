@@ -112,6 +112,7 @@ def undo(
             f"{entry.id}: {entry.what} {entry.subject}",
             undo_plan.layouts,
             undoes=entry.id,
+            undone=_commits_by_group(entry),
             blocked_action=blocked_action,
             configs=undo_plan.configs,
         )
@@ -246,6 +247,15 @@ def _start(plan: ChangePlan) -> str:
     """What follows the undo: of a migration, consumers with the old protocol."""
     types = set(plan.converted.values())
     return f"Start the consumers with group.protocol={types.pop()}" if len(types) == 1 else "Start the consumers"
+
+
+def _commits_by_group(entry: JournalEntry) -> dict[str, set[tuple[str, int, int]]]:
+    """The commits that a change has made."""
+    made: dict[str, set[tuple[str, int, int]]] = {}
+    for row in entry.rows:
+        if row.after is not None:
+            made.setdefault(row.group, set()).add((*row.tp, row.after.offset))
+    return made
 
 
 def _not_yours(entry: JournalEntry) -> Refused:

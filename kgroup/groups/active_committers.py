@@ -42,6 +42,7 @@ def active_committer(
     *,
     simple: bool,
     undone_from_ms: int | None = None,
+    undone: Collection[tuple[str, int, int]] = (),
 ) -> ActiveCommitter | None:
     """The client that is likely to commit again; None if no commit indicates one.
 
@@ -54,11 +55,14 @@ def active_committer(
     send one, administrators do not), and the next is not overdue: every 5 s, the last one 50 s ago, counts.
     ``undone_from_ms`` is the time to which the change restores the offsets, None if there is none. The first request
     after it is what is undone, such as another tool's reset. It and earlier commits count only if they are regular, or
-    if it has a leader epoch.
+    if it has a leader epoch. ``undone`` are the commits of kgroup's own change that is undone: earlier commits of
+    another client count only if they are regular, because that client has not committed again.
     """
     mine = frozenset(ours)
     foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]
-    newest = foreign[_end_of_undone(foreign, undone_from_ms) :]
+    settled = {c.log_offset for c in activity.commits if (c.topic, c.partition, c.offset) in undone}
+    settled |= {c.log_offset for c in _first_request(activity.commits, undone_from_ms)}
+    newest = [c for c in foreign if not settled or c.log_offset > max(settled)]
     fresh = bool(newest) and now_ms - newest[-1].timestamp_ms < _FRESH_MS
     if not simple and not fresh:
         # A single older commit may well be a reset that was made from another machine.
@@ -71,23 +75,22 @@ def active_committer(
     return ActiveCommitter(foreign[-1], len(foreign), len(moments), activity.emptied_at_ms)
 
 
-def _end_of_undone(commits: Sequence[LoggedCommit], undone_from_ms: int | None) -> int:
-    """The index after the first request since then: it commits each partition once, all within a second.
+def _first_request(commits: Sequence[LoggedCommit], undone_from_ms: int | None) -> list[LoggedCommit]:
+    """The commits of the first request after that time: each partition once, all within a second.
 
-    0 without such a request, or if a consumer made it: no commit is undone.
+    Empty without a time, or if a consumer made it: then no commit is undone.
     """
-    if undone_from_ms is None:
-        return 0
-    start = next((n for n, commit in enumerate(commits) if commit.timestamp_ms > undone_from_ms), len(commits))
-    seen: set[TopicPartition] = set()
-    for end in range(start, len(commits)):
-        commit = commits[end]
-        if commit.tp in seen or commit.timestamp_ms - commits[start].timestamp_ms > _ONE_REQUEST_MS:
-            return end
+    request: dict[TopicPartition, LoggedCommit] = {}
+    for commit in commits:
+        if undone_from_ms is None or commit.timestamp_ms <= undone_from_ms:
+            continue
+        first = next(iter(request.values()), commit)
+        if commit.tp in request or commit.timestamp_ms - first.timestamp_ms > _ONE_REQUEST_MS:
+            break
         if commit.leader_epoch is not None:
-            return 0
-        seen.add(commit.tp)
-    return len(commits) if seen else 0
+            return []
+        request[commit.tp] = commit
+    return list(request.values())
 
 
 def _regular_commits(commits: Sequence[LoggedCommit], now_ms: int) -> list[LoggedCommit]:

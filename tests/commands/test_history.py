@@ -228,15 +228,20 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     first.commit()
     first.close()
     emptied(world, group)
-    kgroup("reset", group, "--to-offset", "3", "--topic", f"{topic}:0", "--execute")
+    done = kgroup("reset", group, "--to-offset", "3", "--topic", f"{topic}:0", "--execute", "-o", "json")
+    change = done.data[0]["change_id"]
     found = document(kgroup, group, "--commits", "--topic", f"{topic}:0")
     (jump,) = (jump for jump in found["commits"]["jumps"] if jump["move"] == "reset")
     page = kgroup("history", group).stdout
-    assert "reset of 1 partition by admin (no member)" in page
+    assert f"reset of 1 partition by kgroup, change {change}" in page
     assert f"-> kgroup history {group} --commits" in page
-    assert (jump["author"], [change["new_offset"] for change in jump["partitions"]]) == ("admin", [3])
+    assert (jump["author"], jump["author_name"]) == ("kgroup", change)
+    assert [moved["new_offset"] for moved in jump["partitions"]] == [3]
     assert {course["partition"] for course in found["commits"]["partitions"]} == {0}
+    assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["author"] == "kgroup"
+    world.commit(group, {(topic, 0): 2})
     assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["author"] == "admin"
+    assert "reset of 1 partition by admin (no member)" in kgroup("history", group).stdout
 
     world.commit(group, {(topic, 1): (5, "kgroup cu-abcd 1 release", None)})
     released = document(kgroup, group, "--commits")["commits"]["jumps"][-1]

@@ -531,6 +531,10 @@ def test_reset_by_another_tool_is_undone_from_the_jumps_of_the_log(
     assert words[:3] == ["kgroup", "undo", shop.second]
     assert "--execute" not in words
     assert kgroup(*words[1:]).stdout.startswith("PLAN")
+    reset_again = world.exact(shop.second)
+    redo = change_id(kgroup(*words[1:], "--execute"))
+    kgroup("undo", redo, "--execute")
+    assert world.exact(shop.second) == reset_again
     world.commit(shop.second, {(shop.orders, 1): 2})
     assert "[active-committer]" in kgroup(*words[1:], "--execute", exit_code=6).stderr
     done = kgroup(*words[1:], "--accept", "active-committer", "--execute")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.active_committers import ActiveCommitter, active_committer, refuse_active_committer
 from kgroup.model.groups import Activity, LoggedCommit
@@ -74,10 +75,32 @@ def test_what_is_undone_is_no_sign_of_a_committer(
     commits: tuple[LoggedCommit, ...], undone_ago_ms: int | None, active: bool
 ) -> None:
     since_ms = None if undone_ago_ms is None else NOW - undone_ago_ms
-    activity = Activity(NOW - HOUR, commits, complete=True)
+    in_order = tuple(replace(one, log_offset=number) for number, one in enumerate(commits))
+    activity = Activity(NOW - HOUR, in_order, complete=True)
 
     found = active_committer(activity, (), NOW, simple=False, undone_from_ms=since_ms)
     assert (found is not None) == active
+
+
+OURS = commit(30 * SECOND, 12, log_offset=5)
+
+
+@pytest.mark.parametrize(
+    ("commits", "active"),
+    [
+        ((commit(MINUTE, log_offset=4), OURS), False),  # another tool's reset, before the change that is undone
+        ((OURS, commit(20 * SECOND, log_offset=6)), True),
+        ((*every(5 * SECOND, 3, 35 * SECOND), OURS), True),  # a rhythm that is not overdue
+        ((commit(MINUTE, log_offset=4),), True),  # the log does not show the change
+    ],
+)
+def test_a_commit_before_the_change_that_is_undone_needs_a_rhythm(
+    commits: tuple[LoggedCommit, ...], active: bool
+) -> None:
+    mine = [("orders", 0, 12)]
+    activity = Activity(NOW - HOUR, commits, complete=True)
+
+    assert (active_committer(activity, mine, NOW, simple=False, undone=mine) is not None) == active
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
     plan = state.snapshot.plan
     who = f"{plan.group} MAY START NOW" if plan.group else f"{plan.id} is in the ledger"
     blocks: list[Block] = [Title(f"DONE  {who}"), *pending(state)]
-    lines = [f"Replay it:  {typed.resume}"]
+    lines = ["Replay it:", f"  {typed.resume}"]
     if plan.group:
-        lines.append(f"Cancel it:  {typed.cancel}     (while the group is Empty)")
+        lines += ["Cancel it, while the group is Empty:", f"  {typed.cancel}"]
     return Screen((*blocks, Text(tuple(lines))))
 
 
