@@ -376,7 +376,7 @@ class ListedGroup(msgspec.Struct, frozen=True):
         }
 
 
-class LoggedCommit(PartitionValue, msgspec.Struct, frozen=True):
+class LoggedCommit(PartitionValue, msgspec.Struct, frozen=True, gc=False):
     """A commit as ``__consumer_offsets`` holds it.
 
     ``leader_epoch`` is None if the committer gave none. ``timestamp_ms`` is the broker's clock, ``log_offset`` the

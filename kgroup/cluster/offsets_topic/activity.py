@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.offsets_topic.decode import usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit, RecordType
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
@@ -26,6 +27,7 @@ SPAN_MS = 3_600_000
 SIMPLE_SPAN_MS = 600_000
 """How far back for a group that never had members: there a rhythm of commits matters, not a single commit."""
 
+_ABORTED = TransactionEnd.ABORTED
 _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
 
@@ -74,21 +76,24 @@ class _SinceEmpty(Visitor):
         return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 
     def add(self, entry: Entry) -> None:
-        if self.complete or ending_of(*entry) is TransactionEnd.ABORTED:
+        if self.complete or ending_of(*entry) is _ABORTED:
             return
         record = entry[0]
+        at_ms = record.timestamp_ms
+        # Nearly all records are commits of this kind, and of 10,000 groups there may be a million.
+        if record.value is not None and (usual := usual_commit(record.key, record.value)) is not None:
+            if at_ms >= self._since_ms:
+                topic, partition, offset, leader_epoch, metadata, _ = usual
+                self._commits.append(
+                    LoggedCommit(topic, partition, offset, leader_epoch, at_ms, record.offset, metadata)
+                )
+            return
         match decode_or_none(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
-                if commit is not None and record.timestamp_ms >= self._since_ms:
+                if commit is not None and at_ms >= self._since_ms:
                     self._commits.append(
                         LoggedCommit(
-                            topic,
-                            partition,
-                            commit.offset,
-                            commit.leader_epoch,
-                            record.timestamp_ms,
-                            record.offset,
-                            commit.metadata,
+                            topic, partition, commit.offset, commit.leader_epoch, at_ms, record.offset, commit.metadata
                         )
                     )
             case GroupMetadata(value=group) if group is not None:
