@@ -18,7 +18,7 @@ CHUNK_BYTES = 100_000_000
 TRANSACTION_S = 30.0
 """The longest duration of a transaction, in seconds."""
 
-MOST_CHUNKS = 10_000
+MOST_CHUNKS = 40_000
 """A limit, because the plan's record names all chunks and must fit into one message."""
 
 _LEAST_RECORDS = 10_000
