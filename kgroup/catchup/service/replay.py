@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec.structs
 
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.spark.settings import SparkSettings, slots
+from kgroup.catchup.spark.settings import SparkSettings, named_slots, slots
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
@@ -131,8 +131,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
 
     @property
     def at_once(self) -> int:
-        """The number of tasks that run at the same time; 8 if unknown."""
-        return self._slots or 8
+        """The number of tasks that run at the same time, for as many as a plan needs; 8 if unknown."""
+        return self._slots or named_slots(self.spark) or 8
 
     def share_of(self, tasks: int) -> RateLimit | None:
         """Each task's share of the rate. If the number of parallel tasks is unknown, all may run at once."""

@@ -135,6 +135,19 @@ def slots(settings: SparkSettings, cores: int) -> int | None:
     return cores if found[1] == "*" else int(found[1])
 
 
+def named_slots(settings: SparkSettings) -> int | None:
+    """How many tasks run at once on the executors that ``conf`` names, for the number of tasks of a plan; else None.
+
+    Only an estimate: the cluster may not have room for all of them. 200 executors of 4 cores: 800.
+    """
+    conf = {key: int(text) for key, text in settings.conf if re.fullmatch("[1-9][0-9]{0,8}", text)}
+    cores = conf.get("spark.cores.max")
+    if settings.master.startswith(_OWN_SIZE):
+        executors = conf.get("spark.executor.instances") or conf.get("spark.dynamicAllocation.maxExecutors")
+        cores = None if executors is None else executors * conf.get("spark.executor.cores", 1)
+    return None if cores is None else max(1, cores // conf.get("spark.task.cpus", 1))
+
+
 def _master(settings: SparkSettings) -> str:
     """Local masters ignore spark.task.maxFailures: the number of attempts must be part of the master's name."""
     found = re.fullmatch(_LOCAL, settings.master)

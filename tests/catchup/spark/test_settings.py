@@ -77,6 +77,32 @@ def test_slots(settings: SparkSettings, expected: int | None) -> None:
     assert slots(settings, cores=6) == expected
 
 
+EXECUTORS = ("spark.executor.instances", "200")
+FOUR_CORES = ("spark.executor.cores", "4")
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "expected"),
+    [
+        ("spark://a:1", (), 8),
+        ("spark://a:1", (("spark.cores.max", "40"),), 40),
+        ("spark://a:1", (EXECUTORS,), 8),
+        ("yarn", (), 8),
+        ("yarn", (EXECUTORS,), 200),
+        ("yarn", (EXECUTORS, FOUR_CORES), 800),
+        ("yarn", (EXECUTORS, FOUR_CORES, ("spark.task.cpus", "2")), 400),
+        ("k8s://a", (("spark.dynamicAllocation.maxExecutors", "50"), FOUR_CORES), 200),
+        ("yarn", (("spark.executor.instances", "many"),), 8),
+        ("yarn", (("spark.executor.instances", "1"), ("spark.task.cpus", "4")), 1),
+        ("local[2]", (EXECUTORS, FOUR_CORES), 2),
+    ],
+)
+def test_a_plan_has_tasks_for_the_executors_that_are_named(
+    master: str, conf: tuple[tuple[str, str], ...], expected: int
+) -> None:
+    assert ReplayOptions(spark=SparkSettings(master, conf)).at_once == expected
+
+
 def test_what_the_user_says_goes_before_ours_but_for_speculation() -> None:
     conf = (("spark.ui.enabled", "true"), ("spark.task.maxFailures", "9"), ("spark.speculation", "false"))
 
