@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from tests.benchmarks.measurement import Hold, Measurement
@@ -41,16 +45,41 @@ def once(command: Sequence[str], exits: Container[int] = (0,)) -> Figure:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_without_writing_off())
     assert process.stdout
     lines = size = 0
-    while chunk := process.stdout.read(1 << 20):
-        lines += chunk.count(b"\n")
-        size += len(chunk)
-    process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
+    with peak_of(process.pid) as peak_mb:
+        while chunk := process.stdout.read(1 << 20):
+            lines += chunk.count(b"\n")
+            size += len(chunk)
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in exits:
         raise SystemExit(f"exit {process.returncode}: {' '.join(command)}")
     wall_s, cpu_s = time.perf_counter() - began, usage.ru_utime + usage.ru_stime
-    return Figure(wall_s, usage.ru_maxrss / 1024, lines, cpu_s, size)
+    return Figure(wall_s, peak_mb(), lines, cpu_s, size)
+
+
+@contextmanager
+def peak_of(pid: int) -> Iterator[Callable[[], float]]:
+    """The largest resident memory of a process in MB, read every 10 ms until the end of the block.
+
+    ``ru_maxrss`` is at least that of the process that started it: Linux keeps it across exec.
+    """
+    peak_mb, ended = 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak_mb
+        while not ended.wait(0.01):
+            with suppress(OSError):
+                found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+                peak_mb = peak_mb if found is None else max(peak_mb, int(found[1]) / 1024)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield lambda: peak_mb
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _without_writing_off() -> dict[str, str]:
