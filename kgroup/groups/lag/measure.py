@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import groupby
 
 import msgspec
@@ -35,6 +37,8 @@ from kgroup.groups.lag.status import (
     StatusResult,
     StatusRules,
     evaluate_status,
+    group_span_ms,
+    has_lone_commit,
     no_reader,
 )
 from kgroup.model.groups import Group, LogRange, Partition
@@ -48,6 +52,8 @@ _RATE_SPAN_MS = 600_000
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
     unattended = _lacks_reader(group, evidence)
+    # Few partitions need it, and it reads the commits of all.
+    span_ms = cache(lambda: group_span_ms([each.commits for each in evidence.partitions.values()], rules))
     partitions = tuple(
         _partition(
             group.name,
@@ -56,6 +62,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
             evidence,
             rules,
             unattended=unattended,
+            group_span_ms=span_ms,
         )
         for each in sorted(group.partitions, key=lambda p: (p.topic, p.partition))
     )
@@ -118,6 +125,7 @@ def _partition(
     rules: StatusRules,
     *,
     unattended: bool,
+    group_span_ms: Callable[[], int | None],
 ) -> PartitionLag:
     why = _why_unknown(partition, known, all_.isolation)
     log = partition.log
@@ -126,7 +134,7 @@ def _partition(
         span, measured = None, _Measured(StatusResult(None, why=why), Rates(), None)
     else:
         span = _span(partition.commit.offset, log, known, all_.isolation)
-        measured = _measure(span, log, known, all_, rules, unattended=unattended)
+        measured = _measure(span, log, known, all_, rules, unattended=unattended, group_span_ms=group_span_ms)
     lag = None if span is None else span.lag
     first_ms = measured.first_ms
     return PartitionLag(
@@ -203,6 +211,7 @@ def _measure(
     rules: StatusRules,
     *,
     unattended: bool,
+    group_span_ms: Callable[[], int | None],
 ) -> _Measured:
     first_ms = _first_ms(span, known.first_unread)
     points = list(known.ends)
@@ -225,6 +234,7 @@ def _measure(
             waiting_since_ms=first_ms,
             read_since_ms=known.read_since_ms,
             keeps_up=keeps_up(span.lag, commits, incoming),
+            group_span_ms=group_span_ms() if span.lag and has_lone_commit(commits, rules) else None,
         )
         if unattended and span.lag > rules.allowed:
             status_result = no_reader(reading, all_.state_since_ms, rules)

@@ -15,7 +15,7 @@ WARN    the offset moves, but the lag never shrank from one commit to the next
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -70,7 +70,7 @@ class StatusRules(msgspec.Struct, frozen=True):
     window: int = 10
     distance_ms: int = 1000
     least_span_ms: int = 30_000
-    lone_ms: int = 600_000
+    lone_ms: int = 300_000
     rewind_ms: int = 600_000
     pause_ms: int = 10_000
 
@@ -108,6 +108,7 @@ class CommitReading(msgspec.Struct, frozen=True):
 
     ``lag`` is the present lag. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
     ``keeps_up`` is the result of ``rates.keeps_up``. From ``read_since_ms`` on no commit is missing; None: unknown.
+    ``group_span_ms`` is the time that the last commits of the whole group took together; None without a pattern.
     """
 
     lag: int
@@ -117,6 +118,7 @@ class CommitReading(msgspec.Struct, frozen=True):
     waiting_since_ms: int | None = None
     read_since_ms: int | None = None
     keeps_up: bool = False
+    group_span_ms: int | None = None
 
 
 def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
@@ -207,7 +209,7 @@ def _without_commits(reading: CommitReading, rules: StatusRules) -> StatusResult
     if since is None:
         return StatusResult(None, why="no commit of it was found in __consumer_offsets")
     waiting = max(since, reading.waiting_since_ms or since)
-    if reading.now_ms - waiting > rules.lone_ms:
+    if reading.now_ms - waiting > _lone_ms(reading, rules):
         return StatusResult(LagStatus.STOP, waiting, at_least=waiting == since)
     return StatusResult(None, why="no commit in the short time that was read")
 
@@ -217,12 +219,13 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
 
     The time counts from the first unread record: an idle consumer at the log end need not commit. Burrow reports STOP
     right after a single commit. kgroup waits for ``lone_ms``, because compaction may have removed the other commits.
+    Several commits within a moment, or the group's other partitions, show earlier how the consumer commits.
     """
     last = recent[-1]
     since = max(last.timestamp_ms, reading.waiting_since_ms or last.timestamp_ms)
     silence_ms = reading.now_ms - since
-    if len(recent) == 1:
-        if silence_ms > rules.lone_ms:
+    if len(recent) == 1 and len(reading.commits) < _FEW:
+        if silence_ms > _lone_ms(reading, rules):
             return StatusResult(LagStatus.STOP, since)
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
@@ -230,6 +233,27 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
         return StatusResult(None, why="only one commit was found, at least two are needed")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
     return StatusResult(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
+
+
+def _lone_ms(reading: CommitReading, rules: StatusRules) -> int:
+    """How long a partition with at most one commit may be silent: as its group's other partitions, if they commit."""
+    span_ms = reading.group_span_ms
+    return rules.lone_ms if span_ms is None else min(rules.lone_ms, max(span_ms, rules.least_span_ms))
+
+
+def has_lone_commit(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> bool:
+    """Whether at most one of the commits counts: they show no pattern."""
+    return not commits or commits[-1].timestamp_ms - commits[0].timestamp_ms < rules.distance_ms
+
+
+def group_span_ms(commits: Iterable[Sequence[LoggedCommit]], rules: StatusRules = DEFAULT_RULES) -> int | None:
+    """The time that the last commits of a group took together, whatever their partitions; None for fewer than three.
+
+    ``commits`` are those of each partition, oldest first. A reset or a release shows nothing of the consumer.
+    """
+    last = [commit for each in commits for commit in each[-rules.window :] if not commit.by_tool]
+    recent = recent_commits(sorted(last, key=lambda commit: commit.timestamp_ms), rules)
+    return None if len(recent) < _FEW else recent[-1].timestamp_ms - recent[0].timestamp_ms
 
 
 def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules) -> bool:

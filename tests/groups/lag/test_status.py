@@ -46,6 +46,7 @@ def judged(
     unread_ago: int | None = None,
     read_since: int | None = None,
     keeps_up: bool = False,
+    group_span: int | None = None,
     rules: StatusRules | None = None,
 ) -> StatusResult:
     committed = commits[-1].offset if commits else 0
@@ -60,6 +61,7 @@ def judged(
         waiting_since_ms=None if unread_ago is None else NOW - unread_ago,
         read_since_ms=None if read_since is None else NOW - read_since,
         keeps_up=keeps_up,
+        group_span_ms=group_span,
     )
     return evaluate_status(reading, rules or StatusRules())
 
@@ -94,12 +96,23 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (STOP, judged(steady(1000, 10, 38 * MINUTE), 9000, past=[past(39 * MINUTE, 1000)], unread_ago=37 * MINUTE)),
         # A single commit: compaction may have deleted the others.
         (STOP, judged([at(11 * MINUTE, 100)], 200, unread_ago=11 * MINUTE)),
-        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=10 * MINUTE)),
-        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=8 * MINUTE)),
+        (STOP, judged([at(301 * SECOND, 100)], 200, unread_ago=10 * MINUTE)),
+        (None, judged([at(299 * SECOND, 100)], 200, unread_ago=10 * MINUTE)),
+        (None, judged([at(9 * MINUTE, 100)], 200, unread_ago=299 * SECOND)),
+        # ... of a group whose other partitions commit: as long as its last commits took together.
+        (STOP, judged([at(51 * SECOND, 100)], 200, unread_ago=HOUR, group_span=50 * SECOND)),
+        (None, judged([at(49 * SECOND, 100)], 200, unread_ago=HOUR, group_span=50 * SECOND)),
+        (None, judged([at(29 * SECOND, 100)], 200, unread_ago=HOUR, group_span=9 * SECOND)),
+        (None, judged([at(299 * SECOND, 100)], 200, unread_ago=HOUR, group_span=HOUR)),
+        (STOP, judged([], 200, read_since=MINUTE, group_span=50 * SECOND)),
+        # Several within a moment, as after each record: the next record is the one.
+        (STOP, judged([at(31 * SECOND + n, 100 - n) for n in (20, 10, 0)], 200, unread_ago=HOUR)),
+        (None, judged([at(29 * SECOND + n, 100 - n) for n in (20, 10, 0)], 200, unread_ago=HOUR)),
+        (None, judged([at(31 * SECOND + n, 100 - n) for n in (10, 0)], 200, unread_ago=HOUR)),
         (OK, judged([at(9 * MINUTE, 100)], 200, unread_ago=20 * SECOND)),
         # No commit at all in what was read.
         (STOP, judged([], 200, read_since=HOUR)),
-        (None, judged([], 200, read_since=5 * MINUTE)),
+        (None, judged([], 200, read_since=299 * SECOND)),
         (None, judged([], 200)),
         # REWIND: it went down, and has not been at the end since.
         (REWIND, judged([*steady(1000, 10, 4 * MINUTE + 5000), *steady(600, 10, 2000, times=3)], 2000)),
