@@ -91,6 +91,7 @@ class GroupVerdict(msgspec.Struct, frozen=True):
                 "keeping_up": list(siblings.keeping_up),
                 "lagging": list(siblings.lagging),
                 "unknown": list(siblings.unknown),
+                "without_reader": list(siblings.without_reader),
                 "quiet": list(siblings.quiet),
                 "unseen_reason": siblings.unseen,
             },

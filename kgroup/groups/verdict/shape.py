@@ -134,7 +134,8 @@ def member_words(group: Group, member_id: str | None) -> str:
 class OtherGroupsLag(msgspec.Struct, frozen=True):
     """The other groups of the lagging topics: those that keep up, those that lag too, and those with an unknown lag.
 
-    ``quiet`` groups have not committed for an hour, so their lag shows nothing about the topic. ``unseen`` is a phrase
+    ``quiet`` groups have not committed for an hour, and those ``without_reader`` are Empty: the lag of either shows
+    nothing about the topic. ``unseen`` is a phrase
     about groups that could not be read and may read the topics too; None without any.
     """
 
@@ -143,6 +144,7 @@ class OtherGroupsLag(msgspec.Struct, frozen=True):
     lagging: tuple[str, ...]
     unknown: tuple[str, ...]
     quiet: tuple[str, ...]
+    without_reader: tuple[str, ...]
     unseen: str | None = None
 
     @property
@@ -157,7 +159,7 @@ def siblings_of(
     """Whether the other groups keep up: their first unread record is at most a minute old.
 
     Where its age is unknown: their lag is at most what arrives in a minute, or 1,000 records. A group without members
-    and with unread records lags, unless it committed in the last 30 s.
+    and with unread records has no reader, unless it committed in the last 30 s.
     """
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
@@ -169,6 +171,8 @@ def siblings_of(
             continue
         if sibling.last_commit_ms is not None and report.now_ms - sibling.last_commit_ms > _QUIET_MS:
             verdict = "quiet"
+        elif _lacks_reader(sibling, report.now_ms):
+            verdict = "without_reader"
         elif sibling.lag is None:
             verdict = "unknown"
         else:
@@ -177,20 +181,26 @@ def siblings_of(
         results_of_group.setdefault(sibling.group, set()).add(verdict)
     # A group on several topics counts once, with its worst result.
     worst = {
-        group: next(v for v in ("lagging", "unknown", "keeping_up", "quiet") if v in verdicts)
-        for group, verdicts in sorted(results_of_group.items())
+        group: next(v for v in _WORST_FIRST if v in verdicts) for group, verdicts in sorted(results_of_group.items())
     }
-    names = {v: tuple(g for g, w in worst.items() if w == v) for v in ("keeping_up", "lagging", "unknown", "quiet")}
-    return OtherGroupsLag(topics, names["keeping_up"], names["lagging"], names["unknown"], names["quiet"], unseen)
+    names = {v: tuple(g for g, w in worst.items() if w == v) for v in _WORST_FIRST}
+    return OtherGroupsLag(topics, **names, unseen=unseen)
+
+
+_WORST_FIRST = ("lagging", "unknown", "keeping_up", "without_reader", "quiet")
+
+
+def _lacks_reader(sibling: Sibling, now_ms: int) -> bool:
+    """Whether an Empty group has unread records. One that commits has a consumer with ``assign()``, or restarts."""
+    if not sibling.is_empty or not sibling.lag:
+        return False
+    return sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > _RESTART_MS
 
 
 def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:
-    """Whether it lags. An Empty group that commits has a consumer with ``assign()``, and is judged as others are."""
     lag = sibling.lag or 0
     if not lag:
         return False
-    if sibling.is_empty and (sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > _RESTART_MS):
-        return True
     if sibling.unread_since_ms is None:
         return lag > max(_SMALL_LAG, incoming * _SIBLING_SECONDS)
     return now_ms - sibling.unread_since_ms > _OLD_MS
@@ -206,9 +216,10 @@ def _seen_words(siblings: OtherGroupsLag, too: str) -> str:
     of = siblings.topics[0] if len(siblings.topics) == 1 else plural(len(siblings.topics), "topic")
     counted = len(siblings.keeping_up) + len(siblings.lagging) + len(siblings.unknown)
     if not counted:
-        quiet = f" ({len(siblings.quiet)} quiet for over an hour)" if siblings.quiet else ""
+        idle = [f"{len(siblings.without_reader)} without a reader"] if siblings.without_reader else []
+        idle += [f"{len(siblings.quiet)} quiet for over an hour"] if siblings.quiet else []
         text = f"whether another group reads {of} is unknown" if siblings.unseen else f"no other group reads {of}"
-        return text + quiet
+        return text + (f" ({', '.join(idle)})" if idle else "")
     noun = "group" if counted == 1 else "groups"
     if siblings.lagging:
         names = f" ({siblings.lagging[0]})" if len(siblings.lagging) == 1 else ""
