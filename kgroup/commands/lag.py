@@ -125,6 +125,7 @@ class LagOptions:
             no_log=None if budget_s > 0 else f"--scan-time {self.scan_time}",
             surroundings=alone,
             state=alone,
+            crash_loops=alone,
         )
 
 

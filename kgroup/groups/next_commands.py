@@ -5,6 +5,9 @@ None of them has ``--execute``: a pasted command shows a plan.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from kgroup.groups.history.model import CrashLoop
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
@@ -30,6 +33,13 @@ def skip_record(group: str, tp: TopicPartition) -> Hint:
 def catch_up(group: str) -> Hint:
     """``kgroup catchup start``: the plan that releases the group at the log end, and replays its gap in parallel."""
     return Hint("{}", ("catchup", "start", group))
+
+
+def leave_crash_loop(group: str, loops: Sequence[CrashLoop]) -> Iterator[Hint]:
+    """``kgroup peek``, and the command that skips the record. Of several partitions, the records show which it is."""
+    yield peek_group(group)
+    if len(loops) == 1:
+        yield skip_record(group, loops[0].tp)
 
 
 def undo_move(group: str, at_ms: int) -> Hint | None:

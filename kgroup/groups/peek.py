@@ -75,13 +75,18 @@ class PeekRequest(msgspec.Struct, frozen=True):
 
 
 class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
-    """A partition to read. ``committed`` None: no group was named. ``status``: ``STALL 5m``, None if not judged."""
+    """A partition to read. ``committed`` None: no group was named. ``status``: ``STALL 5m``, None if not judged.
+
+    ``not_passed`` is whether the group does not get past the next record, ``crash_loop`` in words why, if members die.
+    """
 
     topic: str
     partition: int
     group: str | None = None
     committed: int | None = None
     status: str | None = None
+    not_passed: bool = False
+    crash_loop: str | None = None
 
 
 class ReadableLog(msgspec.Struct, frozen=True):

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.cluster.topics import LogView
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.model.group_log import (
@@ -28,6 +30,7 @@ from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
+_POSITIONS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
 MOST_BYTES = 1024**3
 """How much of ``__consumer_offsets`` is fetched for one history at most, whatever the time limit is."""
 
@@ -155,7 +158,29 @@ class Histories:
             mark=_plan_of,
             own=request.own,
         )
-        return group_history(group, self._events[group], self._reach[group], query)
+        history = group_history(group, self._events[group], self._reach[group], query)
+        return history.confirmed(_unread_loops(self._cluster, group, history.suspects)) if history.suspects else history
+
+
+def _unread_loops(cluster: Cluster, group: str, suspects: Sequence[CrashLoop]) -> tuple[CrashLoop, ...]:
+    """Those whose record was unread while the owners went, as far as the logs of the partitions can be read."""
+    try:
+        found = [p for each in cluster.describe([group], _POSITIONS).groups for p in each.partitions if p.lag]
+        moments_ms = tuple(dict.fromkeys(loop.least_since_ms for loop in suspects))
+        places = [loop.tp for loop in suspects]
+        views = cluster.log_views(cluster.layouts({tp.topic for tp in places}), places, moments_ms)
+    except KgroupError:
+        return ()
+    committed = {p.tp: p.commit.offset for p in found if p.commit is not None}
+    loops = []
+    for loop in suspects:
+        view, offset = views.get(loop.tp), committed.get(loop.tp)
+        if offset is None or loop.offset not in (None, offset) or not isinstance(view, LogView):
+            continue
+        younger = view.at_times[moments_ms.index(loop.least_since_ms)]
+        if offset < (view.end if younger is None else younger):
+            loops.append(replace(loop, offset=offset))
+    return tuple(loops)
 
 
 def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | None:

@@ -49,7 +49,7 @@ class LagReadOptions(msgspec.Struct, frozen=True):
     ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
     ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time.
     ``surroundings`` also reads retention and other groups, ``state`` the time since which the group has been in its
-    state.
+    state. ``crash_loops`` finds those that the log shows.
     """
 
     log_budget_s: float
@@ -59,6 +59,7 @@ class LagReadOptions(msgspec.Struct, frozen=True):
     surroundings: bool = False
     state: bool = False
     log_time: SharedTime | None = None
+    crash_loops: bool = True
 
 
 class LagReading(msgspec.Struct, frozen=True):
@@ -135,7 +136,8 @@ def _of_group(
     group: Group, facts: LagFacts, logs: _Logs, options: LagReadOptions, query: LagQuery, now_ms: int
 ) -> LagReading:
     log = facts.logs.logs.get(group.name)
-    log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms)
+    names = _names_by_id(group, facts) if options.crash_loops else None
+    log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
     unread = facts.logs.unread.get(group.name)
     firsts = dict(_first_unread_records(group, facts, query))
     evidence = LagEvidence(
@@ -146,6 +148,7 @@ def _of_group(
         siblings=_siblings(group, facts, query, now_ms),
         members={} if log_facts is None else log_facts.members,
         churn=None if log_facts is None else log_facts.churn,
+        crash_loops=() if log_facts is None else log_facts.crash_loops,
         unknown=dict(_unknown(group, facts, options, firsts, log_facts)),
     )
     newest = None
@@ -158,6 +161,11 @@ def _of_group(
         stopped=None if log is None else log.reach.stopped,
         unread=unread,
     )
+
+
+def _names_by_id(group: Group, facts: LagFacts) -> dict[str, str]:
+    layouts = {p.topic: facts.layouts.get(p.topic) for p in group.partitions}
+    return {each.id: topic for topic, each in layouts.items() if isinstance(each, TopicLayout) and each.id is not None}
 
 
 def _unknown(

@@ -27,6 +27,7 @@ from kgroup.groups.peek import (
 )
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.groups.selection import Selection
+from kgroup.groups.verdict.group import records_to_skip
 from kgroup.groups.verdict.lines import stuck_of
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.json_lines import ValueFormat
@@ -84,13 +85,21 @@ def select_targets(
             code="no-commit",
             hint=Hint("{} reads a partition without a group.", ("peek", "TOPIC:P")),
         )
-    statuses, stuck = _statuses(reporter, cluster, group)
+    judged = _judge(reporter, cluster, group)
+    stuck = judged.stuck
     chosen = select_partitions(group.partitions, None, stuck)
     if len(chosen) > MOST_PARTITIONS:
         left_out = plural(len(chosen) - MOST_PARTITIONS, "partition")
         reporter.note(f"{left_out} of {group_name} left out: --topic TOPIC:P selects others")
     targets = tuple(
-        PeekTarget(*p.tp, group_name, p.commit.offset if p.commit else None, statuses.get(p.tp))
+        PeekTarget(
+            *p.tp,
+            group_name,
+            p.commit.offset if p.commit else None,
+            judged.statuses.get(p.tp),
+            p.tp in judged.not_passed,
+            judged.not_passed.get(p.tp),
+        )
         for p in chosen[:MOST_PARTITIONS]
     )
     if not targets and not errors:
@@ -129,26 +138,37 @@ def _named(group: Group, topics: Sequence[TopicChoice], errors: tuple[RowError, 
     return PeekSelection(tuple(targets), (*own, *missing))
 
 
-def _statuses(
-    reporter: Reporter, cluster: Cluster, group: Group
-) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
-    """The status (``STALL 5m``) of each partition that is not read, and the stuck ones, the longest first.
+class _Judged(msgspec.Struct, frozen=True):
+    """The status (``STALL 5m``) of each partition that is not read, the stuck ones, and ``records_to_skip``.
 
-    NO-READER is not stuck: no record is the reason.
+    The first are those that no member gets past, then those that are stuck the longest. NO-READER alone is not stuck:
+    no record is the reason.
     """
+
+    statuses: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
+    stuck: tuple[TopicPartition, ...] = ()
+    not_passed: Mapping[TopicPartition, str | None] = msgspec.field(default_factory=dict)
+
+
+def _judge(reporter: Reporter, cluster: Cluster, group: Group) -> _Judged:
     if not group.totals.lag:
-        return {}, []
+        return _Judged()
     try:
         read = read_evidence(cluster, [group], LagReadOptions(_STATUS_BUDGET_S), utc_ms())[group.name]
     except KgroupError as error:
         reporter.note(f"the status of the partitions is unknown: {error.message}")
-        return {}, []
+        return _Judged()
     if read.unread:
         reporter.note(f"the status of the partitions is unknown: {read.unread}")
     report = measure_lag(group, read.evidence)
     unread = stuck_of(report)
-    words = {p.partition.tp: status_words(p.status_result, report.now_ms) or "" for p in unread}
-    return words, [p.partition.tp for p in unread if p.status is not LagStatus.NO_READER]
+    not_passed = records_to_skip(group, report, read.evidence)
+    stuck = (*not_passed, *(p.partition.tp for p in unread if p.status is not LagStatus.NO_READER))
+    return _Judged(
+        {p.partition.tp: status_words(p.status_result, report.now_ms) or "" for p in unread},
+        tuple(dict.fromkeys(stuck)),
+        not_passed,
+    )
 
 
 def read_partitions(

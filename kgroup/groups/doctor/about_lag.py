@@ -21,7 +21,7 @@ from kgroup.groups.doctor.finding import (
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
 from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
 from kgroup.groups.members import labels
-from kgroup.groups.next_commands import catch_up, skip_record
+from kgroup.groups.next_commands import catch_up, peek_group, skip_record
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
@@ -254,6 +254,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             },
             affected=[str(stall.partition.tp) for stall in stalls],
             commands=(
+                peek_group(group.name),
                 kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
                 skip_record(group.name, worst.partition.tp),
             ),

@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from math import ceil
 
+from msgspec.structs import replace
+
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
+from kgroup.groups.history.crash_loops import crash_loop_words
+from kgroup.groups.history.model import LOOP as LOOP_ATTEMPTS
+from kgroup.groups.history.model import CrashLoop
+from kgroup.groups.next_commands import leave_crash_loop
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
+LOOP = Threshold(
+    "owners of a partition that go without a commit past its offset", LOOP_ATTEMPTS, "", "one or two are a deployment"
+)
 RECENT = Threshold("how far back a storm still counts", 3_600_000, "ms", "what kgroup history shows by default")
 STORM = Threshold(
     "rebalances in that time that are no rollout", 5, "", "one each 2m: a group that scales or crashes once has fewer"
@@ -38,7 +47,7 @@ REBALANCE_STORM = Rule(
     "rebalance-storm",
     "the group rebalances again and again",
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
-    (WINDOW, STORM, HEAVY, STOPPED, ONGOING, RECENT),
+    (LOOP, WINDOW, STORM, HEAVY, STOPPED, ONGOING, RECENT),
 )
 EAGER = Rule(
     "eager-assignor",
@@ -58,10 +67,12 @@ _LEAST_SESSION_MS = 45_000
 
 
 def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
-    """Counts the rebalances in the densest window (10 min) of the last hour; those of a rollout do not count."""
+    """A crash loop; else the rebalances in the densest window (10 min) of the last hour, without those of a rollout."""
     history = snapshot.history
     if history is None:
         return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
+    if loops := crash_loops_in(snapshot):
+        return _crash_loop(snapshot, loops)
     recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
     densest = _densest(recent)
     if len(densest) < STORM.value:
@@ -87,6 +98,41 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         numbers={"rebalance_count": len(window), "span_ms": span, "stopped_ms": stopped, "rebalancing": int(going_on)},
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
+    )
+
+
+def crash_loops_in(snapshot: GroupSnapshot) -> tuple[CrashLoop, ...]:
+    """The crash loops whose record is unread, and was before the owners went."""
+    lagging = {p.tp: p for p in snapshot.group.partitions if p.lag and p.commit is not None}
+    found = []
+    for suspect in () if snapshot.history is None else snapshot.history.crash_loops:
+        partition, facts = lagging.get(suspect.tp), snapshot.logs.get(suspect.tp)
+        if partition is None or partition.commit is None or suspect.offset not in (None, partition.commit.offset):
+            continue
+        if facts is not None and facts.unread is False:
+            continue
+        if loop := suspect.since(None if facts is None else facts.unread_since_ms):
+            found.append(replace(loop, offset=partition.commit.offset))
+    return tuple(found)
+
+
+def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
+    gone = loops[0].gone
+    return REBALANCE_STORM.finding(
+        Severity.CRITICAL,
+        crash_loop_words(loops, snapshot.now_ms),
+        remedy="the record at this offset, or one soon after it, ends every process that reads it: read the record, "
+        "and the log of a process that ended; then fix the consumer, or skip the record",
+        numbers={
+            "gone_member_count": len(gone),
+            "span_ms": gone[-1].at_ms - gone[0].at_ms,
+            "partition_count": len(loops),
+        },
+        affected=[str(loop.tp) for loop in loops],
+        commands=(
+            *leave_crash_loop(snapshot.group.name, loops),
+            kgroup_command("history", snapshot.group.name, "--since", "1h"),
+        ),
     )
 
 
@@ -147,8 +193,8 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
     restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
-    if len(restarts) < RESTARTS.value:
-        return ()
+    if len(restarts) < RESTARTS.value or crash_loops_in(snapshot):
+        return ()  # An instance id does not keep a process alive.
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
     away = f"away {duration(longest)} at most" if longest else "back at once"

@@ -75,7 +75,10 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
         since_ms = max(since_ms, full_history.span.now_ms if reach.oldest_ms is None else reach.oldest_ms)
     before = () if full_history.before is None else (full_history.before,)
     return RebalanceHistory(
-        since_ms, tuple(_rebalances(full_history)), tuple(_restarts((*before, *full_history.steps), since_ms))
+        since_ms,
+        tuple(_rebalances(full_history)),
+        tuple(_restarts((*before, *full_history.steps), since_ms)),
+        full_history.suspects,
     )
 
 

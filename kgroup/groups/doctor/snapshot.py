@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.migration.check import Readiness
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import BrokerFacts
@@ -110,11 +111,15 @@ class MemberRestart(msgspec.Struct, frozen=True):
 
 
 class RebalanceHistory(msgspec.Struct, frozen=True):
-    """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time."""
+    """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time.
+
+    ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show.
+    """
 
     since_ms: int
     rebalances: tuple[Rebalance, ...] = ()
     restarts: tuple[MemberRestart, ...] = ()
+    crash_loops: tuple[CrashLoop, ...] = ()
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.model.group_log import Partitions, RebalanceProtocol
+from kgroup.model.topic_partition import PartitionValue
 
 
 class Cause(StrEnum):
@@ -147,6 +149,48 @@ class Signature(msgspec.Struct, frozen=True):
     rebalances: int
     members: tuple[str, ...]
     text: str
+
+
+LOOP = 3
+"""So many attempts that end in the same way are a crash loop."""
+
+
+class OwnerGone(msgspec.Struct, frozen=True):
+    """An owner of the partition that is gone since the step at ``log_offset``.
+
+    Owners with the same ``attempt`` count once: an orderly rollout replaces several of them.
+    """
+
+    at_ms: int
+    log_offset: int
+    attempt: int
+    name: str
+
+
+class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
+    """A partition at which members come and go without a commit past ``offset``, and its owners that are gone.
+
+    ``offset`` is None if the log that was read has no commit of the partition.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    gone: tuple[OwnerGone, ...]
+
+    def since(self, unread_ms: int | None) -> CrashLoop | None:
+        """The loop at a record that was written at ``unread_ms``; None if too few owners went after that.
+
+        An owner of a partition without unread records has nothing to commit. None: the record is older than all.
+        """
+        gone = self.gone if unread_ms is None else tuple(one for one in self.gone if one.at_ms > unread_ms)
+        return None if len({one.attempt for one in gone}) < LOOP else replace(self, gone=gone)
+
+    @property
+    def least_since_ms(self) -> int:
+        """The time before which the record at the offset must have been written: so many owners went after it."""
+        attempts = {one.attempt: one.at_ms for one in self.gone}
+        return sorted(attempts.values())[-LOOP]
 
 
 class MemberCounts(msgspec.Struct, frozen=True):

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
+from kgroup.groups.history.model import (
+    DEPARTURES,
+    LOOP,
+    Cause,
+    HistoryStep,
+    Reason,
+    Signature,
+    SignatureKind,
+    StepKind,
+)
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -16,8 +25,6 @@ ROLLOUT_GAP_MS = 300_000
 """The longest pause between two rebalances of one rollout."""
 
 ROLLOUT_MS = 1_800_000
-LOOP = 3
-"""At least this many rollouts in a row are a crash loop: all instances die and are restarted."""
 LOOP_GAP_MS = 600_000
 """The longest pause between two rollouts of a crash loop: Kubernetes waits up to five minutes before a restart."""
 _EXACT_MS = 1_500
@@ -49,14 +56,14 @@ def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
     for one in rollouts(steps):
         last = runs[-1][-1] if runs else None
         near = last is not None and one.from_ms - last.to_ms <= LOOP_GAP_MS
-        if near and last is not None and not _is_orderly(steps, last) and not _is_orderly(steps, one):
+        if near and last is not None and not is_orderly(steps, last) and not is_orderly(steps, one):
             runs[-1].append(one)
         else:
             runs.append([one])
     return tuple(one for run in runs for one in ([_loop(run)] if len(run) >= LOOP else run))
 
 
-def _is_orderly(steps: Sequence[HistoryStep], rollout: Signature) -> bool:
+def is_orderly(steps: Sequence[HistoryStep], rollout: Signature) -> bool:
     """Whether the members went one at a time, and none of them expired or exceeded its poll interval."""
     least = len(rollout.members) - 1
     for before, step in pairwise(steps):

@@ -10,9 +10,20 @@ from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, HistoryTotals, MemberCounts, Signature, StepKind
+from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
+from kgroup.groups.history.model import (
+    DEPARTURES,
+    Cause,
+    CrashLoop,
+    HistoryStep,
+    HistoryTotals,
+    MemberCounts,
+    Signature,
+    StepKind,
+)
 from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.signatures import find_signatures
@@ -51,7 +62,8 @@ class GroupHistory(msgspec.Struct, frozen=True):
     ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
     not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``jumps`` are those of
     committed offsets, none if not asked for. ``commits`` has them with the trends; None if not asked for.
-    ``unreadable`` counts records of the group that could not be decoded.
+    ``unreadable`` counts records of the group that could not be decoded. ``suspects`` are crash loops if their records
+    were unread all the time; ``crash_loops`` are those for which ``confirmed`` was called.
     """
 
     group: str
@@ -65,6 +77,12 @@ class GroupHistory(msgspec.Struct, frozen=True):
     commits: CommitReport | None
     unreadable: int
     jumps: tuple[OffsetJump, ...] = ()
+    suspects: tuple[CrashLoop, ...] = ()
+    crash_loops: tuple[CrashLoop, ...] = ()
+
+    def confirmed(self, loops: Sequence[CrashLoop]) -> GroupHistory:
+        """The history with these crash loops, among its signatures too."""
+        return replace(self, crash_loops=tuple(loops), signatures=with_crash_loops(self.signatures, loops, self.steps))
 
     @property
     def rebalancing(self) -> bool:
@@ -142,6 +160,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         commits=commits if query.commits else None,
         jumps=() if commits is None else commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
+        suspects=crash_loops(tracked.steps, tracked.commits, query.now_ms),
     )
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups.history.model import CrashLoop
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 
@@ -139,7 +140,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
 
     ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
     ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
-    reason for them. ``members`` is by member id. ``unknown`` has the reason for each source that could not be read
+    reason for them. ``members`` is by member id. ``crash_loops`` are suspected: whether their records are unread, the
+    log of the group does not show. ``unknown`` has the reason for each source that could not be read
     (``no READ on __consumer_offsets``); the verdict shows the reason instead of a value.
     """
 
@@ -150,6 +152,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     siblings: tuple[Sibling, ...] | None = None
     members: Mapping[str, MemberFacts] = msgspec.field(default_factory=dict)
     churn: GroupChurn | None = None
+    crash_loops: tuple[CrashLoop, ...] = ()
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 
     def why_unknown(self, source: EvidenceSource) -> str:

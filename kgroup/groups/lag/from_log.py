@@ -8,6 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.model import LOOP, CrashLoop
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.model.group_log import (
     CommitWritten,
@@ -46,13 +47,21 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     state_since_ms: int | None
     members: Mapping[str, MemberFacts]
     churn: GroupChurn | None
+    crash_loops: tuple[CrashLoop, ...]
 
 
-def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int) -> LagLogFacts:
+def from_log(
+    events: Sequence[Event],
+    reach: ScannedRange,
+    group: Group,
+    now_ms: int,
+    topic_names: Mapping[str, str] | None = None,
+) -> LagLogFacts:
     """The evidence in a group's events, which must be in log order.
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
-    count. Commits by a tool are marked.
+    count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
+    None: crash loops are left out.
     """
     commits: dict[TopicPartition, list[LoggedCommit]] = {}
     members: dict[str, MemberFacts] = {}
@@ -89,6 +98,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, now_ms:
         state_since_ms=_state_since(events, group),
         members=members,
         churn=_churn(events, now_ms),
+        crash_loops=() if topic_names is None else _crash_loops(events, reach, now_ms, topic_names),
     )
 
 
@@ -300,3 +310,16 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     ]
     lasted = [later - earlier for earlier, later in pairwise([*starts, now_ms])]
     return GroupChurn(len(starts), max(0, *lasted) if lasted else 0)
+
+
+def _crash_loops(
+    events: Sequence[Event], reach: ScannedRange, now_ms: int, topic_names: Mapping[str, str]
+) -> tuple[CrashLoop, ...]:
+    if sum(isinstance(event, GenerationWritten | EpochWritten) for event in events) < LOOP:
+        return ()
+    # Imported here: nearly all groups hardly ever rebalance.
+    from kgroup.groups.history.crash_loops import crash_loops
+    from kgroup.groups.history.track import track_group
+
+    tracked = track_group(events, reach)
+    return crash_loops(tracked.steps, tracked.commits, now_ms, topic_names)

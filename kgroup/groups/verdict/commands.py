@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.next_commands import catch_up, group_history, peek_group, skip_record, undo_move
+from kgroup.groups.next_commands import (
+    catch_up,
+    group_history,
+    leave_crash_loop,
+    peek_group,
+    skip_record,
+    undo_move,
+)
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
 
@@ -14,25 +22,39 @@ _ONE_REQUEST_MS = 1_000
 
 
 def verdict_commands(
-    group: Group, report: GroupLag, stalled: PartitionLag | None, *, crashes: bool = False, gap: bool = False
+    group: Group,
+    report: GroupLag,
+    not_passed: Sequence[PartitionLag],
+    loops: Sequence[CrashLoop],
+    *,
+    gap: bool = False,
 ) -> Iterator[Hint]:
-    """Commands, the most urgent first. ``stalled`` is the partition that the verdict reports as stalled, or None.
+    """Commands, the most urgent first.
 
-    ``crashes`` is whether the verdict reports a crash loop. A rebalance may be part of one, before that is certain: the
-    history shows who comes and goes, ``peek`` the records that no member gets past. ``gap`` is whether the gap is
-    large.
+    ``not_passed`` are the partitions whose owners live and do not get past an offset, ``loops`` the crash loops. A
+    rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
+    that no member gets past. ``gap`` is whether the gap is large.
     """
-    churns = crashes or group.is_rebalancing
-    if churns:
+    stops = [p for p in report.partitions if p.status is LagStatus.STOP]
+    if loops:
+        yield from leave_crash_loop(group.name, loops)
+    if loops or group.is_rebalancing:
         yield group_history(group.name)
-    if stalled is not None or crashes or (churns and any(p.status is LagStatus.STOP for p in report.partitions)):
+    if not loops and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
-    if stalled is not None:
-        yield skip_record(group.name, stalled.partition.tp)
+    if not_passed and is_one_record(not_passed[0], report):
+        yield skip_record(group.name, not_passed[0].partition.tp)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
     if gap:
         yield catch_up(group.name)
+
+
+def is_one_record(row: PartitionLag, report: GroupLag) -> bool:
+    """Whether the record at the offset is to blame: it is committed again and again, or other partitions are read."""
+    if row.status is LagStatus.STALL or len(report.partitions) == 1:
+        return True
+    return any(p.status is None or not p.status.is_stuck for p in report.partitions)
 
 
 def _rewound_at_ms(report: GroupLag) -> int | None:

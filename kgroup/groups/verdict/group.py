@@ -6,19 +6,20 @@ from typing import Any
 
 import msgspec
 
+from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.verdict.commands import verdict_commands
+from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import (
     RetentionVerdict,
     VerdictLine,
     back_line,
+    crash_loops_in,
     held_back,
-    is_crash_loop,
     is_draining,
     measured_line,
     rate_line,
@@ -39,6 +40,7 @@ from kgroup.groups.verdict.shape import (
     siblings_words,
 )
 from kgroup.model.groups import Group
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import percent, plural
@@ -110,12 +112,18 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if evidence.siblings is None
         else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS))
     )
+    loops = crash_loops_in(report, evidence)
+    fact = (
+        crash_loop_words(loops, report.now_ms)
+        if loops
+        else next_fact(group, report, evidence, shape, safe, siblings, gap)
+    )
     return GroupVerdict(
         group=group,
         report=report,
         evidence=evidence,
         lines=tuple(_lines(group, report, evidence, shape, safe, siblings)),
-        next=next_fact(group, report, evidence, shape, safe, siblings, gap),
+        next=fact,
         shape=shape,
         safe=safe,
         siblings=siblings,
@@ -123,8 +131,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
             verdict_commands(
                 group,
                 report,
-                _stalled(group, report, evidence, shape),
-                crashes=is_crash_loop(report, evidence.churn),
+                () if loops else _not_passed(group, report, evidence, shape),
+                loops,
                 gap=gap is not None,
             )
         ),
@@ -164,6 +172,8 @@ def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None
 
 
 _HOT = 3
+_SESSION_MS = 45_000
+"""The default session timeout, for a member whose own is not known."""
 
 
 def next_fact(
@@ -175,13 +185,11 @@ def next_fact(
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
 ) -> str | None:
-    """The most urgent fact about a group; None if there is none.
+    """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
-    The order: a crash loop (before a rebalance, which would hide it), members and rebalances, records that retention
-    deletes, blocking transactions, stuck partitions, what the lagging partitions have in common, and idle members.
+    The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions, what
+    the lagging partitions have in common, and idle members.
     """
-    if is_crash_loop(report, evidence.churn):
-        return "members join and leave before their first commit: a crash loop"
     if plain := members_sentence(group):
         return plain if gap is None or not group.is_empty else f"no member reads; the group {gap.words}, its last rate"
     stuck = stuck_of(report)
@@ -191,7 +199,7 @@ def next_fact(
     if row is not None:
         return f"read_committed consumers of {row.where} get no further until that transaction ends"
     if stuck:
-        return _of_stuck(group, evidence, shape, stuck)
+        return _of_stuck(group, report, evidence, shape, stuck)
     if shape.behind:
         sentence = _of_shape(group, report, shape, siblings, gap)
         if sentence:
@@ -199,17 +207,49 @@ def next_fact(
     return assignment_sentence(group)
 
 
-def _stalled(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> PartitionLag | None:
-    """The partition whose consumer commits the same offset again and again; None if another cause is more likely."""
-    stuck = stuck_of(report)
-    if not stuck or stuck[0].status is not LagStatus.STALL or held_back(report) is not None:
-        return None
-    if is_crash_loop(report, evidence.churn) or members_sentence(group) is not None:
-        return None
-    return None if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else stuck[0]
+def records_to_skip(group: Group, report: GroupLag, evidence: LagEvidence) -> dict[TopicPartition, str | None]:
+    """The partitions whose next record no member gets past, and why: a crash loop in words, None for a live owner."""
+    if loops := crash_loops_in(report, evidence):
+        return {loop.tp: crash_loop_words([loop], report.now_ms) for loop in loops}
+    not_passed = _not_passed(group, report, evidence, shape_of(report))
+    return {p.partition.tp: None for p in not_passed if is_one_record(p, report)}
 
 
-def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:
+def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
+    """The partitions whose owners live and do not get past an offset; empty if another cause is more likely."""
+    if held_back(report) is not None or (not group.is_empty and members_sentence(group) is not None):
+        return ()
+    stuck = [p for p in stuck_of(report) if _owner_lives(p, report, evidence)]
+    return () if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else tuple(stuck)
+
+
+def _owner_lives(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> bool:
+    """Whether it has an owner that is alive: one that commits, or whose session would have ended since."""
+    if row.status is LagStatus.STALL or _commits_others(row, report):
+        return True
+    if row.partition.owner is None:
+        return False
+    facts = evidence.members.get(row.partition.owner.member_id)
+    session_ms = _SESSION_MS if facts is None or facts.session_timeout_ms is None else facts.session_timeout_ms
+    since_ms = row.status_result.since_ms if row.last_commit_ms is None else row.last_commit_ms
+    return since_ms is not None and report.now_ms - since_ms > session_ms
+
+
+def _commits_others(row: PartitionLag, report: GroupLag) -> bool:
+    """Whether the owner of a stuck partition has committed another one since: it polls."""
+    owner, since_ms = row.partition.owner, row.status_result.since_ms
+    return since_ms is not None and any(
+        p.partition.owner is not None
+        and owner is not None
+        and p.partition.owner.member_id == owner.member_id
+        and p.last_commit_ms is not None
+        and p.last_commit_ms > since_ms
+        for p in report.partitions
+        if p is not row
+    )
+
+
+def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:
     first = stuck[0]
     if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1:
         return f"broker {shape.subject} leads all stuck partitions"
@@ -224,6 +264,8 @@ def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[Par
         commits = f"{owner_text} commits {first.where} at {first.first} again and again"
         return f"{commits}: it polls, and does not get past this offset"
     owns = f"{owner_text} owns {first.where}"
+    if _commits_others(first, report):
+        return f"{owns} and commits other partitions: it polls, and does not get past offset {first.first}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {plural(others, 'more stuck partition')}"
@@ -231,13 +273,15 @@ def _of_stuck(group: Group, evidence: LagEvidence, shape: Shape, stuck: list[Par
     owns += _alive(first, evidence.now_ms, None if facts is None else facts.session_timeout_ms)
     if facts is None or facts.max_poll_interval_ms is None:
         return owns
-    until = ""
-    if first.last_commit_ms is not None:
-        end_ms = first.last_commit_ms + facts.max_poll_interval_ms
-        if end_ms > evidence.now_ms:
-            until = f", so the group keeps it until about {short_time(end_ms, evidence.now_ms)}"
     interval = format_duration(facts.max_poll_interval_ms / 1000)
-    return f"{owns}; its max.poll.interval.ms is {interval}{until}"
+    if first.last_commit_ms is None:
+        return f"{owns}; its max.poll.interval.ms is {interval}"
+    # A member that joined after the last commit has had less time.
+    end_ms = max(first.last_commit_ms, evidence.state_since_ms or 0) + facts.max_poll_interval_ms
+    if end_ms > evidence.now_ms:
+        until = short_time(end_ms, evidence.now_ms)
+        return f"{owns}; its max.poll.interval.ms is {interval}, so the group keeps it until about {until}"
+    return f"{owns} after its max.poll.interval.ms ({interval}): it polls, and does not get past offset {first.first}"
 
 
 def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -60,7 +62,6 @@ def _phantom(report: GroupLag) -> str:
     return f"; {human_count(phantom)} more offsets hold no record" if phantom else ""
 
 
-CRASH_LOOP_GENERATIONS = 5
 _LONG_MS = 60_000
 
 
@@ -91,13 +92,18 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
-def is_crash_loop(report: GroupLag, churn: GroupChurn | None) -> bool:
-    """Whether members keep joining without a commit: at least five generations since the last commit."""
-    if churn is None or churn.generations < CRASH_LOOP_GENERATIONS:
-        return False
-    lagging = [p for p in report.partitions if p.lag]
-    # Between two attempts the group is Empty.
-    return bool(lagging) and all(p.status in (LagStatus.STOP, LagStatus.NO_READER) for p in lagging)
+def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:
+    """The crash loops of the log whose record is unread, and was before the owners went. The first has most owners."""
+    lagging = {p.partition.tp: p for p in report.partitions if p.lag}
+    found = []
+    for suspect in evidence.crash_loops:
+        row = lagging.get(suspect.tp)
+        if row is None or row.partition.commit is None or suspect.offset not in (None, row.partition.commit.offset):
+            continue
+        loop = suspect.since(None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms)
+        if loop is not None:
+            found.append(replace(loop, offset=row.partition.commit.offset))
+    return tuple(found)
 
 
 def _arrivals(row: PartitionLag | LagSum) -> Rates | None:

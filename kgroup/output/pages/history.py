@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.model import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory
+from kgroup.groups.next_commands import leave_crash_loop
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
@@ -145,6 +147,8 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         yield LabelledLine("JUMPS", jumps_line(history))
     if following := next_line(history):
         yield Text(tuple(wrapped(f"-> {following}", "   ")))
+    if history.crash_loops:
+        yield Text(tuple(f"   {command}" for command in leave_crash_loop(history.group, history.crash_loops)))
     if history.jumps and history.commits is None:
         yield Text((Hint("-> {}", ("history", history.group, "--commits")),))
     if history.steps and history.commits is None:
@@ -262,7 +266,9 @@ def jumps_line(history: GroupHistory) -> str:
 
 
 def next_line(history: GroupHistory) -> str | None:
-    """What to check next: members that cause most rebalances and have an unusual timeout; None if there are none."""
+    """What to check next: a crash loop, or members that cause most rebalances and have an unusual timeout; or None."""
+    if history.crash_loops:
+        return crash_loop_words(history.crash_loops, history.span.now_ms)
     filled = [step for step in history.steps if len(step.members) > 1]
     worst = [member.name for member in history.totals.by_member if member.rebalances > 1][:_NAMED_MEMBERS]
     if not filled or not worst:

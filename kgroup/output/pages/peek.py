@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.peek import PeekedPartition, ReadLimit, lines_of
 from kgroup.model.blocks import BlankLine, Block, Records, Screen, Text, Title
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.records import VALUE_WIDTH, bytes_text, headers_text, records_blocks, value_text
+from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural, some_of
@@ -95,15 +95,15 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
     if target.status:
         facts.append(target.status)
     yield Text((f"{target.tp}  {', '.join(facts)}",))
+    if target.crash_loop:
+        yield Text(tuple(wrapped(target.crash_loop)))
     if each.records:
         width = None if view.verbose else VALUE_WIDTH
         yield from records_blocks(each.records, each.form, committed=target.committed, width=width)
     if lines := tuple(notes(each, empty=True)):
         yield Text(lines)
     record = each.next_record
-    # STALL alone: after a STOP nothing shows that it is this record.
-    stalled = (target.status or "").startswith(str(LagStatus.STALL))
-    if stalled and target.group is not None and record is not None:
+    if target.not_passed and target.group is not None and record is not None:
         skip = f"{target.tp}={record.offset + 1}"
         file = f"{target.topic}-{target.partition}-{record.offset}.jsonl"
         command = view.command("reset", target.group, "--to-offset", skip, "--save-skipped", file)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kgroup.groups.history.model import CrashLoop, OwnerGone
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -82,11 +83,22 @@ ONE_STUCK = judged(
     siblings=KEEP_UP,
     members={"enrich-1": MemberFacts(HOUR, 45_000)},
 )
+
+
+def loop(*ago_ms: int, number: int = 7, offset: int | None = 10_000_000, topic: str = "orders") -> CrashLoop:
+    """An owner went at each of these moments, the oldest first."""
+    gone = tuple(OwnerGone(NOW - ago, at, at, f"pod-{at}") for at, ago in enumerate(ago_ms))
+    return CrashLoop(topic, number, offset, gone)
+
+
+DEATHS = tuple(n * 20 * SECOND + 9 * SECOND for n in reversed(range(13)))
+CLICKS = [Part(n, 800_000, 250, last_ago=51 * MINUTE, age=51 * MINUTE, topic="clicks") for n in range(12)]
 CRASH_LOOP = judged(
-    [Part(n, 800_000, 250, last_ago=51 * MINUTE, age=51 * MINUTE, topic="clicks") for n in range(12)],
+    CLICKS,
     "CompletingRebalance",
     state_since_ms=NOW - 3 * SECOND,
     churn=GroupChurn(58, 71_000),
+    crash_loops=tuple(loop(*DEATHS, number=n, topic="clicks") for n in range(12)),
     siblings=(),
 )
 SAME_OFFSET = tuple(at(n * 6 * SECOND, 8_812_337, 3, "payments") for n in reversed(range(214)))
@@ -94,6 +106,10 @@ POISON_PART = replace(
     Part(3, 5000, 3.8, owner=E0, topic="payments"), committed=8_812_337, commits=SAME_OFFSET, age=22 * MINUTE
 )
 POISON = judged([POISON_PART])
+CRASHES_AT_7 = (
+    "crash loop at orders:7 offset 10000000: 13 members came and went in 4m, the last 9s ago, "
+    "and none committed past it"
+)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +124,46 @@ POISON = judged([POISON_PART])
                 "RATE": "in 2200/s, out 500/s (1m): growing, does not catch up at this rate",
                 "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
-                "->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
-                "so the group keeps it until about 01:58:40Z",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, and does not get "
+                "past offset 10000000",
             },
         ),
+        # ... and its owner has no other partition: it may hang, or be dead.
+        (
+            judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)}),
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
+                   "so the group keeps it until about 01:58:40Z"},
+        ),
+        # ... it joined later, or would have left if it did not poll.
+        (
+            judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)},
+                   state_since_ms=NOW - MINUTE),
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
+                   "so the group keeps it until about 02:35:40Z"},
+        ),
+        (
+            judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)},
+                   state_since_ms=NOW - 41 * MINUTE),
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats after its max.poll.interval.ms (5m): "
+                   "it polls, and does not get past offset 10000000"},
+        ),
+        # A crash loop that a stable moment, or an Empty one, hides.
+        (
+            judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),), members={"enrich-1": MemberFacts(HOUR, 45_000)}),
+            {"->": CRASHES_AT_7},
+        ),
+        (
+            judged([replace(p, owner=None) for p in (*FINE, STUCK)], "Empty", (), state_since_ms=NOW - SECOND,
+                   crash_loops=(loop(*DEATHS, offset=None),)),
+            {"->": CRASHES_AT_7},
+        ),
+        # ... the owners went before the record was there; the offset has moved since; all is read.
+        (
+            judged([*FINE, replace(STUCK, age=30 * SECOND)], crash_loops=(loop(*DEATHS),)),
+            {"->": ""},
+        ),
+        (judged(FINE, crash_loops=(loop(*DEATHS, number=0, offset=9_999_999),)), {"->": ""}),
+        (judged([replace(p, lag=0) for p in FINE], crash_loops=(loop(*DEATHS, number=0),)), {"->": ""}),
         # AWS's tree: all groups of the topic lag: it is not this group.
         (
             judged([Part(n, 90_000, **SLOW) for n in range(4)], siblings=LAG_TOO),
@@ -184,7 +236,8 @@ POISON = judged([POISON_PART])
                 "LAG": "800k on clicks:0, 8% of 9.60M over 12 of 12 partitions; oldest unread record 51m",
                 "STUCK": "all 12: no commit for 51m while 3000/s (1m) arrive; 58 generations since, longest 1m11s",
                 "RATE": "in 3000/s, out 0 (10m): growing, does not catch up at this rate",
-                "->": "members join and leave before their first commit: a crash loop",
+                "->": "crash loop at clicks:0 offset 10000000 and 11 more partitions: 13 members came and went in 4m, "
+                "the last 9s ago, and none committed past it",
             },
         ),
         # 5: a rebalance that does not end.
@@ -341,9 +394,9 @@ POISON = judged([POISON_PART])
         ),
         # A stuck partition that nobody owns.
         (judged([*FINE, replace(STUCK, owner=None)]), {"->": "orders:7 has no owner"}),
-        (judged([*FINE, STUCK]), {"->": "enrich-1 (10.0.3.4) owns orders:7 and is still a member"}),
+        (judged([FINE[0], STUCK]), {"->": "enrich-1 (10.0.3.4) owns orders:7 and is still a member"}),
         (
-            judged([*FINE, STUCK, replace(STUCK, number=8)]),
+            judged([FINE[0], STUCK, replace(STUCK, number=8)]),
             {
                 "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s (1m) arrive; also orders:8",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more stuck partition and is still a member",
@@ -395,8 +448,13 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
             {"RATE": f"unknown: {NO_READ}", "STUCK": f"unknown: {NO_READ}", "RETENTION": "unknown: not read"},
         ),
         (
+            judged([replace(STUCK, commits=(at(3 * MINUTE, 10_000_000, 7),), age=4 * MINUTE)]),
+            {"STUCK": "unknown: only one commit was found, at least two are needed"},
+        ),
+        # ... the other partitions show how the group commits.
+        (
             judged([*FINE, replace(STUCK, commits=(at(3 * MINUTE, 10_000_000, 7),), age=4 * MINUTE)]),
-            {"STUCK": "unknown on 1 of 6 lagging partitions: only one commit was found, at least two are needed"},
+            {"STUCK": "orders:7 at 10000000: no commit for 3m while 16.4k/s (1m) arrive"},
         ),
         (
             judged([*FINE, replace(STUCK, retention=None)]),
@@ -475,7 +533,9 @@ def test_safe(retention: Retention, text: str, style: str | None) -> None:
         ((sibling("a", 10**6, age=59 * SECOND),), "1 of 1 other group of orders keeps up"),
         # Without members from when lag says NO-READER, unless a consumer with assign() commits.
         ((sibling("a", 1836, age=37 * SECOND, last_ago=37 * SECOND, is_empty=True),),
-         "1 of 1 other group of orders lags too (a)"),
+         "no other group reads orders (1 without a reader)"),
+        ((sibling("a", 1836, age=HOUR, last_ago=HOUR, is_empty=True), sibling("b", 10**6),
+          sibling("c", 9, last_ago=2 * HOUR)), "1 of 1 other group of orders lags too (b)"),
         ((sibling("a", 1836, age=29 * SECOND, last_ago=29 * SECOND, is_empty=True),),
          "1 of 1 other group of orders keeps up"),
         ((sibling("a", 1836, age=37 * SECOND, is_empty=True),), "1 of 1 other group of orders keeps up"),
@@ -590,6 +650,7 @@ ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
 HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
 CATCH_UP = "kgroup catchup start orders-enrich"
+SKIP_7 = "kgroup reset orders-enrich --topic orders:7 --shift-by 1 --save-skipped skipped.json"
 SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skipped skipped.json"
 
 
@@ -597,8 +658,14 @@ SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skippe
     ("found", "commands"),
     [
         (POISON, [PEEK, SKIP]),
-        (ONE_STUCK, []),  # STOP: the consumer hangs, and no record is known to be bad
-        (CRASH_LOOP, [HISTORY, PEEK]),
+        (ONE_STUCK, [PEEK, SKIP_7]),  # Its owner commits another partition.
+        (judged([FINE[0], STUCK]), [PEEK, SKIP_7]),
+        (judged([replace(STUCK, last_ago=40 * SECOND, age=MINUTE), FINE[0]]), [CATCH_UP]),  # Its owner may be dead.
+        (judged([replace(p, last_ago=38 * MINUTE, age=38 * MINUTE) for p in FINE]), [PEEK]),  # No one record.
+        (judged([replace(STUCK, owner=None)], "Empty", ()), []),
+        (judged([replace(POISON_PART, owner=None)], "Empty", (), protocol_type=""), [PEEK, SKIP]),
+        (CRASH_LOOP, [PEEK, HISTORY]),
+        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),)), [PEEK, SKIP_7, HISTORY]),
         # A rebalance: it may be one of a crash loop, and a record may be what the members die of.
         (judged(FINE, "PreparingRebalance"), [HISTORY]),
         (judged([*FINE[1:], ONE_STOPPED], "PreparingRebalance"), [HISTORY, PEEK]),

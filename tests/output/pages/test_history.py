@@ -16,6 +16,7 @@ from kgroup.output.pages.history_commits import undo_lines
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_consumer import grown
+from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
 from tests.support.cases.history import T0, Log, member
 
@@ -89,6 +90,20 @@ def test_one_member_that_dies_again_and_again_is_one_line() -> None:
 
     assert len(causes) == 1
     assert causes[0].startswith("CAUSE    3  never-synced ")
+
+
+def test_a_crash_loop_comes_before_settings_that_differ() -> None:
+    history = beside(begun(), 6).history(until=200)
+    page = drawn(history.confirmed(history.suspects))
+
+    at = next(n for n, line in enumerate(page) if line.startswith("-> "))
+    assert page[at].startswith("-> crash loop at orders:1 offset 10: 6 members came and went in 1m40s, the")
+    assert page[at + 2 : at + 4] == [
+        "   kgroup peek g",
+        "   kgroup reset g --topic orders:1 --shift-by 1 --save-skipped skipped.json",
+    ]
+    assert "  6  crash-loop " in "\n".join(page)
+    assert "-> crash loop" not in "\n".join(drawn(history))
 
 
 def test_nothing_happened() -> None:

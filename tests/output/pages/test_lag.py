@@ -136,7 +136,8 @@ def test_one_group_has_its_verdict_above() -> None:
     assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
     assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "RETENTION", "SHAPE"]
     assert lines[6].startswith("-> enrich-1 (10.0.3.4)")
-    assert lines[9].split() == [
+    assert [line.split()[1] for line in lines[7:9]] == ["peek", "reset"]
+    assert lines[11].split() == [
         "orders:7",
         "10000000",
         "13940025",

@@ -24,12 +24,15 @@ def peeked(
     stop: int | None = None,
     stopped_reason: ReadLimit | None = None,
     form: ValueFormat = ValueFormat.TEXT,
+    not_passed: bool = False,
+    crash_loop: str | None = None,
 ) -> PeekedPartition:
     committed = None if group is None else 4
     end = stop if stop is not None else records[-1].offset + 1 if records else offset
     start = min(offset, records[0].offset if records else offset)
     window = ReadWindow(offset, start, end, records, stopped_reason)
-    return PeekedPartition(PeekTarget("pay", 2, group, committed, status), log or ReadableLog(0, 20, 20), window, form)
+    target = PeekTarget("pay", 2, group, committed, status, not_passed, crash_loop)
+    return PeekedPartition(target, log or ReadableLog(0, 20, 20), window, form)
 
 
 def view(*, stuck: bool = False, written_to: str | None = None) -> PeekView:
@@ -56,6 +59,7 @@ def test_a_page() -> None:
         (peeked(record(4), group=None), "pay:2  from offset 4, log 0 to 20"),
         (peeked(record(9), offset=9), "pay:2  from offset 9, committed 4, log 0 to 20"),
         (peeked(record(4), status="STOP 5m"), "pay:2  committed 4, log 0 to 20, STOP 5m"),
+        (peeked(record(4), crash_loop="crash loop at pay:2 offset 4: ..."), "crash loop at pay:2 offset 4: ..."),
         (
             peeked(record(6), record(8)),
             "No record is at offsets 4-5, 7: compacted, of an aborted transaction, or a transaction marker.",
@@ -89,20 +93,20 @@ def test_what_is_said_of_a_partition(each: PeekedPartition, line: str) -> None:
     ("each", "command"),
     [
         (
-            peeked(record(4), status="STALL 5m"),
+            peeked(record(4), status="STALL 5m", not_passed=True),
             "kgroup reset ledger --to-offset pay:2=5 --save-skipped pay-2-4.jsonl",
         ),
         (  # 4 holds no record: a consumer gets 6 first
-            peeked(record(6), status="STALL 5m"),
+            peeked(record(6), status="NO-READER 2s", not_passed=True, crash_loop="crash loop at pay:2"),
             "kgroup reset ledger --to-offset pay:2=7 --save-skipped pay-2-6.jsonl",
         ),
         (peeked(record(4), status="STOP 5m"), None),
         (peeked(record(4)), None),
-        (peeked(status="STALL 5m"), None),
+        (peeked(status="STALL 5m", not_passed=True), None),
         (peeked(record(4), group=None), None),
     ],
 )
-def test_a_stalled_partition_ends_with_the_command_that_skips_its_record(
+def test_a_partition_that_no_member_gets_past_ends_with_the_command_that_skips_its_record(
     each: PeekedPartition, command: str | None
 ) -> None:
     found = [line.strip() for line in lines(each, view(stuck=True)) if "reset" in line]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings, Rebalance, RebalanceHistory, TopicDetails
+from kgroup.groups.doctor.snapshot import (
+    GroupSnapshot,
+    MemberRestart,
+    MemberSettings,
+    Rebalance,
+    RebalanceHistory,
+    TopicDetails,
+)
+from kgroup.groups.history.model import CrashLoop, OwnerGone
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.cases.doctor import (
     CRITICAL,
     EMPTY,
@@ -24,6 +33,7 @@ from tests.support.cases.doctor import (
     S,
     consumer,
     having,
+    log,
     member,
     partition,
 )
@@ -41,6 +51,18 @@ def stormy(count: int, every_ms: int, ago_ms: int = 10 * S, **other: object) -> 
     times = [NOW - ago_ms - every_ms * at for at in reversed(range(count))]
     given = {"took_ms": 8 * S, "taken": 2, "causers": ("enrich-3",)} | other
     return RebalanceHistory(NOW - H, tuple(Rebalance(at, **given) for at in times))  # type: ignore[arg-type]
+
+
+def crashing(*ago_ms: int, number: int = 3, unread_ms: int | None = None, lag: int = 5) -> GroupSnapshot:
+    """An owner of the partition went at each of these moments; its commit is at 1000. Most restart at once."""
+    gone = tuple(OwnerGone(NOW - ago, at, at, f"enrich-{at}") for at, ago in enumerate(ago_ms))
+    rows = tuple(partition(n, end=1000 + lag if n == number else 1000) for n in range(6))
+    past = replace(restarts(*(2 * S for _ in ago_ms)), crash_loops=(CrashLoop("orders", number, 1000, gone),))
+    unread = log(unread=True, unread_since_ms=unread_ms)
+    return replace(having((A, B), rows), history=past, logs={**HEALTHY.logs, TopicPartition("orders", number): unread})
+
+
+DEATHS = (80 * S, 60 * S, 40 * S, 20 * S)
 
 
 def restarts(
@@ -173,6 +195,22 @@ CASES = (
         CRITICAL,
         "5 in 4m, not over, stopped for 2m30s (62%); most by enrich-3 (5)",
     ),
+    Case(
+        "rebalance-storm",
+        "a crash loop",
+        crashing(*DEATHS),
+        CRITICAL,
+        "crash loop at orders:3 offset 1000: 4 members came and went in 1m, the last 20s ago",
+    ),
+    Case(
+        "rebalance-storm",
+        "a crash loop, of those after the record",
+        crashing(*DEATHS, unread_ms=NOW - 61 * S),
+        CRITICAL,
+        "3 members came and went in 40s",
+    ),
+    Case("rebalance-storm", "a record that came later", crashing(*DEATHS, unread_ms=NOW - 59 * S), None),
+    Case("rebalance-storm", "nothing to read", crashing(*DEATHS, lag=0), None),
     Case("rebalance-storm", "one fewer", replace(HEALTHY, history=stormy(4, 119 * S)), None),
     Case("rebalance-storm", "too far apart", replace(HEALTHY, history=stormy(30, 151 * S)), None),
     Case("rebalance-storm", "a rollout", replace(HEALTHY, history=stormy(24, 10 * S, rollout=True)), None),
@@ -267,6 +305,8 @@ CASES = (
         INFO,
         "back at once",
     ),
+    Case("not-static", "a crash loop", crashing(*DEATHS), None),
+    Case("not-static", "crashes, and nothing to read", crashing(*DEATHS, lag=0), INFO, "4 restarts of 4 members"),
     Case("not-static", "two", replace(HEALTHY, history=restarts(M, M, rebalances=6)), None),
     Case("not-static", "away too long", replace(HEALTHY, history=restarts(M, M, 11 * M)), None),
     Case("not-static", "static", replace(HEALTHY, history=restarts(M, M, M, instance="a")), None),

@@ -1,0 +1,164 @@
+"""Crash loops: members that own a partition come and go, and its committed offset does not move. Pure.
+
+The log of a group shows who owned the partition and what was committed. Whether a record was unread all the while, it
+does not show: ``CrashLoop.since`` takes that from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+from kgroup.groups.history.model import (
+    LOOP,
+    Cause,
+    CrashLoop,
+    HistoryStep,
+    OwnerGone,
+    PresentMember,
+    Signature,
+    SignatureKind,
+    StepKind,
+)
+from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
+from kgroup.groups.history.track import OwnedCommit
+from kgroup.model.group_log import TransactionEnd
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.durations import format_duration
+from kgroup.support.units import plural
+
+_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
+_POLL_EARLY_MS = 1_000
+
+
+def crash_loops(
+    steps: Sequence[HistoryStep],
+    commits: Sequence[OwnedCommit],
+    now_ms: int,
+    topic_names: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[CrashLoop, ...]:
+    """The partitions of which at least three owners are gone since the committed offset moved, most owners first.
+
+    There are at most ten minutes between two of them, and since the last. An owner that exceeded its poll interval does
+    not count: it is slow, and its process lives. The loops are suspected until ``CrashLoop.since`` confirms them.
+    ``topic_names`` has the names of topics that the steps identify by id.
+    """
+    if len(steps) <= LOOP:
+        return ()
+    moved = _last_moves(commits)
+    by_partition: dict[TopicPartition, list[OwnerGone]] = {}
+    for tp, gone in _owners_gone(steps, moved, topic_names):
+        by_partition.setdefault(tp, []).append(gone)
+    found = []
+    for tp, owners in by_partition.items():
+        recent = _recent(owners, now_ms)
+        loop = CrashLoop(*tp, moved[tp][0] if tp in moved else None, tuple(recent)).since(None)
+        if loop is not None:
+            found.append(loop)
+    return tuple(sorted(found, key=lambda loop: (-len(loop.gone), loop.tp)))
+
+
+def _last_moves(commits: Sequence[OwnedCommit]) -> dict[TopicPartition, tuple[int, int]]:
+    """The present offset of each partition, and the log offset of the first commit of it."""
+    moved: dict[TopicPartition, tuple[int, int]] = {}
+    for owned in commits:
+        commit = owned.commit
+        if commit.ending not in _COUNTED:
+            continue
+        if commit.offset is None:
+            moved.pop(commit.tp, None)
+        elif commit.tp not in moved or moved[commit.tp][0] != commit.offset:
+            moved[commit.tp] = (commit.offset, commit.log_offset)
+    return moved
+
+
+def _owners_gone(
+    steps: Sequence[HistoryStep], moved: Mapping[TopicPartition, tuple[int, int]], names: Mapping[str, str]
+) -> Iterator[tuple[TopicPartition, OwnerGone]]:
+    """Each member that is gone, with each partition that it owned since the offset moved.
+
+    The coordinator may give a partition to the next member before it notices that the owner is dead.
+    """
+    orderly = [one for one in rollouts(steps) if is_orderly(steps, one)]
+    came_ms: dict[str, int] = {}
+    owned: dict[str, set[TopicPartition]] = {}
+    for before, step in pairwise(steps):
+        if step.kind is StepKind.DELETED:
+            came_ms.clear()
+            owned.clear()
+            continue
+        for present in before.members:
+            came_ms.setdefault(present.member_id, before.at_ms)
+            here = (TopicPartition(names.get(tp.topic, tp.topic), tp.partition) for tp in present.partitions or ())
+            still = (tp for tp in here if tp not in moved or step.log_offset > moved[tp][1])
+            owned.setdefault(present.member_id, set()).update(still)
+        remaining = {present.member_id for present in step.members}
+        attempt = next((one.first for one in orderly if one.first <= step.log_offset <= one.last), step.log_offset)
+        for present in before.members:
+            if present.member_id in remaining or _was_slow(present, step, came_ms[present.member_id]):
+                continue
+            gone = OwnerGone(step.at_ms, step.log_offset, attempt, present.name)
+            for tp in owned.pop(present.member_id, ()):
+                yield tp, gone
+
+
+def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
+    """Whether the member exceeded its poll interval, or may have: the log does not show how it went."""
+    causes = {reason.cause for reason in step.reasons if present.name in reason.members}
+    if Cause.POLL_EXCEEDED in causes:
+        return True
+    lived_ms = step.at_ms - came_ms
+    return Cause.GONE in causes and present.poll_ms is not None and lived_ms >= present.poll_ms - _POLL_EARLY_MS
+
+
+def _recent(owners: Sequence[OwnerGone], now_ms: int) -> list[OwnerGone]:
+    """The last of these without a longer pause; empty if the loop is over."""
+    recent: list[OwnerGone] = []
+    later_ms = now_ms
+    for one in reversed(owners):
+        if later_ms - one.at_ms > LOOP_GAP_MS:
+            break
+        recent.append(one)
+        later_ms = one.at_ms
+    return recent[::-1]
+
+
+def crash_loop_words(loops: Sequence[CrashLoop], now_ms: int) -> str:
+    """``crash loop at orders:1 offset 10: 13 members came and went in 4m, the last 9s ago, none committed past it``."""
+    gone = loops[0].gone
+    span = format_duration((gone[-1].at_ms - gone[0].at_ms) // 1000)
+    ago = format_duration(max(0, now_ms - gone[-1].at_ms) // 1000)
+    return (
+        f"crash loop at {_place(loops)}: {len(gone)} members came and went in {span}, the last {ago} ago, "
+        "and none committed past it"
+    )
+
+
+def _place(loops: Sequence[CrashLoop]) -> str:
+    """``orders:1 offset 10``; several: ``orders:1 offset 10 and 2 more partitions``."""
+    offset = "" if loops[0].offset is None else f" offset {loops[0].offset}"
+    more = f" and {plural(len(loops) - 1, 'more partition')}" if len(loops) > 1 else ""
+    return f"{loops[0].tp}{offset}{more}"
+
+
+def with_crash_loops(
+    signatures: Sequence[Signature], loops: Sequence[CrashLoop], steps: Sequence[HistoryStep]
+) -> tuple[Signature, ...]:
+    """The signatures, with these loops as one of them; it replaces those of the same steps, which are its parts."""
+    if not loops:
+        return tuple(signatures)
+    gone = sorted((one for loop in loops for one in loop.gone), key=lambda one: one.log_offset)
+    first, last = gone[0], gone[-1]
+    loop = Signature(
+        SignatureKind.CRASH_LOOP,
+        first.at_ms,
+        last.at_ms,
+        first.log_offset,
+        last.log_offset,
+        sum(step.rebalances for step in steps if first.log_offset <= step.log_offset <= last.log_offset),
+        tuple(sorted({one.name for one in gone})),
+        f"{_place(loops)}: {plural(len(loops[0].gone), 'member')} came and went, and none committed past it",
+    )
+    others = [one for one in signatures if one.last < loop.first or one.first > loop.last]
+    return tuple(sorted((*others, loop), key=lambda one: (one.first, one.last)))

@@ -1,0 +1,181 @@
+"""Owners of a partition that come and go, and a commit that does not move; which of them make a crash loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kgroup.groups.history.crash_loops import crash_loop_words, crash_loops
+from kgroup.groups.history.model import CrashLoop, SignatureKind
+from kgroup.groups.lag.from_log import from_log
+from kgroup.model.group_log import RebalanceProtocol, TransactionEnd
+from tests.support.cases.history import T0, TOPIC, Log, member, of
+from tests.support.cases.lag import group
+
+COMMIT = 10
+
+
+def begun() -> Log:
+    """Two partitions, of which the app has committed 10 on the second one."""
+    return Log().at(0).generation(1, member("app/0", 0, 1)).at(1).commit(1, COMMIT)
+
+
+def killed(log: Log, times: int = 4, every: float = 20) -> Log:
+    """Each time another process has both partitions, and the one before it is gone without a trace."""
+    for life in range(1, times + 1):
+        log.at(life * every).generation(1 + life, member(f"app/{life}", 0, 1))
+    return log
+
+
+def left(log: Log, times: int = 4) -> Log:
+    """Each process leaves, and the group is Empty until the next one."""
+    for life in range(1, times + 1):
+        log.at(life * 20 - 5).generation(2 * life).at(life * 20).generation(2 * life + 1, member(f"app/{life}", 0, 1))
+    return log
+
+
+def beside(log: Log, times: int = 4) -> Log:
+    """One process reads partition 0; the other one dies of what is on partition 1."""
+    for life in range(1, times + 1):
+        log.at(life * 20).generation(1 + life, member("stays/0", 0), member(f"app/{life}", 1)).commit(0, life * 5)
+    return log
+
+
+def consumers(log: Log, times: int = 4) -> Log:
+    """The next process gets partition 1 before the coordinator notices that the one before it is dead."""
+    log = Log().at(0).member("app/0").epoch(1).target(1, **{"app/0": of(0, 1)}).has("app/0", 1, 0, 1)
+    log.at(1).commit(1, COMMIT)
+    for life in range(1, times + 1):
+        old, new = f"app/{life - 1}", f"app/{life}"
+        log.at(life * 20).member(new).epoch(2 * life).target(2 * life, **{old: of(0), new: of(1)})
+        log.has(new, 2 * life).at(life * 20 + 3).left(old).epoch(2 * life + 1)
+        log.target(2 * life + 1, **{new: of(0, 1)}).has(new, 2 * life + 1, 0, 1)
+    return log
+
+
+def slow(log: Log, times: int = 4) -> Log:
+    """Each process exceeds its poll interval, as regular commits before show."""
+    log.commits([0], 1, 30, every=1)
+    for life in range(1, times + 1):
+        log.at(30 + life * 20).generation(
+            1 + life, member(f"app/{life}", 0, 1, rebalance_timeout_ms=20_000, session_timeout_ms=90_000)
+        )
+    return log
+
+
+def moved(log: Log) -> Log:
+    return killed(log).commit(1, COMMIT + 1)
+
+
+def moved_between(log: Log) -> Log:
+    return killed(log.at(0), 2).commit(1, COMMIT + 1).at(60).generation(5, member("app/9", 0, 1))
+
+
+def same_offset(log: Log) -> Log:
+    """A commit of the same offset, as a client makes when it closes."""
+    return killed(log).commit(1, COMMIT)
+
+
+def rolled(log: Log) -> Log:
+    """A rollout of three members, one after the other; each is given partition 1 before it goes."""
+    lives = ["a/1", "b/1", "c/1"]
+    log.at(2).generation(2, *(member(each, n) for n, each in enumerate(lives)))
+    for turn in range(3):
+        rest = [each for n, each in enumerate(lives) if n != turn]
+        log.at(20 + 20 * turn).generation(3 + 2 * turn, member(rest[0], 0, 1), member(rest[1], 2))
+        lives[turn] = lives[turn].replace("1", "2")
+        log.at(30 + 20 * turn).generation(4 + 2 * turn, *(member(each, n) for n, each in enumerate(lives)))
+    return log
+
+
+def found_in(log: Log, now: float = 100) -> tuple[CrashLoop, ...]:
+    tracked = log.track(to_log_start=True)
+    return crash_loops(tracked.steps, tracked.commits, T0 + round(now * 1000))
+
+
+@pytest.mark.parametrize(
+    ("write", "loops"),
+    [
+        (killed, {0: (None, 4), 1: (COMMIT, 4)}),
+        (left, {0: (None, 4), 1: (COMMIT, 4)}),
+        (beside, {1: (COMMIT, 4)}),
+        (consumers, {0: (None, 4), 1: (COMMIT, 4)}),
+        (same_offset, {0: (None, 4), 1: (COMMIT, 4)}),
+        (moved, {0: (None, 4)}),
+        (moved_between, {0: (None, 3)}),
+        (lambda log: killed(log, 2), {}),
+        (lambda log: killed(log, 3).at(70).commit(1, 11, ending=TransactionEnd.ABORTED),
+         {0: (None, 3), 1: (COMMIT, 3)}),
+        (lambda log: killed(log, 3, every=601), {}),
+        (lambda log: killed(log, 3).gone(RebalanceProtocol.CLASSIC), {0: (None, 3), 1: (COMMIT, 3)}),
+        (rolled, {}),
+    ],
+)  # fmt: skip
+def test_what_is_a_crash_loop(write: Callable[[Log], Log], loops: dict[int, tuple[int | None, int]]) -> None:
+    found = found_in(write(begun()))
+
+    assert {loop.partition: (loop.offset, len(loop.gone)) for loop in found} == loops
+
+
+def test_slow_members_are_none() -> None:
+    assert found_in(slow(begun()), 200) == ()
+
+
+@pytest.mark.parametrize(("now", "is_over"), [(679, False), (681, True)])
+def test_it_is_over_ten_minutes_after_the_last(now: float, is_over: bool) -> None:
+    assert (found_in(killed(begun()), now) == ()) is is_over
+
+
+@pytest.mark.parametrize(("unread_at", "count"), [(None, 4), (19, 4), (39, 3), (41, None)])
+def test_only_those_count_that_went_after_the_record_was_written(unread_at: float | None, count: int | None) -> None:
+    loop = next(each for each in found_in(killed(begun())) if each.partition == 1)
+
+    found = loop.since(None if unread_at is None else T0 + round(unread_at * 1000))
+
+    assert (None if found is None else len(found.gone)) == count
+    assert loop.least_since_ms == T0 + 40_000
+
+
+def test_words() -> None:
+    zero, one = sorted(found_in(killed(begun())), key=lambda loop: loop.partition)
+
+    assert crash_loop_words([one], T0 + 100_000) == (
+        "crash loop at orders:1 offset 10: 4 members came and went in 1m, the last 20s ago, and none committed past it"
+    )
+    assert crash_loop_words([zero, one], T0 + 100_000).startswith("crash loop at orders:0 and 1 more partition: ")
+
+
+@pytest.mark.parametrize("write", [killed, left, beside, consumers])
+def test_lag_finds_what_history_suspects(write: Callable[[Log], Log]) -> None:
+    log = write(begun())
+
+    facts = from_log(log.events, log.reach(to_log_start=True), group([]), T0 + 100_000, {})
+
+    history = log.history(until=100, reach={"to_log_start": True})
+    assert facts.crash_loops == history.suspects
+    assert facts.crash_loops
+
+
+def test_topics_that_are_identified_by_id() -> None:
+    log = Log().at(0).epoch(1).at(1).commit(1, COMMIT)
+    for life in range(4):
+        log.at(life * 20).member(f"app/{life}").epoch(2 * life + 2)
+        log.target(2 * life + 2, **{f"app/{life}": of(1, topic="id-of-orders")})
+        log.at(life * 20 + 10).left(f"app/{life}").epoch(2 * life + 3)
+
+    facts = from_log(log.events, log.reach(), group([]), T0 + 100_000, {"id-of-orders": TOPIC})
+
+    assert [(loop.tp, loop.offset) for loop in facts.crash_loops] == [((TOPIC, 1), COMMIT)]
+
+
+def test_a_confirmed_one_is_a_signature_in_the_place_of_its_parts() -> None:
+    log = beside(begun(), 6)
+    before = log.history(until=200, reach={"to_log_start": True})
+
+    history = before.confirmed(before.suspects)
+
+    (signature,) = history.signatures
+    assert (signature.kind, signature.rebalances) == (SignatureKind.CRASH_LOOP, 6)
+    assert signature.text == "orders:1 offset 10: 6 members came and went, and none committed past it"
+    assert before.confirmed(()).signatures == before.signatures
