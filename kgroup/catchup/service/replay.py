@@ -22,6 +22,7 @@ from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.hint import Hint
@@ -280,21 +281,22 @@ def task_specs(
     left = {chunk.number for chunk in unfinished(plan, found.progress)}
     tasks = [task for task in delivery.tasks if left.intersection(task.chunks)]
     by_number = {chunk.number: chunk for chunk in plan.chunks}
-    maybe = tuple(
-        (*item.tp, item.maybe_processed_until) for item in plan.ranges if item.maybe_processed_until is not None
-    )
+    maybe: dict[TopicPartition, int] = {}
+    for item in plan.ranges:
+        maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
     part = options.share_of(len(tasks))
 
     def spec(task: Task) -> TaskSpec:
+        chunks = tuple(by_number[number] for number in task.chunks)
         return TaskSpec(
             work=Work(ledger, plan.id, found.offset, epoch, task),
-            chunks=tuple(by_number[number] for number in task.chunks),
+            chunks=chunks,
             sink=delivery.sink,
             options=delivery.options,
             order=delivery.order,
             config=config,
             timeout_s=timeout_s,
-            maybe_processed=maybe,
+            maybe_processed={tp: maybe[tp] for tp in {chunk.tp for chunk in chunks} if maybe[tp]},
             dead_letters=delivery.options.get(DEAD_LETTERS),
             handling=options.handling,
             rate=part,

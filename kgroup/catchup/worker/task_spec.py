@@ -57,7 +57,7 @@ class TaskSpec:
     order: Order
     config: Mapping[str, Any] = field(repr=False)
     timeout_s: float
-    maybe_processed: tuple[tuple[str, int, int], ...] = ()
+    maybe_processed: Mapping[TopicPartition, int] = field(default_factory=dict)
     dead_letters: str | None = None
     handling: Handling = Handling()
     bounds: TransactionBounds = TransactionBounds()
@@ -75,7 +75,7 @@ class TaskSpec:
 
     def maybe_until(self, tp: TopicPartition) -> int:
         """Records of a partition below this offset may have been handled before; 0 if none may have been."""
-        return max((until for *where, until in self.maybe_processed if tuple(where) == tp), default=0)
+        return self.maybe_processed.get(tp, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kgroup.catchup.worker.handler_pool import _Turn
 from kgroup.catchup.worker.task_spec import Handling, TaskResult
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import Order
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 from tests.support.catchup import handler_functions
 from tests.support.catchup.replays import Replay, producer, seen, sources
@@ -77,7 +78,7 @@ def script(path: Path, text: str) -> str:
 def test_a_function_gets_batches_of_what_was_there(make: Make, source: str) -> None:
     plan = make((source, 0, 0, 30), (source, 0, 30, 60))
 
-    result = plan.run("python", KEEP, handling=Handling(batch=10), maybe_processed=((source, 0, 2),))
+    result = plan.run("python", KEEP, handling=Handling(batch=10), maybe_processed={TopicPartition(source, 0): 2})
 
     assert [record["offset"] for record in given()] == list(range(60))
     assert max(map(len, handler_functions.got)) == 10
@@ -248,7 +249,12 @@ def test_refused_records_go_to_the_dead_letters(
     plan = make((source, 0, 0, 60))
 
     result = plan.run(
-        "python", KEEP, dead_letters=dead, order=Order.KEY, handling=QUICK, maybe_processed=((source, 0, 5),)
+        "python",
+        KEEP,
+        dead_letters=dead,
+        order=Order.KEY,
+        handling=QUICK,
+        maybe_processed={TopicPartition(source, 0): 5},
     )
 
     letters = seen(bootstrap, dead)

@@ -20,6 +20,7 @@ from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.spark.test_filtered_reader import batch, rows
 from tests.support.catchup import handler_functions
@@ -104,7 +105,7 @@ def test_what_may_have_been_handled_already_says_so(
     world.produce(source, 10)
     plan = make((source, 0, 2, 5), (source, 0, 5, 10))
 
-    plan.run("topic", {"topic": target}, maybe_processed=((source, 0, 6), (source, 1, 9)))
+    plan.run("topic", {"topic": target}, maybe_processed={TopicPartition(source, 0): 6, TopicPartition(source, 1): 9})
 
     found = seen(bootstrap, target)
     assert [one.header("kgroup.maybe-processed") for one in found] == ["true"] * 4 + [None] * 4
@@ -466,7 +467,7 @@ def test_a_record_that_the_target_refuses_goes_to_the_dead_letters(
     assert plain.flush(30) == 0
     plan = make((source, 0, 0, 50))
 
-    result = plan.run("topic", {"topic": compacted}, dead_letters=dead, maybe_processed=((source, 0, 10),))
+    result = plan.run("topic", {"topic": compacted}, dead_letters=dead, maybe_processed={TopicPartition(source, 0): 10})
 
     assert result.finished
     assert sources(seen(bootstrap, compacted)) == [f"{source}:0:{n}" for n in range(50) if n not in (7, 31)]
