@@ -36,11 +36,11 @@ class RefreshCache:
     """The results of earlier refreshes: ``generations`` and ``logs`` of the groups of the last one.
 
     ``hidden`` are hidden commits, about those that the broker showed. ``surroundings`` are retention and other groups,
-    about topics. ``ledger`` is the content of a catch-up ledger, about its topic.
+    about topics. ``ledger`` is the content of a catch-up ledger, about these groups; None: all.
     """
 
     generations: dict[str, KnownGeneration] = field(default_factory=dict)
     logs: dict[str, GroupLog] = field(default_factory=dict)
     hidden: dict[str, CachedValue[Hidden, frozenset[TopicPartition]]] = field(default_factory=dict)
     surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
-    ledger: CachedValue[Any, str] | None = None
+    ledger: CachedValue[Any, frozenset[str] | None] | None = None

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kgroup.catchup.service.pending import LedgerReading, PendingCatchups, begin_reading_cached_ledger
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.selection import Selection, check_selection, names_only
+from kgroup.groups.selection import Selection, check_selection, named_groups
 from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
@@ -162,27 +162,29 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
 
 
 def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Outcomes:
-    want = _reading(run, view, scan_s)
+    want, named = _reading(run, view, scan_s), named_groups(which)
     with Cluster(run.settings) as cluster:
         # What is written as it arrives is read in batches. For other formats requests that cover all groups are sent
         # once.
         at_a_time = _GROUPS_AT_A_TIME if run.format in _STREAMED and want.offsets else None
-        if at_a_time is None or names_only(which):
-            yield from _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want))
+        if at_a_time is None or named is not None:
+            yield from _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
             return
         listed = describable_groups(run.reporter, cluster, which)
         add_generations = None
         if view.judges(run.format) and len(listed.groups) > MOST_GROUPS:
             budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s
             add_generations = read_generations(cluster, listed.groups, budget_s)
-        yield from _outcomes(run, view, cluster, scan_s, batches(cluster, listed, want, at_a_time), add_generations)
+        yield from _outcomes(
+            run, view, cluster, scan_s, batches(cluster, listed, want, at_a_time), None, add_generations
+        )
 
 
 @contextmanager
 def _connect(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Iterator[Refresh]:
-    want = _reading(run, view, scan_s)
+    want, named = _reading(run, view, scan_s), named_groups(which)
     with Cluster(run.settings) as cluster:
-        yield lambda: _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want))
+        yield lambda: _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
 
 
 def _outcomes(
@@ -191,6 +193,7 @@ def _outcomes(
     cluster: Cluster,
     scan_s: float,
     found: Iterable[Snapshot],
+    named: frozenset[str] | None,
     add_generations: Callable[[Sequence[Group]], GroupVerdicts] | None = None,
 ) -> Outcomes:
     """One outcome per batch of groups; for people one per group, the largest lag first.
@@ -201,7 +204,7 @@ def _outcomes(
     said: set[str] = set()
     for snapshot in found:
         something = something or bool(snapshot.groups or snapshot.errors)
-        wait_for_ledger = _begin_reading_ledger(run, view, cluster) if snapshot.groups else None
+        wait_for_ledger = _begin_reading_ledger(run, view, cluster, named) if snapshot.groups else None
         judgement = GroupVerdicts(snapshot.groups)
         if add_generations is not None:
             judgement = add_generations(snapshot.groups)
@@ -239,9 +242,9 @@ def _outcomes(
 
 
 def _begin_reading_ledger(
-    run: Invocation, view: DescribeView, cluster: Cluster
+    run: Invocation, view: DescribeView, cluster: Cluster, named: frozenset[str] | None
 ) -> Callable[[Reporter], LedgerReading] | None:
     """None if pending catch-ups are not shown."""
     if run.format not in (Format.JSON, Format.YAML) and view.part not in (DescribePart.PAGE, DescribePart.OFFSETS):
         return None
-    return begin_reading_cached_ledger(run.settings, cluster)
+    return begin_reading_cached_ledger(run.settings, cluster, named)

@@ -20,7 +20,7 @@ from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_l
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of, sort_rows
-from kgroup.groups.selection import Selection, TopicFilter, names_of, names_only
+from kgroup.groups.selection import Selection, TopicFilter, named_groups, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
 from kgroup.model.groups import Group, RowError
 from kgroup.model.metrics import ExportedMetrics, Metric
@@ -276,7 +276,7 @@ class _LagMeasurement:
         groups = [_of_topics(group, self.which.topics) for group in snapshot.groups]
         if not groups:
             return
-        ledger = begin_reading_cached_ledger(run.settings, cluster)
+        ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
         read = read_evidence(cluster, groups, ask, utc_ms())
         reports = {group.name: measure_lag(group, read[group.name].evidence) for group in groups}
         # A released group shows no lag, but its pending records are still unread.

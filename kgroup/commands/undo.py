@@ -165,13 +165,13 @@ def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
 
 def _last(run: Invocation, cluster: ChangingCluster, journal: Journal, entries: Sequence[JournalEntry]) -> JournalEntry:
     """The newest change. Raises as ``last_change``, and Refused if a catch-up has released one of its groups since."""
-    listing = begin_reading_cached_ledger(run.settings, cluster)(run.reporter).listing
-    plans = () if listing is None else listing.plans
+    listing = begin_reading_cached_ledger(run.settings, cluster, None)(run.reporter).listing
+    plans = () if listing is None else listing.heads
     try:
         entry = last_change(entries, journal, cluster)
     except NotFound as error:
-        mine = [found for found in plans if found.plan.who == whoami() and found.state.state.is_open]
-        release = newest_release(mine, [found.plan.group for found in mine if found.plan.group], 0)
+        mine = [found for found in plans if found.who == whoami() and found.may_be_open]
+        release = newest_release(mine, [found.group for found in mine if found.group], 0)
         if release is None:
             raise
         raise error.with_context(details=(release.line(utc_ms()),), hint=release.hint) from None

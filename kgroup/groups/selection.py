@@ -94,6 +94,11 @@ def names_only(selection: Groups) -> bool:
     return bool(names_of(selection)) and not (narrowed or selection.regex or selection.all_groups)
 
 
+def named_groups(selection: Groups) -> frozenset[str] | None:
+    """The groups of a selection by name alone, None for another selection."""
+    return frozenset(names_of(selection)) if names_only(selection) else None
+
+
 def check_selection(selection: Selection) -> None:
     """Raise UsageError for an invalid selection, before any request to the cluster."""
     check_groups(selection)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.groups.catchup.model import PlanHead
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.groups.state_from_log import LoggedState, PastCommit
@@ -196,34 +196,34 @@ def _offset(commit: Commit | None) -> str:
 class GroupRelease(msgspec.Struct, frozen=True):
     """The release of a catch-up: it moved the group's offsets, and is in the ledger, not in the journal."""
 
-    plan: PlanSnapshot
+    plan: PlanHead
     is_open: bool
 
     def line(self, now_ms: int) -> str:
         """``cu-4ee3  03:05:11Z  release of pay-svc by maria@jump-1``."""
-        plan = self.plan.plan
+        plan = self.plan
         closed = "" if self.is_open else ": the catch-up is finished and cannot be cancelled"
         return f"{plan.id}  {short_time(plan.created_ms, now_ms)}  release of {plan.group} by {plan.who}{closed}"
 
     @property
     def hint(self) -> Hint:
         """How to undo an open release."""
-        return Hint("To move the group back, cancel the catch-up: {}", ("catchup", "cancel", self.plan.plan.id))
+        return Hint("To move the group back, cancel the catch-up: {}", ("catchup", "cancel", self.plan.id))
 
 
-def newest_release(plans: Iterable[PlanSnapshot], groups: Collection[str], since_ms: int) -> GroupRelease | None:
+def newest_release(plans: Iterable[PlanHead], groups: Collection[str], since_ms: int) -> GroupRelease | None:
     """The newest release of one of these groups by a plan that was made after ``since_ms``, if it is in effect."""
     found = [
-        GroupRelease(each, each.state.state.is_open)
+        GroupRelease(each, each.state.is_open)
         for each in plans
-        if each.state.state.moved_group and each.plan.group in groups and each.plan.created_ms > since_ms
+        if each.state is not None and each.state.moved_group and each.group in groups and each.created_ms > since_ms
     ]
-    return max(found, key=lambda release: release.plan.plan.created_ms, default=None)
+    return max(found, key=lambda release: release.plan.created_ms, default=None)
 
 
 def refuse_released_since(release: GroupRelease, last: JournalEntry, now_ms: int) -> Refused:
     """The refusal ``released-since``: the last change in the journal is not the newest change of its group."""
-    plan = release.plan.plan
+    plan = release.plan
     older = Hint("To plan the undo of the older change, name it: {}", ("undo", last.id))
     return Refused(
         f"the newest change of {plan.group} is the release of the catch-up {plan.id}",

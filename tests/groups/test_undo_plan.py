@@ -22,7 +22,7 @@ from kgroup.model.groups import LogRange, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 from tests.changes.test_journal import entry
-from tests.support.catchup.plans import ledgered, make_plan
+from tests.support.catchup.plans import head_of, make_plan
 
 BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
 LOGS = {TopicPartition("orders", 0): LogRange(0, 20), TopicPartition("orders", 1): LogRange(8, 20)}
@@ -158,7 +158,7 @@ def test_groups_that_go_as_a_whole(created: set[str], now: set[TopicPartition], 
     ],
 )
 def test_releases_of_a_group_since_a_change(state: PlanState, group: str, since_ms: int, found: bool) -> None:
-    release = newest_release([ledgered(make_plan(), state)], [group], since_ms)
+    release = newest_release([head_of(make_plan(), state)], [group], since_ms)
 
     assert (release is not None) == found
 
@@ -166,10 +166,10 @@ def test_releases_of_a_group_since_a_change(state: PlanState, group: str, since_
 def test_the_newest_of_two_releases() -> None:
     older, newer = make_plan(), dataclasses.replace(make_plan(), id="cu-9b4k", created_ms=2_000)
 
-    release = newest_release([ledgered(newer), ledgered(older)], ["orders-svc"], 0)
+    release = newest_release([head_of(newer), head_of(older)], ["orders-svc"], 0)
 
     assert release is not None
-    assert release.plan.plan is newer
+    assert release.plan == head_of(newer)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_newest_of_two_releases() -> None:
     ],
 )  # fmt: skip
 def test_the_refusal_names_the_release_and_its_command(state: PlanState, details: tuple[str, ...], hint: str) -> None:
-    release = newest_release([ledgered(make_plan(), state)], ["orders-svc"], 0)
+    release = newest_release([head_of(make_plan(), state)], ["orders-svc"], 0)
     assert release is not None
 
     refusal = refuse_released_since(release, entry("ch-7k2f"), 1_900_000_000_000)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kgroup.catchup.ledger import topic as ledger_topic
@@ -20,10 +20,18 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
-from kgroup.catchup.ledger.view import LedgerView, no_plan, refuse_overlap
+from kgroup.catchup.ledger.view import LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
 from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
-from kgroup.groups.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.model import (
+    CatchupPlan,
+    Delivery,
+    PlanHead,
+    PlanSnapshot,
+    PlanState,
+    RunnerEpoch,
+    StateRecord,
+)
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 
@@ -41,6 +49,7 @@ T = TypeVar("T")
 class PlanListing:
     """The plans of a ledger, oldest first.
 
+    ``plans`` are those that were wanted, with all their records; ``heads`` are of all plans that can be read.
     ``unread`` are plans that this version of kgroup cannot read, by id. ``pruned`` are plans that were finished and
     pruned. ``hidden`` is set if an open transaction hid the newest records for too long: the list is slightly out of
     date, and no decision may depend on it.
@@ -50,11 +59,12 @@ class PlanListing:
     unread: tuple[tuple[str, KgroupError], ...] = ()
     hidden: Refused | None = None
     pruned: frozenset[str] = frozenset()
+    heads: tuple[PlanHead, ...] = ()
 
     def knows(self, plan_id: str) -> bool:
         """Whether the ledger has a record of the plan, even if this version of kgroup cannot read it."""
         return plan_id in self.pruned or plan_id in {
-            *(found.plan.id for found in self.plans),
+            *(head.id for head in self.heads),
             *(unread for unread, _ in self.unread),
         }
 
@@ -153,7 +163,7 @@ class Ledger:
         with self.transactions(transactional_ids.of_group(plan.group)) as transactions:
             transactions.fence()
             with self._reading:
-                view = LedgerView().add(self._reader.committed())
+                view = LedgerView(wanted=nothing_wanted).add(self._reader.committed())
                 end = self._reader.end
             refuse_overlap(view, plan)
             transactions.begin()
@@ -207,34 +217,70 @@ class Ledger:
         until = time.monotonic() + min(_OVERTAKEN_WITHIN_S, self._timeout_s)
         while True:
             with self._reading:
-                refuse_overlap(LedgerView().add(self._reader.committed()), plan)
+                refuse_overlap(LedgerView(wanted=nothing_wanted).add(self._reader.committed()), plan)
             if time.monotonic() >= until:
                 return
             time.sleep(_PAUSE_S)
 
-    def list(self, *, patience_s: float = PATIENCE_S) -> PlanListing:
-        """All plans, for display: it waits ``patience_s`` for an open transaction, and then reports it as ``hidden``.
+    def list(self, *, patience_s: float = PATIENCE_S, wanted: Wanted | None = None) -> PlanListing:
+        """The plans, for display: it waits ``patience_s`` for an open transaction, and then reports it as ``hidden``.
 
-        A ledger that does not exist has no plans.
+        ``wanted`` chooses the plans that are listed with all their records; None: all. A ledger that does not exist has
+        no plans.
         """
-        view, hidden = LedgerView(), None
+        plans, listing = self.fold(lambda found: found, patience_s=patience_s, wanted=wanted, early=False)
+        return replace(listing, plans=plans)
+
+    def fold(
+        self,
+        each: Callable[[PlanSnapshot], T],
+        *,
+        patience_s: float = PATIENCE_S,
+        wanted: Wanted | None = None,
+        early: bool = True,
+    ) -> tuple[tuple[T, ...], PlanListing]:
+        """``each`` of the plans that are wanted, oldest first; the listing has no ``plans``. Otherwise as ``list``.
+
+        With ``early``, a plan that is finished is folded when its last state is read: memory does not grow with the
+        chunks of finished plans.
+        """
+        folded: dict[str, T] = {}
+
+        def choose(head: PlanHead) -> bool:
+            if wanted is not None and not wanted(head):
+                return False
+            if not early or head.may_be_open:
+                return True
+            folded[head.id] = each(view.ledgered(head.id))
+            return False
+
+        view = LedgerView(wanted=choose)
+        hidden = self._read_for_display(view, patience_s)
+        found, heads, unread = [], [], []
+        for plan_id in view.plan_ids():
+            try:
+                head = view.head(plan_id)
+                if plan_id in folded:
+                    found.append(folded[plan_id])
+                elif view.has_progress(plan_id):
+                    found.append(each(view.ledgered(plan_id)))
+                heads.append(head)
+            except KgroupError as error:
+                unread.append((plan_id, error))
+        return tuple(found), PlanListing((), tuple(unread), hidden, view.pruned_ids(), tuple(heads))
+
+    def _read_for_display(self, view: LedgerView, patience_s: float) -> Refused | None:
+        """Add the records, none if there is no ledger; returns the error if an open transaction hides the newest."""
         with self._reading:
             try:
-                for item in self._reader.committed(patience_s=patience_s):
-                    view.add((item,))
+                view.add(self._reader.committed(patience_s=patience_s))
             except NotFound:
-                return PlanListing(())
+                pass
             except Refused as error:
                 if error.code != "open-transaction":
                     raise
-                hidden = error
-        plans, unread = [], []
-        for plan_id in view.plan_ids():
-            try:
-                plans.append(view.ledgered(plan_id))
-            except KgroupError as error:
-                unread.append((plan_id, error))
-        return PlanListing(tuple(plans), tuple(unread), hidden, view.pruned_ids())
+                return error
+        return None
 
     def read(self, plan_id: str, offset: int | None = None) -> PlanSnapshot:
         """One plan, up to the log end of the ledger at the time of the call.

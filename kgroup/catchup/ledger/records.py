@@ -26,6 +26,7 @@ from kgroup.groups.catchup.model import (
     GapRange,
     LostOffsets,
     Order,
+    PlanHead,
     PlanState,
     RunnerEpoch,
     StateRecord,
@@ -52,6 +53,9 @@ class RecordKind(StrEnum):
     EPOCH = "epoch"
     DELIVERY = "delivery"
     CHUNK = "chunk"
+
+
+_KINDS = {kind.value: kind for kind in RecordKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,7 @@ def decode_key(raw: bytes | None) -> RecordKey:
     plan_id, *rest = text.split("/")
     if raw is None or not is_plan_id(plan_id) or not rest:
         raise _damaged(text or "a record without a key", "kgroup does not write keys of this form")
-    kinds = {kind.value: kind for kind in RecordKind}
-    kind = kinds.get(rest[0])
+    kind = _KINDS.get(rest[0])
     if kind is None:
         raise _newer(text, f"the record type {rest[0]!r} is unknown")
     if kind is RecordKind.CHUNK:
@@ -133,17 +136,7 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     Raises Refused with code ``ledger-newer`` for an unknown version, and KgroupError with code ``ledger-damaged`` for
     an invalid record; both name the record.
     """
-    try:
-        document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(str(key), "it is not JSON") from error
-    if not isinstance(document, dict):
-        raise _damaged(str(key), "it is not a JSON object")
-    version = document.get("v")
-    if type(version) is not int:
-        raise _damaged(str(key), "it has no version")
-    if version != VERSION:
-        raise _newer(str(key), f"it has version {version}; this kgroup reads version {VERSION}")
+    document = _document(key, raw)
     try:
         value = _READERS[key.kind](JsonFields(document))
     except FieldError as wrong:
@@ -155,8 +148,45 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     return value
 
 
+def decode_plan_head(key: RecordKey, offset: int, raw: bytes) -> PlanHead:
+    """The head in a plan's own record, without its ranges and chunks, and without a state. Raises as ``decode``."""
+    # These quotes are not escaped, so they are not in a string; ``encode`` writes all scalar fields before the ranges.
+    head, marker, _ = raw.partition(b',"ranges":[')
+    fields = JsonFields(_document(key, head + b"}" if marker else raw))
+    try:
+        return PlanHead(
+            key.plan_id,
+            fields.maybe("group", fields.text),
+            fields.text("who"),
+            fields.integer("created_ms"),
+            fields.maybe("reason", fields.text),
+            offset,
+        )
+    except FieldError as wrong:
+        raise _damaged(str(key), str(wrong)) from wrong
+
+
+def _document(key: RecordKey, raw: bytes) -> dict[str, Any]:
+    try:
+        document = _DECODER.decode(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(str(key), "it is not JSON") from error
+    if not isinstance(document, dict):
+        raise _damaged(str(key), "it is not a JSON object")
+    version = document.get("v")
+    if type(version) is not int:
+        raise _damaged(str(key), "it has no version")
+    if version != VERSION:
+        raise _newer(str(key), f"it has version {version}; this kgroup reads version {VERSION}")
+    return document
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+"""Made once: ``json.loads`` with such an option makes one for each of perhaps a million records."""
 
 
 def _newer(record: str, why: str) -> Refused:

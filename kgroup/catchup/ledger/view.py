@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, plan_of
+from kgroup.catchup.ledger.records import (
+    RecordKey,
+    RecordKind,
+    Value,
+    decode,
+    decode_key,
+    decode_plan_head,
+    plan_of,
+)
 from kgroup.groups.catchup.model import (
     CatchupPlan,
     ChunkProgress,
     Delivery,
     GapRange,
+    PlanHead,
     PlanSnapshot,
+    PlanState,
     RunnerEpoch,
     StateRecord,
 )
@@ -24,29 +34,92 @@ from kgroup.support.hint import Hint
 Item = tuple[int, bytes | None, bytes | None]
 """(offset, key, value); a value of None is a tombstone."""
 
+_CHUNK = b"chunk/"
+_CHOOSING = (b"/plan", b"/state")
+"""The ends of the keys of which a PlanHead is made."""
+
+
+Wanted = Callable[[PlanHead], bool]
+"""Whether the progress of a plan is needed; asked again with each of its states. False once is False for good."""
+
+
+def nothing_wanted(head: PlanHead) -> bool:
+    """No progress is needed: the heads are enough."""
+    return False
+
+
+def affecting(groups: Container[str] | None) -> Wanted:
+    """The plans that show what is pending of these groups, None: of any. Plans without a group may affect each."""
+
+    def wanted(head: PlanHead) -> bool:
+        if head.group is None:  # it covers its ranges also after its end, see unrecorded_releases
+            return head.state is not PlanState.CANCELLED
+        return head.may_be_open and (groups is None or head.group in groups)
+
+    return wanted
+
 
 @dataclass(slots=True)
 class LedgerView:
     """The newest record of each key that was read; values are decoded only on demand.
 
-    With ``only`` set, records of other plans are ignored. Records that kgroup did not write are always ignored.
+    With ``only`` set, records of other plans are ignored. Records that kgroup did not write are always ignored. The
+    progress of a plan that is not ``wanted`` is dropped: a ledger may have hundreds of plans of 40,000 chunks.
     """
 
     only: str | None = None
+    wanted: Wanted | None = None
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
+    _dropped: set[str] = field(default_factory=set)
 
     def add(self, items: Iterable[Item]) -> LedgerView:
         """Add these records, in log order; returns itself."""
+        prefix, owner = b"", None
         for offset, key, value in items:
-            plan_id = plan_of(key)
-            if key is None or plan_id is None or self.only not in (None, plan_id):
+            if key is None:
                 continue
-            records = self._newest.setdefault(plan_id, {})
+            if not (prefix and key.startswith(prefix)):  # mostly it is the plan of the record before
+                owner = plan_of(key)
+                prefix = b"" if owner is None else f"{owner}/".encode()
+            if owner is None or self.only not in (None, owner):
+                continue
+            if owner in self._dropped and key.startswith(_CHUNK, len(prefix)):
+                continue
+            records = self._newest.setdefault(owner, {})
             if value is None:
                 records.pop(key, None)
-            else:
-                records[key] = (offset, value)
+                continue
+            records[key] = (offset, value)
+            if self.wanted is not None and key.endswith(_CHOOSING) and owner not in self._dropped:
+                self._drop_unwanted(owner, self.wanted)
         return self
+
+    def has_progress(self, plan_id: str) -> bool:
+        """Whether the progress of the plan was kept."""
+        return plan_id not in self._dropped
+
+    def _drop_unwanted(self, plan_id: str, wanted: Wanted) -> None:
+        with suppress(KgroupError):  # an unreadable plan is kept, so that it is reported
+            if not wanted(self.head(plan_id)):
+                self._dropped.add(plan_id)
+                records = self._newest[plan_id]
+                self._newest[plan_id] = {key: found for key, found in records.items() if b"/chunk/" not in key}
+
+    def group(self, plan_id: str) -> str | None:
+        """The group of a plan; raises as ``head``, but does not read the state."""
+        return self._head(plan_id).group
+
+    def head(self, plan_id: str) -> PlanHead:
+        """What chooses a plan. Raises NotFound if its own record is not present, and as ``decode``."""
+        state = self.value(RecordKey(plan_id, RecordKind.STATE))
+        return replace(self._head(plan_id), state=state.state if isinstance(state, StateRecord) else None)
+
+    def _head(self, plan_id: str) -> PlanHead:
+        key = RecordKey(plan_id, RecordKind.PLAN)
+        found = self._newest.get(plan_id, {}).get(key.encode())
+        if found is None:
+            raise no_plan(plan_id)
+        return decode_plan_head(key, *found)
 
     def plan_ids(self) -> tuple[str, ...]:
         """The plans whose own record is present, in the order of these records."""
@@ -107,12 +180,16 @@ class LedgerView:
         return {number: value for number, value in found if isinstance(value, ChunkProgress)}
 
     def ledgered(self, plan_id: str) -> PlanSnapshot:
-        """Everything about a plan. Raises NotFound if there is none, and as ``decode`` for any of its records."""
+        """Everything about a plan. Raises NotFound if there is none, and as ``decode`` for any of its records.
+
+        It must be ``wanted``: of another plan the progress is missing.
+        """
         plan = self.plan(plan_id)
         records = self._newest[plan_id]
-        keys = [decode_key(key) for key in records]
         delivery = self.delivery(plan_id)
-        progress = self.progress(plan_id, sorted(key.chunk for key in keys if key.chunk is not None))
+        keys = [(decode_key(raw), value) for raw, (_, value) in records.items()]
+        found = ((key.chunk, decode(key, value)) for key, value in keys if key.chunk is not None)
+        progress = {number: value for number, value in found if isinstance(value, ChunkProgress)}
         return PlanSnapshot(
             plan,
             records[RecordKey(plan_id, RecordKind.PLAN).encode()][0],
@@ -142,10 +219,9 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     if plan.id in view.plan_ids():
         raise Refused(f"the ledger already has a plan {plan.id}", code="plan-exists")
     for plan_id in view.plan_ids():
-        other = view.plan(plan_id)
-        if other.group != plan.group or not view.state(plan_id).state.is_open:
+        if view.group(plan_id) != plan.group or not view.state(plan_id).state.is_open:
             continue
-        if error := overlap_refusal(plan.ranges, other):
+        if error := overlap_refusal(plan.ranges, view.plan(plan_id)):
             raise error
 
 

@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 
 from kgroup.catchup.ledger.ledger import Ledger, PlanListing
+from kgroup.catchup.ledger.view import Wanted, nothing_wanted
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.pending import ledger_topic
 from kgroup.changes.journal import whoami
 from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.gap_request import check_topic_name
-from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.groups.catchup.model import PlanHead, PlanSnapshot
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
@@ -46,14 +47,21 @@ def open_engine(settings: Settings, reporter: Reporter, topic: str | None) -> It
         yield CatchupEngine(cluster, ledger, whoami(), utc_ms, reporter)
 
 
-def list_plans(engine: CatchupEngine, patience_s: float = PATIENCE_S) -> PlanListing:
-    """All plans, for display; unreadable ones are reported. It waits ``patience_s`` for an open transaction."""
-    listing = engine.ledger.list(patience_s=patience_s)
+def list_plans(
+    engine: CatchupEngine, patience_s: float = PATIENCE_S, *, wanted: Wanted = nothing_wanted
+) -> PlanListing:
+    """The plans, for display, as ``Ledger.list``; unreadable ones are reported."""
+    listing = engine.ledger.list(patience_s=patience_s, wanted=wanted)
+    note_unread(engine, listing)
+    return listing
+
+
+def note_unread(engine: CatchupEngine, listing: PlanListing) -> None:
+    """Report what the listing does not contain."""
     if listing.hidden is not None:
         engine.reporter.note(f"{listing.hidden.message}: newer records cannot be read yet")
     for plan_id, error in listing.unread:
         engine.reporter.note(f"{plan_id}: {error.message}")
-    return listing
 
 
 def running_plan(engine: CatchupEngine, text: str) -> PlanSnapshot:
@@ -62,7 +70,7 @@ def running_plan(engine: CatchupEngine, text: str) -> PlanSnapshot:
     They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
-        found = _choose(engine, text, list_plans(engine, _SOON_S), finished=True)
+        found = _find(engine, text, _SOON_S, finished=True)
         if found.state.state.is_open:
             return found
     return find_plan(engine, text, finished=True)
@@ -74,32 +82,40 @@ def find_plan(engine: CatchupEngine, text: str, *, finished: bool = False) -> Pl
     Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
     and UsageError if several plans match.
     """
-    return _choose(engine, text, list_plans(engine), finished=finished)
+    return _find(engine, text, PATIENCE_S, finished=finished)
 
 
-def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanSnapshot:
+def _find(engine: CatchupEngine, text: str, patience_s: float, *, finished: bool) -> PlanSnapshot:
+    def wanted(head: PlanHead) -> bool:
+        return head.id == text or (head.group == text and head.may_be_open)
+
+    listing = list_plans(engine, patience_s, wanted=wanted)
+    head = _choose(engine, text, listing, finished=finished)
+    found = next((found for found in listing.plans if found.plan.id == head.id), None)
+    return engine.ledger.read(head.id, head.offset) if found is None else found
+
+
+def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanHead:
     for plan_id, error in listing.unread:
         if plan_id == text:
             raise error
-    by_id = {found.plan.id: found for found in listing.plans}
+    by_id = {head.id: head for head in listing.heads}
     if text in by_id:
         return by_id[text]
-    of_group = [found for found in listing.plans if found.plan.group == text]
-    still_open = [found for found in of_group if found.state.state.is_open]
+    of_group = [head for head in listing.heads if head.group == text]
+    still_open = [head for head in of_group if head.may_be_open]
     chosen = still_open or (of_group if finished else [])
     if len(chosen) > 1:
-        ids = [found.plan.id for found in chosen]
+        ids = [head.id for head in chosen]
         raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one plan by its id")
     if chosen:
         return chosen[0]
-    raise _unknown(engine, text, listing.plans, of_group)
+    raise _unknown(engine, text, listing.heads, of_group)
 
 
-def _unknown(
-    engine: CatchupEngine, text: str, plans: Sequence[PlanSnapshot], of_group: Sequence[PlanSnapshot]
-) -> NotFound:
+def _unknown(engine: CatchupEngine, text: str, plans: Sequence[PlanHead], of_group: Sequence[PlanHead]) -> NotFound:
     if of_group:
-        ids = ", ".join(f"{found.plan.id} is {found.state.state}" for found in of_group[-_NEAR:])
+        ids = ", ".join(f"{head.id} is {head.state}" for head in of_group[-_NEAR:])
         return NotFound(
             f"{text} has no open plan", details=(f"{ids}.",), hint=Hint("{}", ("catchup", "list")), code="no-plan"
         )
@@ -110,7 +126,7 @@ def _unknown(
             ("catchup", "list"),
             ("describe", "GROUP"),
         )
-    names = [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
+    names = [head.id for head in plans] + [head.group for head in plans if head.group]
     near = get_close_matches(text, names, n=_NEAR)
     return NotFound(
         f'{engine.ledger.topic} on {engine.cluster.ref.label} has neither a plan "{text}" nor a plan of a group '

@@ -5,7 +5,7 @@ The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,16 +65,20 @@ class LedgerReading(msgspec.Struct, frozen=True):
         return find_unrecorded_releases(group, self.listing.knows, self.listing.plans)
 
 
-def read_ledger(reporter: Reporter, settings: Settings, cluster: Cluster) -> LedgerReading:
-    """The ledger's content for all groups; what cannot be read is reported as a note.
+def read_ledger(
+    reporter: Reporter, settings: Settings, cluster: Cluster, groups: Container[str] | None = None
+) -> LedgerReading:
+    """The ledger's content for these groups, None: all; what cannot be read is reported as a note.
 
     Without a ledger it costs one request, and one more round trip if the ledger has no records. Without DESCRIBE on the
     topic the broker does not show whether a ledger exists, so the result is unknown.
     """
-    return begin_reading_ledger(settings, cluster)(reporter)
+    return begin_reading_ledger(settings, cluster, groups)(reporter)
 
 
-def begin_reading_ledger(settings: Settings, cluster: Cluster) -> Callable[[Reporter], LedgerReading]:
+def begin_reading_ledger(
+    settings: Settings, cluster: Cluster, groups: Container[str] | None = None
+) -> Callable[[Reporter], LedgerReading]:
     """Begin ``read_ledger``, and return what waits for its result.
 
     A consumer starts and reads in the background, while the cluster is asked for other things. Everything that was
@@ -95,10 +99,11 @@ def begin_reading_ledger(settings: Settings, cluster: Cluster) -> Callable[[Repo
         return lambda reporter: _unread(reporter, topic, fault)
     # Imported here: most ledgers are empty, and a consumer takes long to start.
     from kgroup.catchup.ledger.ledger import Ledger, in_background
+    from kgroup.catchup.ledger.view import affecting
 
     def list_plans() -> PlanListing:
         with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
-            return ledger.list(patience_s=_PATIENCE_S)
+            return ledger.list(patience_s=_PATIENCE_S, wanted=affecting(groups))
 
     listing = in_background(list_plans)
 
@@ -151,7 +156,7 @@ def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan
     names = frozenset(plan.affected_groups)
     if not names:
         return
-    ledger = begin_reading_cached_ledger(settings, cluster)(reporter)
+    ledger = begin_reading_cached_ledger(settings, cluster, names)(reporter)
     for name in sorted(names & ledger.open.keys()):
         for state in ledger.open[name]:
             plan_id, offsets = state.snapshot.plan.id, plural(state.pending, "offset")
@@ -230,17 +235,20 @@ class PendingCatchups(msgspec.Struct, frozen=True):
                 reporter.note(f"{group}: pending: {'; '.join(lines)}")
 
 
-def begin_reading_cached_ledger(settings: Settings, cluster: Cluster) -> Callable[[Reporter], LedgerReading]:
+def begin_reading_cached_ledger(
+    settings: Settings, cluster: Cluster, groups: frozenset[str] | None
+) -> Callable[[Reporter], LedgerReading]:
     """As ``begin_reading_ledger``; a ledger that was read less than ``_EVERY_S`` ago is not read again."""
-    cached: CachedValue[LedgerReading, str] | None = cluster.cache.ledger
-    if cached is not None and cached.is_fresh(_EVERY_S):
+    cached: CachedValue[LedgerReading, frozenset[str] | None] | None = cluster.cache.ledger
+    covers = cached is not None and (cached.about is None or (groups is not None and groups <= cached.about))
+    if cached is not None and covers and cached.is_fresh(_EVERY_S):
         known = cached.value
         return lambda reporter: known
-    begun = begin_reading_ledger(settings, cluster)
+    begun = begin_reading_ledger(settings, cluster, groups)
 
     def result(reporter: Reporter) -> LedgerReading:
         reading = begun(reporter)
-        cluster.cache.ledger = CachedValue(reading, ledger_topic(None))
+        cluster.cache.ledger = CachedValue(reading, groups)
         return reading
 
     return result

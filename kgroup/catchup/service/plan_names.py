@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 def plan_names(settings: Settings) -> list[str]:
     """The plans of the ledger, open ones first, and the groups that have one. Raises as ``Ledger.list``."""
     from kgroup.catchup.ledger.ledger import Ledger
+    from kgroup.catchup.ledger.view import nothing_wanted
     from kgroup.catchup.service.pending import ledger_topic
     from kgroup.settings.clients import librdkafka_config
 
     with Ledger(librdkafka_config(settings), ledger_topic(None), timeout_s=settings.timeout_s) as ledger:
-        plans = sorted(ledger.list(patience_s=0).plans, key=lambda found: not found.state.state.is_open)
-    return [found.plan.id for found in plans] + [found.plan.group for found in plans if found.plan.group]
+        heads = sorted(ledger.list(patience_s=0, wanted=nothing_wanted).heads, key=lambda head: not head.may_be_open)
+    return [head.id for head in heads] + [head.group for head in heads if head.group]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from kgroup.catchup.ledger.view import Wanted, nothing_wanted
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import find_plan, list_plans
+from kgroup.catchup.service.lookup import find_plan, note_unread
 from kgroup.catchup.service.replay import delivery_words
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.model import PlanSnapshot
@@ -68,7 +69,7 @@ def stopped_text(engine: CatchupEngine, found: PlanSnapshot, why: str | None = N
     plan = found.plan
     resume = f"{plan.id}: {why or resume_text(engine, found)}"
     try:
-        listing = engine.ledger.list(patience_s=_PATIENCE_S)
+        listing = engine.ledger.list(patience_s=_PATIENCE_S, wanted=nothing_wanted)
     except KgroupError:  # a ledger that cannot be read now may still exist
         return resume
     if listing.hidden is not None or listing.knows(plan.id):
@@ -108,17 +109,22 @@ class FollowedPlan:
 
 def show_plans(engine: CatchupEngine, groups: Sequence[str]) -> tuple[VerifiedPlan, ...]:
     """All plans, or those of some groups, in the order in which they are shown."""
-    at_ms = utc_ms()
-    states = (
-        VerifiedPlan(found, verify(found), at_ms)
-        for found in list_plans(engine).plans
-        if not groups or found.plan.group in groups
-    )
+    states = summaries(engine, lambda head: not groups or head.group in groups)
     shown = tuple(sorted(states, key=list_order))
     if not shown:
         of = f" of {', '.join(groups)}" if groups else ""
         engine.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
     return shown
+
+
+def summaries(engine: CatchupEngine, wanted: Wanted | None = None) -> tuple[VerifiedPlan, ...]:
+    """The plans that are wanted, oldest first, for a list (``VerifiedPlan.summary``); unreadable ones are reported."""
+    at_ms = utc_ms()
+    states, listing = engine.ledger.fold(
+        lambda found: VerifiedPlan(found, verify(found), at_ms).summary(), wanted=wanted
+    )
+    note_unread(engine, listing)
+    return states
 
 
 def show_plan(engine: CatchupEngine, text: str) -> PlanStatus:

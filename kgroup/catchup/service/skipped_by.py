@@ -158,11 +158,11 @@ def _report_left_out(reporter: Reporter, entry: JournalEntry, found: Skipped) ->
 
 def _warn_of_replays(engine: CatchupEngine, entry: JournalEntry) -> None:
     """Warn about finished plans for the same change; overlapping open plans are refused elsewhere."""
-    for other in list_plans(engine).plans:
-        made_of_it = other.plan.group is None and f" with {entry.id}: " in (other.plan.reason or "")
-        if made_of_it and other.state.state is PlanState.DONE:
+    for other in list_plans(engine).heads:
+        made_of_it = other.group is None and f" with {entry.id}: " in (other.reason or "")
+        if made_of_it and other.state is PlanState.DONE:
             engine.reporter.warn(
-                f"{other.plan.id} has already replayed what {entry.id} skipped: it would be delivered twice"
+                f"{other.id} has already replayed what {entry.id} skipped: it would be delivered twice"
             )
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import PlanListing
-from kgroup.catchup.ledger.view import overlap_refusal
+from kgroup.catchup.ledger.view import affecting, overlap_refusal
 from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.read_gap import read_gap
@@ -190,7 +190,7 @@ def _ledger_refusals(engine: CatchupEngine, request: StartRequest, group: Group 
             return _unledgered(engine, request, group, PlanListing(()))
     # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
-    listing = list_plans(engine, patience_s)
+    listing = list_plans(engine, patience_s, wanted=affecting(None if gap.group is None else {gap.group}))
     found = (_open_plan_refusal(engine.reporter, request, gap, other) for other in listing.plans)
     refusals = [refusal for refusal in found if refusal is not None]
     return [*refusals, *_unledgered(engine, request, group, listing)]

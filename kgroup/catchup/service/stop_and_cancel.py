@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.lookup import find_plan, list_plans, parse_assumed, running_plan
-from kgroup.catchup.service.show import plan_status, resume_text
+from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
+from kgroup.catchup.service.show import plan_status, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
@@ -75,25 +75,29 @@ def stop_plan(engine: CatchupEngine, text: str, line: CommandLine, *, execute: b
 def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> PrunedPlans:
     """Prune finished plans: the named ones, or all."""
     if texts:
-        chosen = [find_plan(engine, text, finished=True) for text in texts]
+        found = (find_plan(engine, text, finished=True) for text in texts)
+        states = tuple(VerifiedPlan(one, verify(one), utc_ms()).summary() for one in found)
     else:
-        chosen = [found for found in list_plans(engine).plans if not found.state.state.is_open]
-    if not chosen:
+        states = tuple(state for state in summaries(engine) if not _is_open(state))
+    if not states:
         engine.reporter.note("no plan is finished: nothing to do")
     errors: tuple[RowError, ...] = ()
-    if execute and chosen:
+    plans = [state.snapshot.plan.id for state in states]
+    if execute and plans:
         with defer_signals():
             engine.reporter.note_effect(None)
-            done = engine.ledger.prune([found.plan.id for found in chosen], who=engine.who, now_ms=utc_ms())
+            done = engine.ledger.prune(plans, who=engine.who, now_ms=utc_ms())
         errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
     elif not execute:
         errors = tuple(
-            RowError("plan-open", f"{found.plan.id} is {found.state.state}, not finished", exit_code=ExitCode.REFUSED)
-            for found in chosen
-            if found.state.state.is_open
+            RowError("plan-open", f"{plan.id} is {state.state}, not finished", exit_code=ExitCode.REFUSED)
+            for plan, state in ((one.snapshot.plan, one.snapshot.state) for one in states if _is_open(one))
         )
-    states = tuple(VerifiedPlan(found, verify(found), utc_ms()) for found in chosen)
     return PrunedPlans(states, errors, execute)
+
+
+def _is_open(state: VerifiedPlan) -> bool:
+    return state.snapshot.state.state.is_open
 
 
 def _failed(plan_id: str, error: KgroupError) -> RowError:

@@ -177,7 +177,7 @@ def _totals(
     if verification is None:
         return {**planned, **dict.fromkeys(_UNVERIFIED)}
     found = verification.totals()
-    return {**planned, **{name: found[name] for name in _UNVERIFIED}}
+    return {**planned, **{name: found[name] for name in ("chunk_count", *_UNVERIFIED)}}
 
 
 def _abandoned(row: Abandoned) -> dict[str, Any]:

@@ -128,6 +128,27 @@ class CatchupPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanHead:
+    """What chooses a plan, a fraction of its records; the fields are as in CatchupPlan and PlanSnapshot.
+
+    ``state`` is None until it is read.
+    """
+
+    id: str
+    group: str | None
+    who: str
+    created_ms: int
+    reason: str | None
+    offset: int
+    state: PlanState | None = None
+
+    @property
+    def may_be_open(self) -> bool:
+        """Whether the plan is open, as far as the records show that were read."""
+        return self.state is None or self.state.is_open
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTopic:
     """The target or dead-letter topic as it was before the replay delivered the first record to it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -46,6 +47,17 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         verification = self.verification if checked else None
         summary = PlanSummary(self.word, self.pending, self.destination)
         return plan_document(self.snapshot, verification, summary, risks, not_moved)
+
+    def summary(self) -> VerifiedPlan:
+        """The same for a list. A finished plan is without chunks: a ledger may have hundreds, of 40,000 chunks each."""
+        found = self.snapshot
+        if found.state.state.is_open:
+            return self
+        delivery = found.delivery
+        if delivery is not None:
+            delivery = replace(delivery, tasks=tuple(replace(task, chunks=()) for task in delivery.tasks))
+        brief = replace(found, plan=replace(found.plan, chunks=()), delivery=delivery, progress={})
+        return VerifiedPlan(brief, self.verification, self.now_ms)
 
     @property
     def destination(self) -> str | None:
@@ -141,8 +153,8 @@ def offsets_text(offsets: int) -> str:
 
 def list_order(state: VerifiedPlan) -> tuple[bool, bool, int, int]:
     """Sort key: open plans first, of these the earliest retention deadline first; then the newest plan."""
-    deadline = next_deadline_ms(state.snapshot)
     is_open = state.snapshot.state.state.is_open
+    deadline = next_deadline_ms(state.snapshot) if is_open else None
     return not is_open, deadline is None, deadline or 0, -state.snapshot.plan.created_ms
 
 

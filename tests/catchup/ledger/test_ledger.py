@@ -197,6 +197,30 @@ def test_twenty_thousand_chunks_are_one_record(ledger: Ledger, name: Name) -> No
 # ---- reading
 
 
+def test_finished_plans_are_folded_without_being_kept(ledger: Ledger, name: Name) -> None:
+    """The ends of plans come between the records of others, and one plan is pruned after its end."""
+    plans = [new_plan(name(f"group-{number}"), chunks=2) for number in range(4)]
+    for plan in plans:
+        created(ledger, plan)
+    for plan, last in zip(plans, (PlanState.DONE, PlanState.CANCELLED, PlanState.DONE), strict=False):
+        with taken(ledger, plan) as runner:
+            runner.write(state(PlanState.RELEASED), progress(0, 95), progress(1, 120))
+            runner.write(state(last))
+    assert ledger.prune([plans[2].id], who=ME, now_ms=NOW_MS) == {plans[2].id: None}
+
+    folded, listing = ledger.fold(lambda found: found)
+
+    assert folded == ledger.list().plans
+    assert [(found.plan, sorted(found.progress)) for found in folded] == [
+        (plans[0], [0, 1]),
+        (plans[1], [0, 1]),
+        (plans[3], []),
+    ]
+    assert (listing.plans, listing.pruned) == ((), frozenset({plans[2].id}))
+    assert [head.id for head in listing.heads] == [plans[0].id, plans[1].id, plans[3].id]
+    assert all(listing.knows(plan.id) for plan in plans)
+
+
 def test_an_open_transaction_is_named_in_a_list_and_waited_for_in_a_decision(
     ledger: Ledger, name: Name, config: Config
 ) -> None:

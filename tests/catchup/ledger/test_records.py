@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, decode, decode_key, encode, key_of, plan_of
+from kgroup.catchup.ledger.records import (
+    RecordKey,
+    RecordKind,
+    Value,
+    decode,
+    decode_key,
+    decode_plan_head,
+    encode,
+    key_of,
+    plan_of,
+)
 from kgroup.changes import journal
 from kgroup.groups.catchup.model import (
     Abandoned,
@@ -23,6 +33,7 @@ from kgroup.groups.catchup.model import (
     GapRange,
     LostOffsets,
     Order,
+    PlanHead,
     PlanState,
     RunnerEpoch,
     StateRecord,
@@ -70,6 +81,19 @@ EVERY: list[Value] = [
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
     ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, redelivered=7, kept=((92, 95), (97, 100))),
 ]
+
+
+PLANS = [value for value in EVERY if isinstance(value, CatchupPlan)]
+
+
+@pytest.mark.parametrize("text", [None, "", 'a,"ranges":[{}', '\\","ranges":[', "\x00\u2028é"])
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_head_of_a_plan_is_read_without_its_ranges(plan: CatchupPlan, text: str | None) -> None:
+    plan = replace(plan, group=text, reason=text, who=text or "")
+    raw, head = encode(plan), PlanHead(PLAN_ID, text, text or "", plan.created_ms, text, 7)
+
+    assert decode_plan_head(key_of(PLAN_ID, plan), 7, raw) == head
+    assert decode_plan_head(key_of(PLAN_ID, plan), 7, raw.replace(b',"ranges":[', b', "ranges": [')) == head
 
 
 @pytest.mark.parametrize("value", EVERY, ids=lambda value: type(value).__name__)

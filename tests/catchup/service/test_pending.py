@@ -9,6 +9,7 @@ import pytest
 
 from kgroup.catchup.ledger import ledger as ledger_module
 from kgroup.catchup.ledger.ledger import Ledger, PlanListing
+from kgroup.catchup.ledger.view import Wanted
 from kgroup.catchup.service.pending import LedgerReading, begin_reading_ledger, read_ledger
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.catchup.model import PlanState
@@ -58,9 +59,9 @@ def test_the_cluster_is_asked_for_other_things_while_it_is_read(
     created(ledger, plan)
     list_plans = Ledger.list
 
-    def late(reader: Ledger, *, patience_s: float) -> PlanListing:
+    def late(reader: Ledger, *, patience_s: float, wanted: Wanted) -> PlanListing:
         assert answered.wait(30)
-        return list_plans(reader, patience_s=patience_s)
+        return list_plans(reader, patience_s=patience_s, wanted=wanted)
 
     monkeypatch.setattr(Ledger, "list", late)
     settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
@@ -77,7 +78,7 @@ def test_what_could_not_be_read_is_noted_when_the_result_is_wanted(
 ) -> None:
     created(ledger, new_plan("orders-svc", 0))
 
-    def broken(reader: Ledger, *, patience_s: float) -> PlanListing:
+    def broken(reader: Ledger, *, patience_s: float, wanted: Wanted) -> PlanListing:
         raise Unreachable("no broker answers")
 
     monkeypatch.setattr(Ledger, "list", broken)

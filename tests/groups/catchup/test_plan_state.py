@@ -1,4 +1,4 @@
-"""What is said of the runner of a plan: it works, it is silent, it has ended, there is none."""
+"""What is said of the runner of a plan: it works, it is silent, it has ended, there is none; and a plan in a list."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.groups.catchup.model import PlanState, RunnerEpoch
-from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
+from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order
 from kgroup.groups.catchup.verification import verify
-from tests.support.catchup.plans import NOW_MS, ledgered, make_plan
+from tests.support.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
+
+PLAN = make_plan(gap_range(deadline_ms=NOW_MS + 1), gap_range(1, deadline_ms=NOW_MS + 2))
+DELIVERY = Delivery("topic", Order.PARTITION, (Task(0, (0,)), Task(1, (1,))), {"topic": "copy"})
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,23 @@ def test_no_runner_yet() -> None:
     found = ledgered(make_plan(), PlanState.PLANNED)
 
     assert VerifiedPlan(found, verify(found), NOW_MS).runner_text == "none yet"
+
+
+@pytest.mark.parametrize("delivery", [None, DELIVERY])
+@pytest.mark.parametrize("state", PlanState)
+@pytest.mark.parametrize("delivered", [(), (made(0, 120, 50),), (made(0, 120, 50), made(1, 120, 50))])
+def test_a_summary_shows_the_same(state: PlanState, delivery: Delivery | None, delivered: tuple[object, ...]) -> None:
+    found = ledgered(PLAN, state, delivered, delivery=delivery)  # type: ignore[arg-type]
+    whole = VerifiedPlan(found, verify(found), NOW_MS)
+
+    brief = whole.summary()
+
+    assert brief.document() == whole.document()
+    assert (brief.word, brief.pending, brief.offsets, brief.name) == (
+        whole.word,
+        whole.pending,
+        whole.offsets,
+        whole.name,
+    )
+    assert list_order(brief) == list_order(whole)
+    assert (brief.snapshot.plan.chunks == ()) is not state.is_open

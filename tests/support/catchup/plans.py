@@ -12,6 +12,7 @@ from kgroup.groups.catchup.model import (
     Delivery,
     GapRange,
     LostOffsets,
+    PlanHead,
     PlanSnapshot,
     PlanState,
     StateRecord,
@@ -62,6 +63,10 @@ def made(
     chunk: int, delivered_to: int, records: int = 0, *, may_repeat: int = 0, lost: tuple[LostOffsets, ...] = ()
 ) -> ChunkProgress:
     return ChunkProgress(chunk, delivered_to, records, 0, 0, 10 * records, 5, 1, lost, may_repeat)
+
+
+def head_of(plan: CatchupPlan, state: PlanState = PlanState.RELEASED, offset: int = 3) -> PlanHead:
+    return PlanHead(plan.id, plan.group, plan.who, plan.created_ms, plan.reason, offset, state)
 
 
 def ledgered(
