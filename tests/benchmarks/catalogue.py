@@ -37,6 +37,7 @@ BENCHMARKS = (
     "catchup_handlers",
     "catchup_release",
     "catchup_partitions",
+    "catchup_fleet",
     "catchup_whole",
 )
 RESULTS = Path(__file__).with_name("results.json")

@@ -304,6 +304,14 @@ def test_warnings(case: str) -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["fetch.wait.max.ms", "linger.ms", "queued.max.messages.kbytes", "isolation.level"])
+def test_tuning_reaches_no_client(key: str) -> None:
+    """Spark's workers get the same configuration."""
+    settings = settle(bootstrap_server="a:1", property=[f"{key}=5"])
+
+    assert key not in librdkafka_config(settings)
+
+
 def test_no_key_stands_in_two_tables() -> None:
     tables = (HONOURED, UNSUPPORTED.keys(), ONLY_VALUES.keys(), IGNORED, ALIASES.keys())
     seen: set[str] = set()
