@@ -35,6 +35,11 @@ def catch_up(group: str) -> Hint:
     return Hint("{}", ("catchup", "start", group))
 
 
+def add_member(group: str) -> Hint:
+    """``kgroup simulate``: what one more member would read."""
+    return Hint("{}", ("simulate", group, "--add", "1"))
+
+
 def leave_crash_loop(group: str, loops: Sequence[CrashLoop]) -> Iterator[Hint]:
     """``kgroup peek``, and the command that skips the record. Of several partitions, the records show which it is."""
     yield peek_group(group)

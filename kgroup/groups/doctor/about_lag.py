@@ -21,7 +21,7 @@ from kgroup.groups.doctor.finding import (
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
 from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
 from kgroup.groups.members import labels
-from kgroup.groups.next_commands import catch_up, peek_group, skip_record
+from kgroup.groups.next_commands import add_member, catch_up, peek_group, skip_record
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
@@ -343,7 +343,6 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     grows = None in late_s
     longest_ms = None if grows else round(1000 * max(s for s in late_s if s is not None))
     outcome = "it grows" if longest_ms is None else f"{duration(longest_ms)} left"
-    more_members = ("simulate", group.name, "--add", "1")
     adds = grows and group.members is not None and len(group.members) < len(group.partitions)
     return (
         LARGE_GAP.finding(
@@ -354,7 +353,7 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
             + ("; it needs more members or faster processing too, or it falls behind again" if grows else ""),
             numbers={"lag": lag, "partition_count": len(slow)} | ({} if grows else {"catch_up_ms": longest_ms or 0}),
             affected=[str(p.tp) for p, _, _ in sorted(slow, key=lambda each: -(each[0].lag or 0))],
-            commands=(*((kgroup_command(*more_members),) if adds else ()), catch_up(group.name)),
+            commands=(*((add_member(group.name),) if adds else ()), catch_up(group.name)),
         )
         + partly
     )

@@ -8,6 +8,7 @@ from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.next_commands import (
+    add_member,
     catch_up,
     group_history,
     leave_crash_loop,
@@ -15,6 +16,7 @@ from kgroup.groups.next_commands import (
     skip_record,
     undo_move,
 )
+from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
 
@@ -27,13 +29,14 @@ def verdict_commands(
     not_passed: Sequence[PartitionLag],
     loops: Sequence[CrashLoop],
     *,
-    gap: bool = False,
+    gap: LargeGap | None = None,
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
     ``not_passed`` are the partitions whose owners live and do not get past an offset, ``loops`` the crash loops. A
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
-    that no member gets past. ``gap`` is whether the gap is large.
+    that no member gets past. ``gap`` is the gap if it is large; one that grows needs more members, as far as there are
+    partitions for them.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
@@ -46,7 +49,9 @@ def verdict_commands(
         yield skip_record(group.name, not_passed[0].partition.tp)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
-    if gap:
+    if gap is not None:
+        if gap.seconds is None and group.members and len(group.members) < len(group.partitions):
+            yield add_member(group.name)
         yield catch_up(group.name)
 
 

@@ -133,7 +133,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 report,
                 () if loops else _not_passed(group, report, evidence, shape),
                 loops,
-                gap=gap is not None,
+                gap=gap,
             )
         ),
     )

@@ -649,6 +649,7 @@ REWOUND = replace(FINE[0], lag=50_000, commits=GOING_BACK)
 ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
 HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
+ADD = "kgroup simulate orders-enrich --add 1"
 CATCH_UP = "kgroup catchup start orders-enrich"
 SKIP_7 = "kgroup reset orders-enrich --topic orders:7 --shift-by 1 --save-skipped skipped.json"
 SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skipped skipped.json"
@@ -693,6 +694,8 @@ SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skippe
         (judged([Part(0, 60_000, 9, commits=(structs.replace(at(HOUR, 10_000_000), by_tool=True),))], "Empty", (),
                 state_since_ms=NOW - HOUR), []),
         (judged([Part(0, 60_000, **SLOW)]), [CATCH_UP]),
+        (judged([Part(n, 60_000, owner=E1, **SLOW) for n in (1, 3)]), [ADD, CATCH_UP]),
+        (judged([Part(n, 60_000, owner=OWNERS[n], **SLOW) for n in (0, 1)]), [CATCH_UP]),
         (judged([Part(0, 90_000, **DRAINS)]), [CATCH_UP]),
         (judged([Part(0, 50_000, **DRAINS)]), []),
         (judged([POISON_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
