@@ -71,9 +71,9 @@ STALLED_COMMITS = Rule(
 )
 NO_READER = Rule(
     "no-reader",
-    "the group is Empty while its records arrive, or since a reset or a release",
+    "the group is Empty while its records arrive, with a large gap, or since a reset or a release",
     "Kafka's documentation of consumer groups: an Empty group has no members",
-    (UNREAD, DESERTED, ABANDONED, WAITING, STALLED),
+    (UNREAD, DESERTED, ABANDONED, WAITING, STALLED, LEAST_LAG, LONG),
 )
 LARGE_GAP = Rule(
     "large-gap",
@@ -264,7 +264,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
 
 
 def no_reader(snapshot: GroupSnapshot) -> Answer:
-    """An Empty group with unread records that arrive, or whose last commit a tool made.
+    """An Empty group with unread records that arrive, with a large gap, or whose last commit a tool made.
 
     A consumer with ``assign()`` reads without being a member. Its commits after the group became Empty rule this out,
     until they have stopped for ``STALLED``.
@@ -288,13 +288,17 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     lag = sum(p.lag or 0 for p in lagging)
     if not by_tool and arrivals is None and lag < WAITING.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
-    if not by_tool and arrivals is not None and not arrivals.records:
+    quiet = not by_tool and arrivals is not None and not arrivals.records
+    large = not by_tool and _is_large(snapshot, lagging)
+    if quiet and not large:
         return ()
     since_ms = emptied_ms if emptied_ms is not None else last_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
     if for_ms is not None and for_ms < UNREAD.value:
         return NO_READER.early(f"no member for less than {UNREAD.text}, which may be a restart")
-    critical = emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
+    critical = (
+        not quiet and emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
+    )
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
@@ -308,7 +312,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         "read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[str(p.tp) for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
-        commands=(jumps, catch_up(group.name)) if not by_tool and _is_large(snapshot, lagging) else (jumps,),
+        commands=(jumps, catch_up(group.name)) if large else (jumps,),
     )
 
 

@@ -170,6 +170,17 @@ def test_a_large_gap_without_a_reader_is_offered_for_a_catch_up(
     )
 
 
+def test_a_large_gap_without_a_reader_is_a_warning_also_where_nothing_arrives() -> None:
+    read = tuple(CommitPoint(1000 - 10 * ago, NOW - 20 * M - ago * S) for ago in (100, 0))
+    known = replace(unread(20 * M, records=0, lag=6100), commits={KEYS[0]: CommitSeries(read, "id-1")})
+
+    (found,) = no_reader(known)
+    assert isinstance(found, Finding)
+    assert (found.severity, found.evidence) == ("warning", "6100 unread on 1 partition, no member for 20m")
+    assert found.commands[-1] == "kgroup catchup start orders-enrich"
+    assert no_reader(replace(known, group=unread(20 * M, lag=6000).group)) == (), "ten minutes, and no more"
+
+
 def test_lag_is_asked_for_by_topic_alone() -> None:
     found = [finding for case in CASES for finding in look(case) if isinstance(finding, Finding)]
     commands = [c.split() for finding in found for c in finding.commands if c.startswith("kgroup lag ")]
