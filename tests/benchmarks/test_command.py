@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, about, sizes_of, stored
+from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, WITH_FETCHED_PEER, about, sizes_of, stored
 from tests.support.places import ROOT
 
 HERE = Path(__file__).parent
@@ -80,7 +80,7 @@ def test_one_that_cannot_be_run_does_not_end_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "decode_records"])
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in {"decode_records", *WITH_FETCHED_PEER}])
 def test_it_runs(name: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
 
