@@ -53,6 +53,7 @@ from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 _ONLY = ("out-of-range",)
@@ -155,7 +156,13 @@ class ResetTargetOptions:
         if self.shift_by is not None:
             return ShiftBy(self.shift_by)
         if self.to_datetime is not None:
-            return ToTime(parse_moment(self.to_datetime, now))
+            at_ms = parse_moment(self.to_datetime, now)
+            if at_ms > now.timestamp() * 1000:
+                raise UsageError(
+                    f"--to-datetime {self.to_datetime} is in the future; it is {rfc3339(now, 'seconds')}",
+                    hint="For the log end use --to-latest.",
+                )
+            return ToTime(at_ms)
         if self.by_duration is not None:
             ago_s = parse_ago(self.by_duration)
             if ago_s > now.timestamp():

@@ -90,8 +90,9 @@ def page_lines(*, coloured: bool = False) -> list[str]:
 
 
 def picture() -> str:
-    """The page as SVG."""
-    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="standard")
+    """The page as SVG; it is wider than the page if a command is, as commands are never broken."""
+    width = max(_WIDTH, *map(len, page_lines()))
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="standard")
     for line in ["$ kgroup describe orders-enrich", *page_lines(coloured=True)]:
         console.print(Text.from_ansi(line), no_wrap=True, crop=True)
     return console.export_svg(title="kgroup describe orders-enrich", unique_id="describe", code_format=_SVG)

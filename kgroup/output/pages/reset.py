@@ -28,14 +28,8 @@ def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, .
     if not isinstance(scenario, ToTime):
         return ()
     moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
-    away_s = now.timestamp() - moment.timestamp()
-    ago = f"{format_duration(away_s)} ago" if away_s >= 0 else f"in {format_duration(-away_s)}"
-    blocks: list[Block] = [LabelledLine("TO", f"the first record since {rfc3339(moment, 'seconds')}, {ago}")]
-    if away_s < 0:
-        blocks.append(
-            LabelledLine("UNUSUAL", "this time is in the future: every partition goes to its log end", "warn")
-        )
-    return tuple(blocks)
+    ago = format_duration(max(0.0, now.timestamp() - moment.timestamp()))
+    return (LabelledLine("TO", f"the first record since {rfc3339(moment, 'seconds')}, {ago} ago"),)
 
 
 def skipped_blocks(
