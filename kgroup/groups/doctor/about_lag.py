@@ -304,12 +304,16 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
     worst = max(lagging, key=lambda p: p.lag or 0)
-    jumps = kgroup_command("history", group.name, "--commits", "--topic", str(worst.tp))
+    one_topic = () if by_tool else ("--topic", str(worst.tp))  # a reset may have moved any partition
+    jumps = kgroup_command("history", group.name, "--commits", *one_topic)
+    check = (
+        "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
+    )
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
         f"{human_count(lag)} unread on {plural(len(lagging), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
-        remedy="start its consumers: they continue at the committed offsets; delete the group only if no consumer will "
-        "read it again",
+        remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
+        "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[str(p.tp) for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
         commands=(jumps, catch_up(group.name)) if large else (jumps,),

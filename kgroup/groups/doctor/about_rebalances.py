@@ -223,6 +223,15 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,
-            kgroup_command("simulate", snapshot.group.name, "--restart-rolling", "--static"),
+            kgroup_command(
+                "simulate",
+                snapshot.group.name,
+                "--restart-rolling",
+                "--static",
+                "--session-timeout",
+                f"{session // 1000}s",
+                "--restart-time",
+                f"{max(1, ceil(longest / 1000))}s",
+            ),
         ),
     )

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_lag import no_reader
+from kgroup.groups.doctor.about_rebalances import not_static
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
@@ -29,6 +30,7 @@ from tests.support.cases.doctor import (
     S,
     consumer,
 )
+from tests.support.cases.doctor_of_members import restarts
 from tests.support.cases.doctor_of_offsets import unread
 from tests.support.for_each import for_each
 
@@ -179,6 +181,33 @@ def test_a_large_gap_without_a_reader_is_a_warning_also_where_nothing_arrives() 
     assert (found.severity, found.evidence) == ("warning", "6100 unread on 1 partition, no member for 20m")
     assert found.commands[-1] == "kgroup catchup start orders-enrich"
     assert no_reader(replace(known, group=unread(20 * M, lag=6000).group)) == (), "ten minutes, and no more"
+
+
+def test_a_reset_is_checked_before_consumers_start() -> None:
+    (found,) = no_reader(unread(20 * M, reset_ago=10 * M))
+    (usual,) = no_reader(unread(20 * M))
+
+    assert isinstance(found, Finding)
+    assert isinstance(usual, Finding)
+    assert found.remedy.startswith("check that commit first: ")
+    assert found.commands == ("kgroup history orders-enrich --commits",)
+    assert usual.remedy.startswith("start its consumers")
+    assert usual.commands == ("kgroup history orders-enrich --commits --topic orders:0",)
+
+
+@pytest.mark.parametrize(
+    ("away_ms", "options"),
+    [
+        (None, "--session-timeout 45s --restart-time 1s"),
+        (2_300, "--session-timeout 45s --restart-time 3s"),
+        (60_000, "--session-timeout 120s --restart-time 60s"),
+    ],
+)
+def test_static_members_are_simulated_as_they_are_advised(away_ms: int | None, options: str) -> None:
+    (found,) = not_static(replace(HEALTHY, history=restarts(away_ms, away_ms, away_ms)))
+
+    assert isinstance(found, Finding)
+    assert found.commands[-1] == f"kgroup simulate orders-enrich --restart-rolling --static {options}"
 
 
 def test_lag_is_asked_for_by_topic_alone() -> None:
