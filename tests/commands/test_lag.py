@@ -323,7 +323,7 @@ def test_a_group_whose_last_member_left_in_order_has_no_reader_at_once(
     assert re.search(rf"^{group} +Empty +10000 .*NO-READER \d+s$", summary, re.MULTILINE)
     doctor = kgroup("doctor", group).stdout
     assert re.search(r"no-reader: no member for less than 1m, which may be a\s+restart", doctor)
-    assert f"-> kgroup lag {group} shows its lag and rates now" in doctor
+    assert f"-> kgroup lag {group} shows its status, lag and rates now" in doctor
 
 
 def test_a_group_that_was_reset_has_no_reader_at_once(

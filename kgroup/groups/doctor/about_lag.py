@@ -38,6 +38,9 @@ STALLED = Threshold(
 )
 STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
 EARLY = Threshold("time at one offset that is too short to judge", 30_000, "ms", "shorter is a usual commit interval")
+REPEATS = Threshold(
+    "commits of the same offset, over that time, that are a warning already", 10, "", "as kgroup lag: STALL"
+)
 UNREAD = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
 DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
 ABANDONED = Threshold(
@@ -67,7 +70,7 @@ STALLED_COMMITS = Rule(
     "stalled-commits",
     "committed offsets do not move while records arrive",
     "Burrow's rules STOP and STALL; KIP-62",
-    (EARLY, STALLED, STUCK, WAITING),
+    (EARLY, REPEATS, STALLED, STUCK, WAITING),
 )
 NO_READER = Rule(
     "no-reader",
@@ -200,12 +203,21 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset."""
+    """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset.
+
+    ``repeated`` is whether at least ``REPEATS`` of them came over ``EARLY`` while the record was unread.
+    """
 
     partition: Partition
     for_ms: int
     attempts: int
     lag: int
+    repeated: bool
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the evidence is sufficient for a finding."""
+        return self.repeated or self.for_ms >= STALLED.value
 
 
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
@@ -227,10 +239,11 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     )
     partly = STALLED_COMMITS.partly(why)
     standing = sorted(standing_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
-    stalls = [stall for stall in standing if stall.for_ms >= STALLED.value]
+    stalls = [stall for stall in standing if stall.is_certain]
     if not stalls and standing:
         return STALLED_COMMITS.early(
-            f"a committed offset has not moved for less than {STALLED.text}, too short to judge"
+            f"a committed offset has not moved for less than {STALLED.text} or {REPEATS.text} commits, too short to "
+            "judge"
         )
     if not stalls:
         return partly
@@ -433,8 +446,8 @@ def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
 
 
 def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
-    """The partitions whose commit has not moved for ``STALLED`` although records are unread or arrive."""
-    return [stall for stall in standing_of(snapshot) if stall.for_ms >= STALLED.value]
+    """The partitions whose commit certainly does not move although records are unread or arrive."""
+    return [stall for stall in standing_of(snapshot) if stall.is_certain]
 
 
 def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
@@ -465,7 +478,9 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
         since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
         for_ms = snapshot.now_ms - since_ms
         if for_ms >= EARLY.value:
-            stalls.append(Stall(partition, for_ms, len(same), lag))
+            tries = [point.at_ms for point in same if point.at_ms >= since_ms]
+            repeated = len(tries) >= REPEATS.value and tries[0] - since_ms >= EARLY.value
+            stalls.append(Stall(partition, for_ms, len(same), lag, repeated))
     return stalls
 
 

@@ -136,7 +136,7 @@ def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]
         yield LabelledLine("UNCHECKED", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim")
         yield Text(tuple(lines))
     if diagnosis.is_early and diagnosis.group is not None:
-        yield Text((Hint("-> {} shows its lag and rates now", ("lag", diagnosis.group)),))
+        yield Text((Hint("-> {} shows its status, lag and rates now", ("lag", diagnosis.group)),))
     if parts:
         yield Text((f"{plural(parts, 'rule')} checked only a part: --verbose",))
     if lines or parts:

@@ -88,7 +88,7 @@ def test_a_problem_that_may_just_have_begun_is_no_all_clear(monkeypatch: pytest.
 
     assert one[0].startswith("orders-enrich  nothing found yet")
     assert "no-reader: no member for less than 1m, which may be a restart" in one
-    assert "-> kgroup lag orders-enrich shows its lag and rates now" in one
+    assert "-> kgroup lag orders-enrich shows its status, lag and rates now" in one
     assert several[0].startswith("1 group and the cluster  nothing found yet")
     assert any("no-reader: no member for less than 1m" in line for line in several)
 

@@ -255,6 +255,25 @@ CASES = (
         WARNING,
         "orders:0 at 1000 for 5m, no commit since while 1/s (10m) arrived",
     ),
+    Case(
+        "stalled-commits", "repeated for 82s", standing(82 * S, attempts=82), WARNING, "for 1m22s, committed 82 times"
+    ),
+    Case("stalled-commits", "ten times", standing(32 * S, attempts=10), WARNING, "for 32s, committed 10 times"),
+    Case("stalled-commits", "nine times", standing(32 * S, attempts=9), EARLY, "less than 5m or 10 commits"),
+    Case(
+        "stalled-commits",
+        "ten times, not yet so long",
+        standing(30_900, attempts=10),
+        EARLY,
+        "less than 5m or 10 commits",
+    ),
+    Case(
+        "stalled-commits",
+        "repeated before the record came",
+        standing(38 * M, attempts=600, unread=True, unread_since_ms=NOW - 32 * S),
+        EARLY,
+        "less than 5m or 10 commits",
+    ),
     Case("stalled-commits", "just not", standing(5 * M - 1), EARLY, "has not moved for less than 5m"),
     Case("stalled-commits", "half a minute", standing(30 * S), EARLY, "has not moved for less than 5m"),
     Case("stalled-commits", "a commit interval", standing(29 * S), None),
