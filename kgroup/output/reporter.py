@@ -97,12 +97,12 @@ class StderrReporter:
         self.effect, self.change_id = effect, change_id
 
     def box(self, lines: Sequence[str]) -> None:
-        """The only box that kgroup draws."""
+        """The only box that kgroup draws. Long lines are wrapped in it; a word too long for it leaves no box."""
         if self.quiet or not self._stream.isatty():
             return
-        width = max(map(len, lines), default=0)
-        edge = f"  +{'-' * (width + 4)}+"
-        for line in ("", edge, *(f"  |  {line:<{width}}  |" for line in lines), edge, ""):
+        from kgroup.output.terminal.wrapping import boxed
+
+        for line in ("", *boxed([visible(line) for line in lines], terminal_width(self._stream)), ""):
             self._line(line, wraps=False)
 
     @contextmanager

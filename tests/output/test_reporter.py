@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import termios
+
+import pytest
 
 from kgroup.model.groups import RowError
 from kgroup.output.reporter import StderrReporter
@@ -31,3 +35,15 @@ def test_row_errors_of_a_kind_are_one_line_with_one_hint() -> None:
     assert first.startswith("kgroup: g t:0, g t:1,")
     assert "and 2 more: has no leader [no-leader]" in first
     assert hint == "  wait"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_box_fits_the_terminal(columns: int) -> None:
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream, os.fdopen(ours, "rb", buffering=0) as screen:
+        StderrReporter(stream).box((f"{EVIL} MAY START NOW", "It starts at the log end. " * 3))
+        lines = screen.read(4096).decode().splitlines()
+    assert any("orders\\x1b[2J MAY START NOW" in line for line in lines)
+    assert {len(line) for line in lines if line} == {max(map(len, lines))}
+    assert max(map(len, lines)) <= columns

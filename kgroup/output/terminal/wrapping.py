@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -16,6 +17,9 @@ _LINE_OF_COMMAND = re.compile(rf"(?P<before> *(?:-> +)?)(?P<command>(?:kgroup|ka
 _GOES_ON = " \\"
 _CONTINUED = 3
 """How far the text after a command is indented, on the next line."""
+
+_LEFT, _RIGHT = "  |  ", "  |"
+"""The sides of a box."""
 
 _PROSE = re.compile(r"[;,.:](?: |$)")
 """Punctuation that no command has: ``kgroup catchup list; a new one: ...`` is a sentence."""
@@ -48,6 +52,17 @@ def _wrap_around(before: str, command: str, after: str, width: int, indent: int)
 
 def _wrap_prose(text: str, width: int, indent: int) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+
+
+def boxed(lines: Sequence[str], width: int | None) -> list[str]:
+    """The lines in a box of at most ``width`` cells. If a word is too long for it: without a box, indented."""
+    inner = None if width is None else max(1, width - len(_LEFT) - len(_RIGHT))
+    wrapped = [part for line in lines for part in wrap_line(line, inner)]
+    widest = max(map(cell_len, wrapped), default=0)
+    if inner is not None and widest > inner:
+        return [f"  {line}" for line in lines]
+    edge = f"  +{'-' * (widest + 4)}+"
+    return [edge, *(f"{_LEFT}{line}{' ' * (widest - cell_len(line))}{_RIGHT}" for line in wrapped), edge]
 
 
 def break_command(line: str, width: int) -> list[str]:

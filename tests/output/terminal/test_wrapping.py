@@ -9,7 +9,7 @@ import pytest
 from kgroup.model.blocks import Records, Screen, Text
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.draw import page_lines
-from kgroup.output.terminal.wrapping import break_command, wrap_line
+from kgroup.output.terminal.wrapping import boxed, break_command, wrap_line
 
 RESET = (
     "kgroup reset orders-svc --topic payments:2 --shift-by 1 --save-skipped pill.jsonl --reason 'a - b;  c' --execute"
@@ -106,3 +106,33 @@ def test_a_line_of_a_page_continues_under_its_text(line: str, lines: list[str]) 
 
 def test_without_a_width_it_is_one_line() -> None:
     assert wrap_line(RESET, None) == [RESET]
+
+
+BOX = (
+    "orders-enrich MAY START NOW",
+    "It starts at the log end of 16:24:55Z. [committed, log end) is in cu-7f3a-20261123-orders.",
+    "Not moved, and not part of the plan: orders:1, orders:2, orders:3 and 4 more.",
+)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_box_fits_the_terminal(width: int) -> None:
+    lines = boxed(BOX, width)
+    assert all(len(line) == len(lines[0]) <= width for line in lines)
+    assert lines[0] == lines[-1] == f"  +{'-' * (len(lines[0]) - 4)}+"
+    inside = [line.removeprefix("  |  ").removesuffix("  |").rstrip() for line in lines[1:-1]]
+    assert " ".join(inside) == " ".join(BOX)
+    assert inside[0] == BOX[0]
+
+
+def test_a_box_is_as_wide_as_its_longest_line() -> None:
+    assert boxed(("a group", "注文"), None) == [
+        "  +-----------+",
+        "  |  a group  |",
+        "  |  注文     |",
+        "  +-----------+",
+    ]
+
+
+def test_a_name_too_long_for_a_box_stays_whole() -> None:
+    assert boxed(("g" * 60, "may start"), 60) == ["  " + "g" * 60, "  may start"]
