@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.member_sessions import SessionBound, evict_text, lines_of_members
+from kgroup.groups.member_sessions import WHILE_PODS_RESTART, remaining_members
 from kgroup.groups.selection import Groups, names_of
 from kgroup.model.accepted import ACCEPTED
-from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.settings.invocation import Invocation
@@ -17,8 +16,6 @@ from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import Refused, UsageError
 from kgroup.support.units import some_of
-
-_NAMED_MEMBERS = 20
 
 
 def check_execution(run: Invocation, how: Execution) -> None:
@@ -75,16 +72,9 @@ def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups
         raise Refused(
             f"{some_of([group.name for group in left])}: still not empty after {within}",
             details=tuple(
-                line for group in left if group.group for line in _remaining_members(group.group, group.sessions)
+                line for group in left if group.group for line in remaining_members(group.group, group.sessions)
             ),
-            hint="Nothing was changed. Stop these members, or wait longer with --within.",
+            hint=f"Nothing was changed. Stop these members, or wait longer with --within. {WHILE_PODS_RESTART}",
             code="not-empty",
         )
     return True
-
-
-def _remaining_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
-    """The remaining members, and how to remove a static one."""
-    static = evict_text(group, sessions)
-    lines = lines_of_members(group, sessions)[:_NAMED_MEMBERS]
-    return (*(f"{group.name}: {line}" for line in lines), *((static,) if static else ()))

@@ -12,6 +12,13 @@ from kgroup.groups.members import labels
 from kgroup.model.groups import Group, Member
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
+from kgroup.support.units import NAMED, plural, some_of
+
+WHILE_PODS_RESTART = (
+    "Pods that restart by themselves: scale to zero (or pause the autoscaler) first; such a group is never Empty for "
+    "long."
+)
+"""Advice for a change that needs an Empty group."""
 
 
 class Liveness(StrEnum):
@@ -123,3 +130,16 @@ def lines_of_members(group: Group, sessions: Mapping[str, SessionBound]) -> tupl
     return tuple(
         f"{names[m.member_id]:<{wide}}  {m.host:<{hosts}}  {session_text(m, session_of(sessions, m))}" for m in members
     )
+
+
+def remaining_members(group: Group, sessions: Mapping[str, SessionBound]) -> tuple[str, ...]:
+    """The members of a group that did not become Empty, and how to remove a static one.
+
+    Up to three have a line each. More are counted, and the first three named by client id and host.
+    """
+    members, evict = group.members or (), evict_text(group, sessions)
+    lines = lines_of_members(group, sessions)
+    if len(members) > NAMED:
+        named = [f"{member.instance_id or member.client_id} {member.host}" for member in members]
+        lines = (f"{plural(len(members), 'member')} ({some_of(named)})",)
+    return (*(f"{group.name}: {line}" for line in lines), *((evict,) if evict else ()))

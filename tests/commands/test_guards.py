@@ -179,6 +179,7 @@ def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
     assert remains[1]
     assert "pay-0" in remains[2]
     assert "127.0.0.1" in remains[2]
+    assert "Pods that restart by themselves: scale to zero" in remains[2]
     document = kgroup(*live.arguments(verb), *waiting, "-o", "json", exit_code=6).json
     assert document["executed"] is False
     assert [error["code"] for error in document["errors"]] == ["not-empty"]

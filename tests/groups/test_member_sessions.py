@@ -10,6 +10,7 @@ from kgroup.groups.member_sessions import (
     SessionBound,
     evict_text,
     lines_of_members,
+    remaining_members,
     session_text,
 )
 from tests.support.cases.observed_groups import STATIC, group, member
@@ -27,6 +28,19 @@ def test_members_of_a_refusal_stand_in_columns() -> None:
     ) == (
         "orders-svc-0  10.0.7.6   its last heartbeat was less than 45s ago",
         "pay-4         10.0.3.14  static, session ends within 38s if it is gone",
+    )
+
+
+def test_many_remaining_members_are_one_line() -> None:
+    """Those of a crash loop share a client id, so a line of each would show its UUID."""
+    many = [member("rdkafka", key=f"rdkafka-{n}") for n in range(36)]
+    assert remaining_members(group("Stable", *many), {}) == (
+        "svc: 36 members (rdkafka 10.0.7.6, rdkafka 10.0.7.6, rdkafka 10.0.7.6 and 33 more)",
+    )
+    few = group("Stable", *many[:2], STATIC)
+    assert remaining_members(few, {}) == (
+        *(f"svc: {line}" for line in lines_of_members(few, {})),
+        evict_text(few, {}),
     )
 
 

@@ -8,6 +8,7 @@ from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.model import LOG_END, GapRange
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import Risk, RiskLevel
+from kgroup.groups.member_sessions import WHILE_PODS_RESTART
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
@@ -35,10 +36,6 @@ HEADER = (
     "estimated_bytes", "oldest_record_at", "maybe_processed_until", "retention_deadline_at", "error_code",
     "error_message"
 )  # fmt: skip
-_WHILE_PODS_RESTART = (
-    "Pods that restart by themselves: scale to zero (or pause the autoscaler) first; such a group is never Empty for "
-    "long."
-)
 _INDENT = " " * 9
 
 
@@ -141,7 +138,7 @@ def _checks(plan: StartPlan) -> Iterator[Block]:
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
     for refusal in plan.refusals:
-        yield from refusal_block(refusal, plan.group, _WHILE_PODS_RESTART)
+        yield from refusal_block(refusal, plan.group, WHILE_PODS_RESTART)
 
 
 def errors_on_screen(plan: StartPlan) -> tuple[RowError, ...]:
