@@ -12,8 +12,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 
-_SAVED_TO = "skipped.json"
-
 
 def group_history(group: str) -> Hint:
     """``kgroup history``: the group's rebalances, and who comes and goes."""
@@ -25,9 +23,16 @@ def peek_group(group: str) -> Hint:
     return Hint("{}", ("peek", group))
 
 
-def skip_record(group: str, tp: TopicPartition) -> Hint:
-    """``kgroup reset``: skip the record at the committed offset of a partition, and keep it in a file."""
-    return Hint("{}", ("reset", group, "--topic", str(tp), "--shift-by", "1", "--save-skipped", _SAVED_TO))
+def skip_words(group: str, tp: TopicPartition, offset: int) -> tuple[str, ...]:
+    """``kgroup reset``: skip the record at ``offset``, and keep it in a file. Repeated, it skips nothing more."""
+    file = f"{tp.topic}-{tp.partition}-{offset}.jsonl"
+    return ("reset", group, "--to-offset", f"{tp}={offset + 1}", "--save-skipped", file)
+
+
+def skip_record(group: str, tp: TopicPartition, offset: int | None) -> Iterator[Hint]:
+    """The command of ``skip_words``; none if the offset is unknown."""
+    if offset is not None:
+        yield Hint("{}", skip_words(group, tp, offset))
 
 
 def catch_up(group: str) -> Hint:
@@ -44,7 +49,7 @@ def leave_crash_loop(group: str, loops: Sequence[CrashLoop]) -> Iterator[Hint]:
     """``kgroup peek``, and the command that skips the record. Of several partitions, the records show which it is."""
     yield peek_group(group)
     if len(loops) == 1:
-        yield skip_record(group, loops[0].tp)
+        yield from skip_record(group, loops[0].tp, loops[0].offset)
 
 
 def undo_move(group: str, at_ms: int) -> Hint | None:

@@ -54,7 +54,7 @@ def test_members_that_die_again_and_again_are_a_crash_loop(
     assert lag["verdict"]["next"].startswith(loop)
     look, skip, past = lag["verdict"]["commands"]
     assert look.startswith(f"kgroup peek {group}")
-    assert f"reset {group} --topic {topic}:0 --shift-by 1 --save-skipped skipped.json" in skip
+    assert f"reset {group} --to-offset {topic}:0=11 --save-skipped {topic}-0-10.jsonl" in skip
     assert past.startswith(f"kgroup history {group}")
     page = kgroup("history", group).stdout
     assert f"-> {loop}" in " ".join(page.split())
@@ -104,13 +104,14 @@ def test_a_live_member_that_tries_one_record_for_ever(
     assert lag["verdict"]["next"].endswith(f"it polls, and does not get past offset {committed}")
     look, skip = lag["verdict"]["commands"]
     assert look.startswith(f"kgroup peek {group}")
-    assert f"reset {group} --topic {topic}:0 --shift-by 1 --save-skipped skipped.json" in skip
+    past_it = f"reset {group} --to-offset {topic}:0={committed + 1} --save-skipped {topic}-0-{committed}.jsonl"
+    assert past_it in skip
     stall = rules_of(kgroup, group)[group]["stalled-commits"]
     assert "no commit since" in stall["evidence"]
     assert {look, skip} <= set(stall["commands"])
     shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
     assert f" stuck {topic}:0 " in shown
-    assert f"--to-offset {topic}:0={committed + 1} --save-skipped {topic}-0-{committed}.jsonl" in shown
+    assert past_it in shown
 
 
 def test_a_group_that_no_member_reads_is_no_cause(

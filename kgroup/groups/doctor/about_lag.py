@@ -269,7 +269,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             commands=(
                 peek_group(group.name),
                 kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
-                skip_record(group.name, worst.partition.tp),
+                *(skip_record(group.name, worst.partition.tp, offset) if worst.partition.commit else ()),
             ),
         )
         + partly

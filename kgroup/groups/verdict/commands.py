@@ -46,7 +46,7 @@ def verdict_commands(
     if not loops and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
     if not_passed and is_one_record(not_passed[0], report):
-        yield skip_record(group.name, not_passed[0].partition.tp)
+        yield from skip_record(group.name, not_passed[0].partition.tp, not_passed[0].first)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
     if gap is not None:

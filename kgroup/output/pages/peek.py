@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from kgroup.groups.next_commands import skip_words
 from kgroup.groups.peek import PeekedPartition, ReadLimit, lines_of
 from kgroup.model.blocks import BlankLine, Block, Records, Screen, Text, Title
 from kgroup.model.groups import LogRange, RowError
@@ -104,9 +105,7 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
         yield Text(lines)
     record = each.next_record
     if target.not_passed and target.group is not None and record is not None:
-        skip = f"{target.tp}={record.offset + 1}"
-        file = f"{target.topic}-{target.partition}-{record.offset}.jsonl"
-        command = view.command("reset", target.group, "--to-offset", skip, "--save-skipped", file)
+        command = view.command(*skip_words(target.group, target.tp, record.offset))
         yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"), fold=False)
 
 

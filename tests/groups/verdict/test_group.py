@@ -651,8 +651,8 @@ HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
 ADD = "kgroup simulate orders-enrich --add 1"
 CATCH_UP = "kgroup catchup start orders-enrich"
-SKIP_7 = "kgroup reset orders-enrich --topic orders:7 --shift-by 1 --save-skipped skipped.json"
-SKIP = "kgroup reset orders-enrich --topic payments:3 --shift-by 1 --save-skipped skipped.json"
+SKIP_7 = "kgroup reset orders-enrich --to-offset orders:7=10000001 --save-skipped orders-7-10000000.jsonl"
+SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped payments-3-8812337.jsonl"
 
 
 @pytest.mark.parametrize(

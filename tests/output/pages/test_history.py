@@ -100,7 +100,7 @@ def test_a_crash_loop_comes_before_settings_that_differ() -> None:
     assert page[at].startswith("-> crash loop at orders:1 offset 10: 6 members came and went in 1m40s, the")
     assert page[at + 2 : at + 4] == [
         "   kgroup peek g",
-        "   kgroup reset g --topic orders:1 --shift-by 1 --save-skipped skipped.json",
+        "   kgroup reset g --to-offset orders:1=11 --save-skipped orders-1-10.jsonl",
     ]
     assert "  6  crash-loop " in "\n".join(page)
     assert "-> crash loop" not in "\n".join(drawn(history))
