@@ -39,7 +39,7 @@ STALLED = Threshold(
 STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
 EARLY = Threshold("time at one offset that is too short to judge", 30_000, "ms", "shorter is a usual commit interval")
 REPEATS = Threshold(
-    "commits of the same offset, over that time, that are a warning already", 10, "", "as kgroup lag: STALL"
+    "commits of the same offset, over that time, that are a warning already", 10, "", "as the status STALL of lag"
 )
 UNREAD = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
 DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
