@@ -133,7 +133,7 @@ class Conversion:
         """One round; the members that it makes are added to ``own``."""
         results: dict[str, Result] = {}
         joining: list[str] = []
-        for group, described in (await self._describe(list(targets))).items():
+        for group, described in (await self._describe_before(list(targets), own)).items():
             refusal = refuse_conversion(group, described)
             if refusal:
                 results[group] = refusal
@@ -159,6 +159,15 @@ class Conversion:
             return await self._coordinators.describe(groups, groups) if groups else {}
         except KgroupError as error:
             return dict.fromkeys(groups, error)
+
+    async def _describe_before(self, groups: Sequence[str], own: Sequence[_OwnMember]) -> Descriptions:
+        """The groups before joining, without our members of earlier rounds whose join took effect only now."""
+        descriptions = await self._describe(groups)
+        late = [
+            member for member in own if member.group in descriptions and _has_own_member(descriptions[member.group])
+        ]
+        await self._client.gather(map(self._leave, late))
+        return {**descriptions, **await self._describe(list({member.group for member in late}))}
 
     async def _describe_during(self, members: Iterable[_OwnMember]) -> Descriptions:
         """The groups while our members are in them, to see other members. Asked once, to keep that time short."""
