@@ -63,7 +63,7 @@ def is_one_record(row: PartitionLag, report: GroupLag) -> bool:
 
 
 def _rewound_at_ms(report: GroupLag) -> int | None:
-    """When the offsets of the BACK line were moved; None if no partition is rewound, or the time is unknown.
+    """When the offsets of the REWOUND line were moved; None if no partition is rewound, or the time is unknown.
 
     The partitions of one reset are committed within a second: the earliest of these times counts. A rewind of another
     time is left out: to return to before it would undo more than the move that the line reports.
