@@ -120,21 +120,21 @@ class Conversion:
             pending = {group: targets[group] for group in groups[at : at + _GROUPS_PER_BATCH]}
             own: list[_OwnMember] = []
             while pending:
-                # A join of an earlier round may have taken effect after its leave, at a coordinator that took over.
-                await batch._client.gather(batch._leave(member) for member in own if member.group in pending)
                 results |= await batch._convert_once(pending, own)
                 unknown = {
                     group: target for group, target in pending.items() if isinstance(results[group], Unreachable)
                 }
                 pending = {} if deadline.passed else unknown
+                if pending:
+                    await batch._client.sleep(RETRY_PAUSE_S)
         return results
 
     async def _convert_once(self, targets: Mapping[str, str], own: list[_OwnMember]) -> dict[str, Result]:
         """One round; the members that it makes are added to ``own``."""
         results: dict[str, Result] = {}
         joining: list[str] = []
-        for group, described in (await self._describe_before(list(targets), own)).items():
-            refusal = refuse_conversion(group, described)
+        for group, described in (await self._describe_without_own(list(targets), own)).items():
+            refusal = refuse_conversion(group, described, joined=any(member.group == group for member in own))
             if refusal:
                 results[group] = refusal
             elif isinstance(described, GroupDescription) and described.type == targets[group]:
@@ -145,7 +145,7 @@ class Conversion:
         own += members
         during = await self._describe_during(members)
         await self._client.gather(map(self._leave, members))
-        after = await self._describe_after(members)
+        after = await self._with_time_to_leave()._describe_without_own([member.group for member in members], own)
         for member in members:
             group = member.group
             results[group] = converted_or_why_not(
@@ -160,14 +160,12 @@ class Conversion:
         except KgroupError as error:
             return dict.fromkeys(groups, error)
 
-    async def _describe_before(self, groups: Sequence[str], own: Sequence[_OwnMember]) -> Descriptions:
-        """The groups before joining, without our members of earlier rounds whose join took effect only now."""
+    async def _describe_without_own(self, groups: Sequence[str], own: Sequence[_OwnMember]) -> Descriptions:
+        """The groups without our members, also those whose join took effect only after their leave, in any round."""
         descriptions = await self._describe(groups)
-        late = [
-            member for member in own if member.group in descriptions and _has_own_member(descriptions[member.group])
-        ]
+        late = [m for m in own if m.group in descriptions and _has_own_member(descriptions[m.group])]
         await self._client.gather(map(self._leave, late))
-        return {**descriptions, **await self._describe(list({member.group for member in late}))}
+        return descriptions | await self._describe(list(dict.fromkeys(member.group for member in late)))
 
     async def _describe_during(self, members: Iterable[_OwnMember]) -> Descriptions:
         """The groups while our members are in them, to see other members. Asked once, to keep that time short."""
@@ -180,14 +178,6 @@ class Conversion:
             return await self._coordinators.describe_consumer(groups, _DESCRIBE_MS)
         except KgroupError as error:
             return dict.fromkeys(groups, error)
-
-    async def _describe_after(self, members: Sequence[_OwnMember]) -> Descriptions:
-        """The groups after leaving. If our join took effect only after our leave, leave again."""
-        leaving = self._with_time_to_leave()
-        descriptions = await leaving._describe([member.group for member in members])
-        late = [member for member in members if _has_own_member(descriptions[member.group])]
-        await self._client.gather(map(leaving._leave, late))
-        return descriptions | await leaving._describe([member.group for member in late])
 
     async def _join(self, group: str, target: str) -> _OwnMember:
         """Join until the broker answers; always with the same member id, so that a second join changes nothing.

@@ -16,8 +16,13 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused,
 from kgroup.support.hint import Hint
 
 
-def refuse_conversion(group: str, before: GroupDescription | KgroupError | None) -> KgroupError | None:
-    """Why the group may not be converted now; None if it may, or if it has that type already."""
+def refuse_conversion(
+    group: str, before: GroupDescription | KgroupError | None, *, joined: bool = False
+) -> KgroupError | None:
+    """Why the group may not be converted now; None if it may, or if it has that type already.
+
+    ``joined`` is whether an earlier round of this conversion joined: then our member in it is not of a killed run.
+    """
     if before is None or isinstance(before, NotFound):
         return NotFound(
             "it does not exist any more: another client deleted it, or its last offsets expired",
@@ -31,6 +36,8 @@ def refuse_conversion(group: str, before: GroupDescription | KgroupError | None)
     if others or (before.state != "Empty" and not before.members):
         return _joined_meanwhile(group, before.type, others, "before it was converted")
     if before.members:
+        if joined:
+            return _not_removed()
         return Refused(
             "kgroup's own member is in it, left there by a conversion that was killed",
             code="not-empty",

@@ -47,6 +47,14 @@ def test_what_may_be_entered(before: GroupDescription | KgroupError | None, code
     assert (error.code if error else None) == code
 
 
+def test_a_member_of_an_earlier_round_is_removed_by_another_round() -> None:
+    """Unreachable is what the conversion tries again; a consumer that is there, too, is still the reason."""
+    assert isinstance(refuse_conversion("svc", group("consumer", OWN), joined=True), Unreachable)
+    both = refuse_conversion("svc", group("consumer", OWN, WEB), joined=True)
+    assert isinstance(both, Refused)
+    assert both.code == "joined-meanwhile"
+
+
 @pytest.mark.parametrize(
     ("between", "after", "refusal", "code"),
     [
