@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from msgspec.structs import replace
@@ -75,27 +75,28 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         return _crash_loop(snapshot, loops)
     recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
     densest = _densest(recent)
-    if len(densest) < STORM.value:
+    if _count(densest) < STORM.value:
         reach = snapshot.now_ms - history.since_ms
         short = f"the log was read back to {utc_minute(history.since_ms)} only" if reach < WINDOW.value else None
         return REBALANCE_STORM.partly(short)
     last_ms = max(rebalance.at_ms for rebalance in recent)
     going_on = snapshot.now_ms - last_ms <= ONGOING.value
     latest = [r for r in recent if r.at_ms > last_ms - WINDOW.value] if going_on else densest
-    window = latest if len(latest) >= STORM.value else densest
+    window = latest if _count(latest) >= STORM.value else densest
     stopped = sum(rebalance.took_ms or 0 for rebalance in window)
     span = max(window[-1].at_ms - window[0].at_ms, 1)
-    heavy = len(window) >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
+    count = _count(window)
+    heavy = count >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
     now = "not over" if going_on else f"over since {utc_minute(last_ms)}"
     stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{member} ({count})' for member, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and window is latest else Severity.WARNING,
-        f"{len(window)} in {duration(span)}, {now}{stopped_text}{by}",
+        f"{count} in {duration(span)}, {now}{stopped_text}{by}",
         remedy="find the members that leave: those that leave max.poll.interval.ms after joining are too slow (fewer "
         "max.poll.records, or a longer interval); those that leave a session timeout after joining crash or pause",
-        numbers={"rebalance_count": len(window), "span_ms": span, "stopped_ms": stopped, "rebalancing": int(going_on)},
+        numbers={"rebalance_count": count, "span_ms": span, "stopped_ms": stopped, "rebalancing": int(going_on)},
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
@@ -136,16 +137,22 @@ def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
     )
 
 
+def _count(rebalances: Iterable[Rebalance]) -> int:
+    return sum(rebalance.count for rebalance in rebalances)
+
+
 def _densest(rebalances: Sequence[Rebalance]) -> Sequence[Rebalance]:
-    """The largest set of rebalances within one window; of several equal ones the latest."""
+    """The most rebalances within one window; of several equal ones the latest."""
     ordered = sorted(rebalances, key=lambda rebalance: rebalance.at_ms)
     best: Sequence[Rebalance] = ()
-    first = 0
+    first = count = most = 0
     for at, rebalance in enumerate(ordered, 1):
+        count += rebalance.count
         while rebalance.at_ms - ordered[first].at_ms >= WINDOW.value:
+            count -= ordered[first].count
             first += 1
-        if at - first >= len(best):
-            best = ordered[first:at]
+        if count >= most:
+            best, most = ordered[first:at], count
     return best
 
 
@@ -198,8 +205,8 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
     away = f"away {duration(longest)} at most" if longest else "back at once"
-    costs = len(history.rebalances)
-    unrest = sum(not rebalance.rollout for rebalance in history.rebalances)
+    costs = _count(history.rebalances)
+    unrest = _count(rebalance for rebalance in history.rebalances if not rebalance.rollout)
     session = max(_LEAST_SESSION_MS, ceil(2 * longest / 1000) * 1000)
     consumer = snapshot.group.type == "consumer"
     setting = (

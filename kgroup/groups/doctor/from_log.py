@@ -85,9 +85,8 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
 def _rebalances(full_history: GroupHistory) -> Iterator[Rebalance]:
     planned = _planned_steps(full_history)
     for step in full_history.steps:
-        # Generations that did not complete before this one have no record of their own.
-        for _ in range(step.never_completed or 0):
-            yield Rebalance(step.at_ms)
+        if step.never_completed:
+            yield Rebalance(step.at_ms, count=step.never_completed)
         if step.kind is not StepKind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
             continue
         yield Rebalance(

@@ -85,11 +85,12 @@ class TopicDetails(msgspec.Struct, frozen=True):
 
 
 class Rebalance(msgspec.Struct, frozen=True):
-    """A completed generation of a classic group, or an epoch of a consumer group.
+    """A generation of a classic group, or an epoch of a consumer group.
 
     ``took_ms`` is its duration, ``taken`` the number of partitions that moved although their owner stayed; None if
     unknown. ``causers`` are the members that joined or left. ``rollout`` is whether it belongs to a deployment (every
-    instance restarted once) or to a start, a stop or a change of size, and so does not count for a storm.
+    instance restarted once) or to a start, a stop or a change of size, and so does not count for a storm. ``count`` is
+    the number of generations: those that did not complete have no record, and are one entry however many they are.
     """
 
     at_ms: int
@@ -97,6 +98,7 @@ class Rebalance(msgspec.Struct, frozen=True):
     taken: int | None = None
     causers: tuple[str, ...] = ()
     rollout: bool = False
+    count: int = 1
 
 
 class MemberRestart(msgspec.Struct, frozen=True):

@@ -93,6 +93,12 @@ def never_completed(log: Log) -> Log:
     return log.at(30).generation(8, member("a/1", 0), member("b/1", 1))
 
 
+def largest_number(log: Log) -> Log:
+    """A damaged record: as many generations as a number holds are counted, not listed."""
+    log.at(0).generation(1, member("a/1", 0))
+    return log.at(30).generation(2**31 - 1, member("a/1", 0), member("b/1", 1))
+
+
 def rolled_out(log: Log) -> Log:
     """A deployment: each of five goes and comes back once."""
     names = [f"m{at}" for at in range(5)]
@@ -122,6 +128,7 @@ def rolled_out(log: Log) -> Log:
         (alone, True),
         (new_names, True),
         (never_completed, True),
+        (largest_number, True),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

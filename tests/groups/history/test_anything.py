@@ -37,13 +37,14 @@ from tests.support.cases.history import T0, Log
 MEMBERS = st.sampled_from(("a/1", "a/2", "b/1", "c/1", ""))
 INSTANCES = st.sampled_from((None, None, "i-1", "i-2"))
 CLIENTS = st.sampled_from(("a", "b", "i-1", ""))
-NUMBERS = st.integers(-1, 6)
-TIMEOUTS = st.sampled_from((-1, 0, 1_000, 10_000))
+LARGEST = 2**31 - 1
+NUMBERS = st.integers(-1, 6) | st.just(LARGEST)
+TIMEOUTS = st.sampled_from((-1, 0, 1_000, 10_000, LARGEST))
 
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partitions:
-    return frozenset(TopicPartition("t", n) for n in draw(st.sets(st.integers(0, 5), max_size=4)))
+    return frozenset(TopicPartition("t", n) for n in draw(st.sets(st.integers(0, 5) | st.just(LARGEST), max_size=4)))
 
 
 MAYBE_PARTITIONS = st.one_of(st.none(), partitions())
@@ -92,8 +93,8 @@ EVENT = st.one_of(
         ZERO,
         ZERO,
         st.just("t"),
-        st.integers(0, 5),
-        st.none() | st.integers(-1, 5_000),
+        st.integers(0, 5) | st.just(LARGEST),
+        st.none() | st.integers(-1, 5_000) | st.just(2**63 - 1),
         st.just(""),
         st.none(),
         st.sampled_from((None, 4)),
