@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from kgroup.support.json_line import one_line_json
+
 _FASTEST = 1
 
 
@@ -19,13 +21,11 @@ class PackedDocument:
     __slots__ = ("_packed",)
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        self._packed = zlib.compress(
-            json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"), _FASTEST
-        )
+        self._packed = zlib.compress(one_line_json(document).encode(), _FASTEST)
 
     def text(self) -> str:
-        """Its JSON, with characters that are not ASCII."""
-        return zlib.decompress(self._packed).decode("utf-8", "surrogatepass")
+        """Its JSON as ``one_line_json`` makes it, with characters that are not ASCII."""
+        return zlib.decompress(self._packed).decode()
 
     def document(self) -> Mapping[str, Any]:
         """Its JSON form."""

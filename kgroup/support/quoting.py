@@ -20,6 +20,8 @@ def json_safe(text: str, *, ascii_only: bool = False) -> str:
 
     ``ascii_only`` replaces every other character that is not ASCII too.
     """
+    if text.isascii() and "\x7f" not in text:
+        return text
     return _NOT_ASCII.sub(lambda match: _as_json(match[0], ascii_only), text)
 
 

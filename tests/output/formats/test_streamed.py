@@ -74,7 +74,7 @@ def test_many_subjects_have_a_line_each() -> None:
     assert lines[0] == "{"
     assert lines[1:4] == [
         '  "kind": "kgroup.describe/v1",',
-        '  "cluster": {"id": "cluster-1", "context": "prod", "bootstrap_servers": "b1:9092"},',
+        '  "cluster": {"id":"cluster-1","context":"prod","bootstrap_servers":"b1:9092"},',
         '  "executed": true,',
     ]
     assert lines[4] == '  "data": ['

@@ -1,0 +1,22 @@
+"""Values as JSON on one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from kgroup.support.quoting import json_safe
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def one_line_json(value: Any, *, ascii_only: bool = False) -> str:
+    """The value as safe JSON on one line, without spaces between the elements."""
+    try:
+        text = _ENCODER.encode(value).decode()
+    except (UnicodeEncodeError, OverflowError):
+        # It refuses half a character, and a number of more than 64 bits.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json_safe(text, ascii_only=ascii_only)
