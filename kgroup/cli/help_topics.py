@@ -134,6 +134,29 @@ _CONTEXT_FILE = """\
       bootstrap.servers: audit:9092
       read_only: true"""
 
+_STATUSES = (
+    ("OK", "Nothing is unread, or the consumer keeps up."),
+    ("WARN", "It commits and moves on, and its lag never shrinks."),
+    ("REWIND", "Its offset moved backwards: by a reset, or by the consumer."),
+    ("STALL", "It commits the same offset again and again."),
+    ("STOP", "It does not commit, or not any more."),
+    ("NO-READER", "The group is Empty."),
+)
+_STATUSES_END = """\
+In all but OK records are unread. The time after a status is how long it lasts,
+as in STALL 36m. A status that is not shown is unknown.
+
+What to do next:
+  kgroup doctor GROUP    the cause, and the commands that fix it
+  kgroup peek GROUP      STALL, STOP: the record that it does not get past
+  kgroup history GROUP   REWIND, NO-READER: who reset it, who left and why
+A check that fails at a status: kgroup lag -A --fail-on stop"""
+
+
+def _statuses() -> str:
+    return "\n".join((*(f"{name:<9}  {meaning}" for name, meaning in _STATUSES), _STATUSES_END))
+
+
 TOPICS = {
     "exit-codes": "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_MEANINGS.items()),
     "output": textwrap.dedent("""\
@@ -197,6 +220,7 @@ TOPICS = {
         credentials of the command. Spark and Java:
           pip install 'pyspark>=4.1,<5' 'pandas>=2.2,<3' 'pyarrow>=18'
           and Java 17 or newer"""),
+    "status": _statuses(),
     "rights": _rights(),
     "refusals": refusals_text(),
 }
@@ -209,6 +233,7 @@ SUMMARIES = {
     "environment": "the environment variables that kgroup reads",
     "runbooks": "tested shell scripts; kgroup help runbooks NAME prints one",
     "catch-up": "release a group at the log end, and replay its gap",
+    "status": "what STALL, STOP and the others of kgroup lag mean",
     "rights": "the ACLs that each verb needs",
     "refusals": "each code of exit code 6, and what passes it",
 }

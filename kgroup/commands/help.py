@@ -54,8 +54,9 @@ def help_(
     kgroup help catchup start
     # what a refusal means, and what passes it
     kgroup help not-empty
-    # what an exit code means
+    # what an exit code or a status means
     kgroup help 7
+    kgroup help STALL
     # a topic
     kgroup help connection
     # print a tested script
@@ -86,6 +87,8 @@ def _explained(words: Sequence[str]) -> HelpTopic:
     found = {**TOPICS, **{str(int(code)): f"{code:d}: {text}" for code, text in EXIT_MEANINGS.items()}}
     codes = {each.code: each.page for each in ERRORS.values()} | {each.code: each.page for each in REFUSALS.values()}
     text = codes.get(first) if first in REFUSALS else found.get(first, codes.get(first))
+    if text is None and _is_lag_status(first):
+        return _explained(("status", *others))
     if text is None:
         raise NotFound(f"there is no help on {first!r}", hint=_nearest(first, [*BY_NAME, *found, *codes]))
     if others:
@@ -95,9 +98,15 @@ def _explained(words: Sequence[str]) -> HelpTopic:
     return HelpTopic(first, text, fold=first in TOPICS)
 
 
+def _is_lag_status(word: str) -> bool:
+    # Imported here, as below: it is needed for a word that no page has.
+    from kgroup.groups.lag.status import LagStatus
+
+    return word.upper() in {*LagStatus} and word not in VERBS
+
+
 def _nearest(word: str, known: Sequence[str]) -> str:
     """The command that explains what was probably meant."""
-    # Imported here: the doctor's rules are needed for a word that no page has.
     from kgroup.groups.doctor.rules import BY_ID
 
     if word in BY_ID:

@@ -24,6 +24,7 @@ from kgroup.cli.help_topics import SUMMARIES, TOPICS
 from kgroup.cli.refusals import REFUSALS
 from kgroup.cli.typer_adapter import verb_name
 from kgroup.cli.verbs import VERBS
+from kgroup.groups.lag.status import LagStatus
 from kgroup.model.accepted import ACCEPTED
 from kgroup.model.blocks import Records, Screen
 from kgroup.model.outcome import Outcome, Outcomes
@@ -287,6 +288,14 @@ def test_help_on_a_refusal(kgroup_cli: CommandLine, code: str) -> None:
 def test_help_names_what_accept_passes() -> None:
     accepted = {code for codes in ACCEPTED.values() for code in codes}
     assert {code for code, refusal in REFUSALS.items() if refusal.accepted} == accepted
+
+
+@pytest.mark.parametrize("status", [*LagStatus, "no-reader"])
+def test_help_on_a_status(kgroup_cli: CommandLine, status: str) -> None:
+    text = kgroup_cli("help", status).stdout
+
+    assert text == kgroup_cli("help", "status").stdout
+    assert [line.split()[0] for line in text.splitlines()[: len(LagStatus)]] == [*LagStatus]
 
 
 @pytest.mark.parametrize("code", [str(int(code)) for code in ExitCode])
