@@ -34,14 +34,14 @@ class EvidenceSource(StrEnum):
     SIBLINGS = "siblings"
 
 
-class LogPoint(msgspec.Struct, frozen=True, order=True):
+class LogPoint(msgspec.Struct, frozen=True, order=True, gc=False):
     """A known log end at a past moment (ListOffsets by time): then the log had exactly the records below ``end``."""
 
     timestamp_ms: int
     end: int
 
 
-class FirstUnread(msgspec.Struct, frozen=True):
+class FirstUnread(msgspec.Struct, frozen=True, gc=False):
     """The first record that a consumer at the committed offset would get, read from the partition.
 
     ``offset`` is None if no record is left up to the log end: transaction markers, aborted and compacted records do
@@ -67,7 +67,7 @@ class BlockingTransaction(msgspec.Struct, frozen=True):
     at_least: bool = False
 
 
-class Retention(msgspec.Struct, frozen=True):
+class Retention(msgspec.Struct, frozen=True, gc=False):
     """The retention settings of a partition.
 
     ``time_ms`` is ``retention.ms`` and ``limit_bytes`` is ``retention.bytes``; None: no limit. ``size_bytes`` is the
@@ -82,7 +82,7 @@ class Retention(msgspec.Struct, frozen=True):
     deletes: bool = True
 
 
-class PartitionEvidence(msgspec.Struct, frozen=True):
+class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     """The evidence of one partition, in addition to its commit and its log range.
 
     ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
@@ -160,7 +160,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
         return self.unknown.get(source, "not read")
 
 
-class LogEnds(msgspec.Struct, frozen=True):
+class LogEnds(msgspec.Struct, frozen=True, gc=False):
     """Known ends of one log, oldest first; ends never decrease. Between two points the log is assumed to grow evenly.
 
     Example: with ends (0 ms, 100) and (10,000 ms, 200), the log end after 5 s was 150; a consumer that committed 130

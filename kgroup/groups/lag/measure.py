@@ -108,7 +108,7 @@ def _lacks_reader(group: Group, evidence: LagEvidence) -> bool:
     return True
 
 
-class _Span(msgspec.Struct, frozen=True):
+class _Span(msgspec.Struct, frozen=True, gc=False):
     """The unread part [first, end) of ``lag`` offsets. ``phantom`` counts those before ``first`` without a record."""
 
     first: int
@@ -160,7 +160,7 @@ def _partition(
     )
 
 
-class _Measured(msgspec.Struct, frozen=True):
+class _Measured(msgspec.Struct, frozen=True, gc=False):
     """Status and rates of a partition. ``first_ms``: timestamp of the first unread record, None: unknown or none."""
 
     status_result: StatusResult

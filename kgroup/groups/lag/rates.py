@@ -26,7 +26,7 @@ _PAUSES = 2
 _LONGEST_S = 366 * 86_400.0
 
 
-class Rates(msgspec.Struct, frozen=True):
+class Rates(msgspec.Struct, frozen=True, gc=False):
     """Arriving and committed offsets per second over the last ``span_ms``; None if unknown, or if spans differ."""
 
     incoming: float | None = None
@@ -54,7 +54,7 @@ class LagTrend(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Outlook(msgspec.Struct, frozen=True):
+class Outlook(msgspec.Struct, frozen=True, gc=False):
     """The trend of a lag, and the seconds until it is 0: None if it does not reach 0 at these rates, or if unknown."""
 
     pace: LagTrend
@@ -221,7 +221,7 @@ def slowest(outlooks: Sequence[Outlook]) -> Outlook:
     return max(outlooks, key=lambda each: each.seconds or 0.0)
 
 
-class UnreadPart(msgspec.Struct, frozen=True):
+class UnreadPart(msgspec.Struct, frozen=True, gc=False):
     """The unread part of a log.
 
     ``offsets`` is the number of unread offsets, ``log_offsets`` that of the whole log. ``first_ms`` is the timestamp
@@ -234,7 +234,7 @@ class UnreadPart(msgspec.Struct, frozen=True):
     incoming: float | None
 
 
-class RetentionLeft(msgspec.Struct, frozen=True):
+class RetentionLeft(msgspec.Struct, frozen=True, gc=False):
     """The time until retention may delete the first unread record; 0: at any moment, None: unknown.
 
     It is the earliest moment: a broker deletes whole segments, and checks every five minutes. ``by`` is ``time`` or

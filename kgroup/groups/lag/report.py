@@ -53,7 +53,7 @@ class LagRow(Protocol):
         """A phrase that names the partitions with an unknown lag; None if all are known."""
 
 
-class PartitionLag(msgspec.Struct, frozen=True):
+class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     """The lag of one partition.
 
     ``first`` is the first unread offset, ``end`` the offset against which the lag is measured. Both are None if

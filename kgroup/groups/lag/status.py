@@ -80,7 +80,7 @@ _FEW = 3
 """The number of commits that show a regular pattern, and of usual pauses without a commit that show its end."""
 
 
-class StatusResult(msgspec.Struct, frozen=True):
+class StatusResult(msgspec.Struct, frozen=True, gc=False):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 
     ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
@@ -103,7 +103,7 @@ class StatusResult(msgspec.Struct, frozen=True):
 _CAUGHT_UP = StatusResult(LagStatus.OK, caught_up=True)
 
 
-class CommitReading(msgspec.Struct, frozen=True):
+class CommitReading(msgspec.Struct, frozen=True, gc=False):
     """The commits of a partition, oldest first, and the other facts that ``evaluate_status`` needs.
 
     ``lag`` is the present lag. ``waiting_since_ms`` is the timestamp of the first unread record, None: not read.
