@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import IO, Any
 
 from kgroup.model.envelope import envelope
@@ -16,6 +15,7 @@ from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_line import one_line_json
 from kgroup.support.quoting import json_safe
 
 
@@ -55,26 +55,17 @@ def of_refresh(
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
     """Write the document indented."""
-    stream.write(plain_json(stream)(document, indent=2) + "\n")
+    stream.write(json_safe(json.dumps(document, indent=2, ensure_ascii=not is_utf(stream))) + "\n")
 
 
 def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
     """Write the document on one line, for verbs that write one document after another."""
-    stream.write(plain_json(stream)(document) + "\n")
-
-
-def plain_json(stream: IO[str]) -> Callable[..., str]:
-    """What encodes values for this stream; non-ASCII characters are not escaped if its encoding is a UTF."""
-    return partial(_to_json, ensure_ascii=not is_utf(stream))
+    stream.write(one_line_json(document, ascii_only=not is_utf(stream)) + "\n")
 
 
 def is_utf(stream: IO[str]) -> bool:
-    """Whether the stream's encoding has all characters."""
+    """Whether the stream's encoding has all characters; for another one, JSON escapes those that are not ASCII."""
     return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
-
-
-def _to_json(document: Any, **options: Any) -> str:
-    return json_safe(json.dumps(document, **options))
 
 
 def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
