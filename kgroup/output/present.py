@@ -244,7 +244,7 @@ class _UnixLines:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
-        if self._lines:
-            self._stream.write("\n".join(self._lines) + "\n")
-            self._lines.clear()
+        """Write what was collected; a write that a signal interrupts is not repeated."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._stream.write("\n".join(lines) + "\n")

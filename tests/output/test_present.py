@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from kgroup.model.blocks import BlankLine, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
@@ -243,6 +244,33 @@ def test_csv_is_written_as_the_outcomes_arrive() -> None:
         present("list", outcomes(), Format.CSV, ["kgroup"], StderrReporter(io.StringIO()))
 
     assert seen == ["group,lag\na,\n"]
+
+
+@pytest.mark.parametrize("count", [999, 1_000, 1_001, 2_500])
+def test_csv_has_every_row_before_an_error(count: int) -> None:
+    def rows() -> Iterator[tuple[str, None]]:
+        yield from ((str(number), None) for number in range(count))
+        raise Unreachable("gone")
+
+    out = io.StringIO()
+    broken = replace(an_outcome(), records=lambda: Records(("group", "lag"), rows()))
+    with pytest.raises(Unreachable), redirect_stdout(out):
+        present("list", (broken,), Format.CSV, ["kgroup"], StderrReporter(io.StringIO()))
+
+    assert out.getvalue().splitlines() == ["group,lag", *(f"{number}," for number in range(count))]
+
+
+def test_csv_does_not_repeat_rows_whose_writing_was_interrupted() -> None:
+    class Interrupting(io.StringIO):
+        def write(self, text: str) -> int:
+            super().write(text)
+            raise KeyboardInterrupt
+
+    out, names = Interrupting(), [str(number) for number in range(999)]
+    with pytest.raises(KeyboardInterrupt), redirect_stdout(out):
+        present("list", (an_outcome(*names),), Format.CSV, ["kgroup"], StderrReporter(io.StringIO()))
+
+    assert out.getvalue().splitlines() == ["group,lag", *(f"{name}," for name in names)]
 
 
 @pytest.mark.parametrize("form", list(Format))
