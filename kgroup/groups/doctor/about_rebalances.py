@@ -85,18 +85,23 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     window = latest if _count(latest) >= STORM.value else densest
     stopped = sum(rebalance.took_ms or 0 for rebalance in window)
     span = max(window[-1].at_ms - window[0].at_ms, 1)
-    count = _count(window)
-    heavy = count >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
+    rebalance_count = _count(window)
+    heavy = rebalance_count >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
     now = "not over" if going_on else f"over since {utc_minute(last_ms)}"
     stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{member} ({count})' for member, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and window is latest else Severity.WARNING,
-        f"{count} in {duration(span)}, {now}{stopped_text}{by}",
+        f"{rebalance_count} in {duration(span)}, {now}{stopped_text}{by}",
         remedy="find the members that leave: those that leave max.poll.interval.ms after joining are too slow (fewer "
         "max.poll.records, or a longer interval); those that leave a session timeout after joining crash or pause",
-        numbers={"rebalance_count": count, "span_ms": span, "stopped_ms": stopped, "rebalancing": int(going_on)},
+        numbers={
+            "rebalance_count": rebalance_count,
+            "span_ms": span,
+            "stopped_ms": stopped,
+            "rebalancing": int(going_on),
+        },
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
