@@ -44,7 +44,7 @@ def help_(
         typer.Argument(metavar="[COMMAND|TOPIC|CODE]...", help="What to explain.", show_default=False),
     ] = None,
 ) -> Outcome:
-    """Explain a command, a topic, a refusal or an exit code.
+    """Explain a command, a topic, a refusal, a status or an exit code.
 
     Without a word, it shows the overview: all commands and topics.
 
