@@ -32,6 +32,9 @@ OWN_DEFAULTS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     # Kafka's 128 MiB are never needed here; this halves the broker's memory.
     "log.cleaner.dedupe.buffer.size": "2097152",
+    # A segment maps two index files of this size, 10 MiB in Kafka. The first page that the broker touches reads as much
+    # of a file as the disk reads ahead: with 8 MiB, 31 ms for each new partition (seen on Linux 6.18 with ext4).
+    "log.index.size.max.bytes": "1048576",
     # Creates a topic in 6 ms instead of 35.
     "controller.quorum.append.linger.ms": "0",
     # Groups settle quickly, and notice a dead member while the user watches.
