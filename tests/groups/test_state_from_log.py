@@ -49,7 +49,7 @@ def commit(
     """A commit at log offset ``at``, made ``at`` ms after 1970."""
     producer = None if ending is TransactionEnd.PLAIN else 7
     made = CommitWritten(at, at, "orders", partition, offset, f"m{offset}", None, producer, ending, 3)
-    return made._replace(**other)
+    return replace(made, **other)
 
 
 def generation(at: int, number: int, *members: str) -> GenerationWritten:

@@ -40,6 +40,7 @@ _OF_MEMBERS = (
     RecordType.TARGET_ASSIGNMENT_MEMBER,
     RecordType.CURRENT_MEMBER_ASSIGNMENT,
 )
+_OPEN = TransactionEnd.OPEN
 
 
 class GroupLog(msgspec.Struct, frozen=True):
@@ -149,7 +150,8 @@ class _Records(Visitor):
     def __init__(self, depth: ReadDepth) -> None:
         self.assignments: list[RawRecord] = []
         self._depth = depth
-        self._records: list[Entry] = []
+        self._records: list[Entry | list[CommitWritten]] = []
+        self.add_run = self._records.append
         self._seen: set[bytes] = set()
         self._unexplained: set[bytes] = set()
         self._has_state = False
@@ -195,12 +197,19 @@ class _Records(Visitor):
 
     def log(self, scan: PartitionScan, stopped: str | None, topics: Mapping[str, str]) -> GroupLog:
         """The events, oldest first, and how far back the scan has read; ``stopped`` is why no further."""
-        decoded = (
-            event_of(raw, ending_of(raw, end), topics, None if end is None else end.at_ms)
-            for raw, end in reversed(self._records)
-        )
-        events = tuple(event for event in decoded if event is not None)
-        still_open = TransactionEnd.OPEN
-        opened = (e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending is still_open)
+        events: list[Event] = []
+        opened: list[int] = []
+        for record in reversed(self._records):
+            if isinstance(record, list):
+                events += record
+                continue
+            raw, end = record
+            ending = ending_of(raw, end)
+            event = event_of(raw, ending, topics, None if end is None else end.at_ms)
+            if event is None:
+                continue
+            events.append(event)
+            if ending is _OPEN and isinstance(event, CommitWritten):
+                opened.append(event.at_ms)
         reach = scan.scanned_range(None if self.complete else stopped, min(opened, default=None))
-        return GroupLog(events, reach)
+        return GroupLog(tuple(events), reach)

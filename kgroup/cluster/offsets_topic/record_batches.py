@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import kafka.codec as codecs
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import FetchRequest
 from kafka.record.legacy_records import LegacyRecordBatch
 
+from kgroup.cluster.offsets_topic.commit_runs import CommitRun, commits_like
 from kgroup.cluster.primitives import FAULTS, MalformedRecord
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -46,11 +47,15 @@ class Marker(NamedTuple):
     at_ms: int = 0
 
 
-class KeyFilter:
-    """The key heads to find, as made by ``key_prefix``: type and group."""
+LogEntry: TypeAlias = RawRecord | Marker | CommitRun
 
-    def __init__(self, heads: Collection[bytes]) -> None:
+
+class KeyFilter:
+    """The key heads to find, as made by ``key_prefix``: type and group. ``in_runs`` are those to find in runs, too."""
+
+    def __init__(self, heads: Collection[bytes], in_runs: Collection[bytes] = ()) -> None:
         self.heads = heads
+        self.in_runs = in_runs
         groups = {head[_TYPE_BYTES:] for head in heads} if len(heads) <= _SEARCHED_HEADS else ()
         self._groups = tuple(groups) if 0 < len(groups) <= _SEARCHED_GROUPS else None
 
@@ -91,7 +96,7 @@ class BatchMatches(NamedTuple):
     records: int
     following: int
     gap_until: int | None
-    entries: list[RawRecord | Marker]
+    entries: list[LogEntry]
 
 
 _TYPE_BYTES, _KEY_HEAD_BYTES = 2, 4
@@ -200,7 +205,7 @@ def records_in_range(batch: RecordBatch, offsets: LogRange, key_filter: KeyFilte
     if batch.records == batch.end - batch.base and not batch.control and not key_filter.may_be_in(body):
         return BatchMatches(end - start, end, None if start == expected else start, [])
     try:
-        return _read(batch, body, LogRange(start, end), key_filter.heads, expected)
+        return _read(batch, body, LogRange(start, end), key_filter, expected)
     except FAULTS as error:
         raise MalformedRecord(f"the batch at offset {batch.base} cannot be decoded: {error}") from error
 
@@ -214,7 +219,7 @@ def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
         return next(((record.offset, record.timestamp_ms) for record in batch.legacy if record.offset >= offset), None)
     body = batch.body if batch.codec == _PLAIN else _unpacked(batch)
     try:
-        for record_offset, elapsed, _, _ in _frames(body, batch.base, batch.records):
+        for record_offset, elapsed, *_ in _frames(body, batch.base, batch.records):
             if record_offset >= offset:
                 time_ms = batch.first_ms + ((elapsed >> 1) ^ -(elapsed & 1))
                 return record_offset, time_ms if batch.append_ms is None else batch.append_ms
@@ -223,49 +228,58 @@ def first_at(batch: RecordBatch, offset: int) -> tuple[int, int] | None:
     return None
 
 
-def _read(batch: RecordBatch, body: bytes, offsets: LogRange, heads: Collection[bytes], expected: int) -> BatchMatches:
+def _read(batch: RecordBatch, body: bytes, offsets: LogRange, key_filter: KeyFilter, expected: int) -> BatchMatches:
     start, end, control = offsets.start, offsets.end, batch.control
     first_ms, append_ms = batch.first_ms, batch.append_ms
     producer_id = batch.producer_id if batch.transactional else None
+    heads, in_runs = key_filter.heads, key_filter.in_runs if producer_id is None else ()
     counted, gap_until = 0, None
-    entries: list[RawRecord | Marker] = []
-    for offset, elapsed, position, stop in _frames(body, batch.base, batch.records):
-        if not start <= offset < end:
-            continue
-        counted += 1
-        if offset != expected:
-            gap_until = offset
-        expected = offset + 1
-        number = body[position]
-        if number < 128:
-            position += 1
-        else:
-            number, position = _uvarint(body, position)
-        key_end = position + (number >> 1)
-        if number & 1 or key_end > stop:
-            continue  # no key: the coordinator does not write such records
-        if control:
-            if (marker := _marker(batch, offset, body[position:key_end])) is not None:
-                entries.append(marker)
-            continue
-        if key_end - position < _KEY_HEAD_BYTES:
-            continue
-        # An int16 of the type and one of the group's length.
-        head_end = position + _KEY_HEAD_BYTES + (body[position + 2] << 8 | body[position + 3])
-        if head_end <= key_end and body[position:head_end] in heads:
+    entries: list[LogEntry] = []
+    following, left = 0, batch.records
+    while left:
+        for offset, elapsed, key_at, key_end, stop in _frames(body, batch.base, left, following):
+            at, following, left = following, stop, left - 1
+            if not start <= offset < end:
+                continue
+            counted += 1
+            if offset != expected:
+                gap_until = offset
+            expected = offset + 1
+            if control:
+                entries += _markers(batch, offset, body[key_at:key_end])
+                continue
+            # The head is an int16 of the type, one of the group's length, and the group.
+            if (
+                key_end - key_at < _KEY_HEAD_BYTES
+                or (head_end := key_at + _KEY_HEAD_BYTES + (body[key_at + 2] << 8 | body[key_at + 3])) > key_end
+                or (head := body[key_at:head_end]) not in heads
+            ):
+                continue
             time_ms = first_ms + ((elapsed >> 1) ^ -(elapsed & 1)) if append_ms is None else append_ms
-            key, value = body[position:key_end], _value(body, key_end, stop)
+            value = _value(body, key_end, stop)
+            if (
+                left
+                and body[at] == body[stop]
+                and head in in_runs
+                and (commits := commits_like(body, at, stop, batch.base, time_ms, min(left, end - expected)))
+            ):
+                entries.append(CommitRun(head, commits))
+                more = len(commits) - 1
+                counted, expected, left = counted + more, expected + more, left - more
+                following += more * (stop - at)
+                break
             # Same as RawRecord(...), in half the time.
-            entries.append(_new(RawRecord, (offset, time_ms, key, value, producer_id)))
+            entries.append(_new(RawRecord, (offset, time_ms, body[key_at:key_end], value, producer_id)))
     return BatchMatches(counted, expected, gap_until, entries)
 
 
-def _frames(body: bytes, base: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """(offset, zigzag of its relative time, start of its key, end of the record) of each record.
+def _frames(body: bytes, base: int, count: int, position: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
+    """(offset, zigzag of its relative time, start and end of its key, end of the record) of ``count`` records.
 
-    Varints of one and two bytes are decoded inline: a call costs more than the rest.
+    The end of a missing or broken key is 0. Varints of one and two bytes are decoded inline: a call costs more than
+    the rest.
     """
-    position, size = 0, len(body)
+    size = len(body)
     for _ in range(count):
         length = body[position]
         if length < 128:
@@ -289,7 +303,13 @@ def _frames(body: bytes, base: int, count: int) -> Iterator[tuple[int, int, int,
             delta, position = _uvarint(body, position)
         if length & 1 or delta & 1 or not position <= stop <= size:
             raise MalformedRecord(f"a record of the batch at offset {base} leads outside of it")
-        yield base + (delta >> 1), elapsed, position, stop
+        number = body[position]
+        if number < 128:
+            position += 1
+        else:
+            number, position = _uvarint(body, position)
+        key_end = position + (number >> 1)
+        yield base + (delta >> 1), elapsed, position, 0 if number & 1 or key_end > stop else key_end, stop
         position = stop
 
 
@@ -307,12 +327,10 @@ def _value(body: bytes, position: int, stop: int) -> bytes | None:
     return body[position:end]
 
 
-def _marker(batch: RecordBatch, offset: int, key: bytes) -> Marker | None:
-    """The marker in a control record's key (version, type); None for control records that end no transaction."""
-    if len(key) < _CONTROL_KEY.size:
-        return None
-    _, kind = _CONTROL_KEY.unpack_from(key)
-    return Marker(offset, batch.producer_id, kind == _ABORT, batch.newest_ms) if kind in (_ABORT, _COMMIT) else None
+def _markers(batch: RecordBatch, offset: int, key: bytes) -> tuple[Marker, ...]:
+    """The marker in a control record's key (version, type); none in control records that end no transaction."""
+    kind = _CONTROL_KEY.unpack_from(key)[1] if len(key) >= _CONTROL_KEY.size else None
+    return (Marker(offset, batch.producer_id, kind == _ABORT, batch.newest_ms),) if kind in (_ABORT, _COMMIT) else ()
 
 
 def _uvarint(body: bytes, position: int) -> tuple[int, int]:
@@ -365,7 +383,7 @@ def _of_legacy(
     records: Collection[RawRecord], start: int, end: int, heads: Collection[bytes], expected: int
 ) -> BatchMatches:
     counted, gap_until = 0, None
-    entries: list[RawRecord | Marker] = []
+    entries: list[LogEntry] = []
     for record in records:
         if start <= record.offset < end:
             counted += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 import msgspec
@@ -19,10 +20,12 @@ from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.commit_runs import CommitRun
 from kgroup.cluster.offsets_topic.decode import decode, key_prefix
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
     KeyFilter,
+    LogEntry,
     Marker,
     RawRecord,
     batches,
@@ -33,7 +36,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
 from kgroup.cluster.offsets_topic.records import Record, RecordType
 from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
-from kgroup.model.group_log import ScannedRange
+from kgroup.model.group_log import CommitWritten, ScannedRange
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
@@ -61,6 +64,9 @@ Entry = tuple[RawRecord, Marker | None]
 Handlers = Mapping[bytes, Callable[[Entry], object]]
 """What to call for a record, by its key head as made by ``key_prefix``: type and group."""
 
+RunHandlers = Mapping[bytes, Callable[[list[CommitWritten]], object]]
+"""What to call for the commits of a run, in log order, by their key head."""
+
 Progress = Callable[[int, int], None]
 """Called with (offsets read, offsets expected)."""
 
@@ -73,6 +79,8 @@ class Visitor:
 
     types: ClassVar[Collection[RecordType]]
     complete = False
+    add_run: Callable[[list[CommitWritten]], object] | None = None
+    """What to call for a run of plain commits, in log order, instead of ``add`` for each; None: no runs."""
 
     def add(self, entry: Entry) -> None:
         """Add the next older record."""
@@ -140,7 +148,7 @@ class _Window:
     """
 
     offsets: LogRange
-    entries: list[RawRecord | Marker] = field(default_factory=list)
+    entries: list[LogEntry] = field(default_factory=list)
     oldest_ms: int | None = None
     records: int = 0
     whole_from: int = 0
@@ -210,6 +218,7 @@ class PartitionScan:
         budget: Deadline,
         visit: Callable[[], bool],
         *,
+        runs: RunHandlers = MappingProxyType({}),
         floor: int | None = None,
         byte_budget: ByteBudget | None = None,
         totals: ScanTotals | None = None,
@@ -220,7 +229,9 @@ class PartitionScan:
         """
         if not isinstance(self.log, LogRange):
             return
-        fetcher = _Fetcher(client, self.number, self._leader, KeyFilter(handlers), budget, byte_budget or ByteBudget())
+        fetcher = _Fetcher(
+            client, self.number, self._leader, KeyFilter(handlers, runs), budget, byte_budget or ByteBudget()
+        )
         size, floor = _FIRST_WINDOW, self.log.start if floor is None else floor
         try:
             while self.start > floor:
@@ -228,7 +239,7 @@ class PartitionScan:
                 self.stopped = await fetcher.read(window)
                 if self.stopped is not None:
                     return
-                self._take(window, handlers)
+                self._take(window, handlers, runs)
                 if totals is not None:
                     totals.add(window.offsets.end - window.offsets.start)
                 if not visit():
@@ -239,11 +250,14 @@ class PartitionScan:
             self.error = error
             self.stopped = OUT_OF_TIME if budget.passed else f"{self.name} {error.message}"
 
-    def _take(self, window: _Window, handlers: Handlers) -> None:
+    def _take(self, window: _Window, handlers: Handlers, runs: RunHandlers) -> None:
         head, add, markers = b"", None, self._markers
         for entry in reversed(window.entries):
             if isinstance(entry, Marker):
                 markers[entry.producer_id] = entry
+                continue
+            if isinstance(entry, CommitRun):
+                runs[entry.key_head](entry.commits)
                 continue
             if add is None or not entry.key.startswith(head):  # usually the previous record is of the same group
                 head = key_head(entry.key)
@@ -347,8 +361,13 @@ async def run_scans(
                 visitor.reached(scan)
             return not all(visitor.complete for visitor in own)
 
+        runs = {
+            key_prefix(RecordType.OFFSET_COMMIT, name): add_run
+            for name in scan.groups
+            if (add_run := visitors[name].add_run) is not None
+        }
         floor = min(visitor.floor(log) for visitor in own)
-        await scan.run(client, handlers, budget, visit, floor=floor, byte_budget=byte_budget, totals=totals)
+        await scan.run(client, handlers, budget, visit, runs=runs, floor=floor, byte_budget=byte_budget, totals=totals)
 
     await client.gather(run(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange))
 

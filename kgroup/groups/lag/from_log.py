@@ -71,12 +71,13 @@ def from_log(
         if isinstance(event, CommitWritten):
             if event.ending not in _COUNTED:
                 continue
-            log_offset, at_ms, topic, number, offset, *_ = event
+            log_offset, topic, number, offset = event.log_offset, event.topic, event.partition, event.offset
             tp = TopicPartition(topic, number)
             if offset is None:
                 commits.pop(tp, None)
             else:
-                commit = LoggedCommit(topic, number, offset, None, at_ms, log_offset, by_tool=log_offset in by_tool)
+                by_a_tool = log_offset in by_tool
+                commit = LoggedCommit(topic, number, offset, None, event.at_ms, log_offset, by_tool=by_a_tool)
                 commits.setdefault(tp, []).append(commit)
             continue
         match event:

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
+from kgroup.cluster.offsets_topic.commit_runs import CommitRun
 from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix, usual_commit
-from kgroup.cluster.offsets_topic.events import event_of
+from kgroup.cluster.offsets_topic.events import ending_of, event_of
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
     KeyFilter,
+    LogEntry,
     Marker,
     RawRecord,
     batches,
@@ -25,7 +27,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
 )
 from kgroup.cluster.offsets_topic.records import OffsetCommit
 from kgroup.cluster.primitives import MalformedRecord
-from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.group_log import CommitWritten, Event, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
 from tests.support.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
@@ -124,9 +126,9 @@ def kafkas(data: bytes, span: LogRange) -> list[RawRecord]:
     ]  # fmt: skip
 
 
-def read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[RawRecord | Marker], int, int]:
+def read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[LogEntry], int, int]:
     """(entries, records, from where on none is missing), as a window adds them up."""
-    entries: list[RawRecord | Marker] = []
+    entries: list[LogEntry] = []
     counted, following, whole_from = 0, span.start, span.start
     for batch in batches(data):
         found = records_in_range(batch, span, wanted, following)
@@ -170,6 +172,120 @@ def test_looking_for_a_group_first_finds_the_same_as_looking_at_each_record(exam
     fuzz(examples, st.tuples(written(), st.sampled_from(REAL), SPANS), check)
 
 
+def text(value: bytes, *, compact: bool = False) -> bytes:
+    return (bytes([len(value) + 1]) if compact else len(value).to_bytes(2)) + value
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> list[tuple[bytes, bytes | None]]:
+    """Commits of few groups and topics, many of them alike; some are tombstones, or have bytes that Kafka ignores."""
+    found: list[tuple[bytes, bytes | None]] = []
+    for _ in range(draw(st.integers(1, 6))):
+        version = draw(st.sampled_from((3, 4)))
+        compact, tags = version == 4, draw(st.sampled_from((b"\x00", b"\x01\x00\x10" + bytes(range(16)))))
+        head = (
+            b"\x00\x01" + text(draw(st.sampled_from((b"g", b"h", b"\xff")))) + text(draw(st.sampled_from((b"t", b"u"))))
+        )
+        rest = draw(st.sampled_from((b"", b"", b"", bytes(4))))
+        for _ in range(draw(st.sampled_from((1, 2, 5, 70, 200)))):
+            partition, offset, epoch = len(found) % 3 * 77, len(found) << 20, len(found) % 5 - 1
+            metadata = text(
+                draw(st.sampled_from((b"", b"", b"", b"a", b"\xc3\xa9", b"\xff\xff", b"m" * 70))), compact=compact
+            )
+            value = version.to_bytes(2) + offset.to_bytes(8) + epoch.to_bytes(4, signed=True) + metadata + b"\x01" * 8
+            gone = draw(st.integers(0, 50)) == 0
+            found.append((head + partition.to_bytes(4) + rest, None if gone else value + tags * compact))
+    return found
+
+
+@st.composite
+def batches_of_commits(draw: st.DrawFn) -> bytes:
+    pairs = draw(commits())
+    return batch_of(
+        pairs,
+        offset=draw(OFFSETS),
+        codec=draw(st.sampled_from((NONE, GZIP))),
+        producer=draw(st.sampled_from((None, None, None, 7))),
+        skip=sorted(draw(st.sets(st.integers(0, len(pairs)), max_size=2))),
+        times=draw(st.sampled_from(((5,), (5,), (5, 6), ()))),
+    )
+
+
+def events_read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[Event | Marker | None], int, int] | None:
+    """What ``read`` finds, as events; None where the bytes are malformed."""
+    try:
+        entries, counted, whole_from = read(data, span, wanted)
+    except KgroupError:
+        return None
+    found: list[Event | Marker | None] = []
+    for entry in entries:
+        match entry:
+            case CommitRun(commits=commits):
+                found += commits
+            case RawRecord():
+                found.append(event_of(entry, ending_of(entry, None), {}))
+            case Marker():
+                found.append(entry)
+    return found, counted, whole_from
+
+
+@QUICK_AND_LONG
+def test_runs_of_commits_are_the_same_events_as_each_record(examples: int) -> None:
+    everything, of_one = KeyFilter(Everything(), Everything()), {key_prefix(1, "g")}
+
+    def check(given: tuple[bytes, LogRange]) -> None:
+        data, span = given
+        assert events_read(data, span, everything) == events_read(data, span, KeyFilter(Everything()))
+        assert events_read(data, span, KeyFilter(of_one, of_one)) == events_read(data, span, KeyFilter(of_one))
+
+    fuzz(examples, st.tuples(batches_of_commits() | broken(batches_of_commits()) | written(), SPANS), check)
+
+
+def some_commits(version: int, metadata: Sequence[bytes], count: int) -> bytes:
+    """A batch of commits that differ in partition, offset and metadata."""
+    key, tags = b"\x00\x01" + text(b"g") + text(b"t"), b"\x01\x00\x10" + bytes(range(16))
+    pairs = []
+    for number in range(count):
+        written = text(metadata[number % len(metadata)], compact=version == 4) + b"\x01" * 8 + tags * (version == 4)
+        value = version.to_bytes(2) + number.to_bytes(8) + b"\xff" * 4 + written
+        pairs.append((key + number.to_bytes(4), value))
+    return batch_of(pairs, times=[5])
+
+
+def test_a_run_is_as_long_as_its_varints_first_byte() -> None:
+    wanted = {key_prefix(1, "g")}
+
+    entries, *_ = read(some_commits(3, [b""], 300), ALL, KeyFilter(wanted, wanted))
+
+    lengths = [len(entry.commits) if isinstance(entry, CommitRun) else 1 for entry in entries]
+    assert lengths == [64, 64, 64, 64, 44]
+
+
+@pytest.mark.parametrize("count", [3, 67])
+@pytest.mark.parametrize("metadata", [[b""], [b"aa", b"bb"], [b"m" * 70]])
+@pytest.mark.parametrize("version", [3, 4])
+def test_no_byte_is_overlooked(version: int, metadata: Sequence[bytes], count: int) -> None:
+    data, everything = some_commits(version, metadata, count), Everything()
+    size = len(some_commits(version, metadata, 67)) - len(some_commits(version, metadata, 66))
+
+    for at in range(len(data) - 3 * size, len(data)):
+        for byte in (data[at] ^ 1, data[at] ^ 2, data[at] ^ 128, data[at] - 1 & 255, 255, 0):
+            changed = data[:at] + bytes([byte]) + data[at + 1 :]
+            in_runs = events_read(changed, ALL, KeyFilter(everything, everything))
+            assert in_runs == events_read(changed, ALL, KeyFilter(everything)), (at - len(data), byte)
+
+
+def test_bytes_after_the_partition_are_ignored() -> None:
+    key, value = key_prefix(1, "g") + text(b"t") + bytes(4), b"\x00\x03" + bytes(22)
+    data = batch_of([(key + number.to_bytes(4), value) for number in range(5)], times=[5])
+    wanted = {key_head(key)}
+
+    found = events_read(data, ALL, KeyFilter(wanted, wanted))
+
+    assert found is not None
+    assert [event.partition for event in found[0] if isinstance(event, CommitWritten)] == [0] * 5
+
+
 @QUICK_AND_LONG
 def test_broken_batches_are_malformed_or_read(examples: int) -> None:
     def check(given: tuple[bytes, LogRange]) -> None:
@@ -177,7 +293,7 @@ def test_broken_batches_are_malformed_or_read(examples: int) -> None:
         with suppress(KgroupError):
             entries, counted, _ = read(data, span, KeyFilter(Everything()))
             assert len(entries) <= counted <= len(data)
-            assert all(span.start <= entry.offset < span.end for entry in entries)
+            assert all(isinstance(e, RawRecord | Marker) and span.start <= e.offset < span.end for e in entries)
 
     legacy = st.builds(
         lambda pairs, magic: batch_of(pairs, magic=magic, codec=GZIP if magic else NONE),
@@ -198,7 +314,7 @@ def test_messages_from_before_kafka_0_11(magic: int, codec: int) -> None:
     entries, counted, whole_from = read(data, ALL, KeyFilter({key_head(key)}))
 
     first = 7 if codec == NONE else 0
-    assert [entry.offset for entry in entries] == [first, first + 1, first + 2]
+    assert [e.offset for e in entries if isinstance(e, RawRecord)] == [first, first + 1, first + 2]
     assert {(e.key, e.value, e.timestamp_ms >= 0) for e in entries if isinstance(e, RawRecord)} == {
         (key, value, magic == 1)
     }
@@ -216,7 +332,7 @@ def control(kind: int, *, offset: int = 9, producer: int = 42) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "expected"), [(0, [Marker(9, 42, True, 555)]), (1, [Marker(9, 42, False, 555)]), (2, [])]
 )
-def test_markers(kind: int, expected: list[RawRecord | Marker]) -> None:
+def test_markers(kind: int, expected: list[LogEntry]) -> None:
     (batch,) = batches(control(kind))
 
     assert records_in_range(batch, ALL, KeyFilter({b"x"}), 9) == BatchMatches(1, 10, None, expected)
@@ -241,7 +357,7 @@ def test_what_a_brokers_cleaning_left() -> None:
     assert records_in_range(first, ALL, wanted, 330) == BatchMatches(0, 330, None, [])
     found = records_in_range(second, ALL, wanted, 330)
     assert (found.records, found.following, found.gap_until) == (4, 340, 336)
-    assert [entry[:2] for entry in found.entries] == [(offset, 1795308104032) for offset in (336, 337, 338)]
+    assert [tuple(entry)[:2] for entry in found.entries] == [(offset, 1795308104032) for offset in (336, 337, 338)]
     assert all(isinstance(entry, RawRecord) and entry.value is None for entry in found.entries)
 
 

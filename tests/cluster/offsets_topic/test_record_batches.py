@@ -10,6 +10,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.record_batches import (
     KeyFilter,
+    LogEntry,
     Marker,
     RawRecord,
     batches,
@@ -66,7 +67,7 @@ def test_what_a_broker_wrote(world: KafkaWorld, members: Members, name: Callable
                 producer_id = batch.producer_id if batch.is_transactional else None
                 theirs.append(RawRecord(record.offset, record.timestamp, record.key, record.value, producer_id))
     heads = {key_head(entry.key) for entry in theirs if isinstance(entry, RawRecord)}
-    ours: list[RawRecord | Marker] = []
+    ours: list[LogEntry] = []
     for found in batches(data):
         ours += records_in_range(found, LogRange(0, 1 << 62), KeyFilter(heads), 0).entries
     assert ours == theirs

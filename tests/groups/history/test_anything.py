@@ -111,7 +111,7 @@ def logged(events: Sequence[Event], pauses: Sequence[int]) -> Log:
         log.now_ms += pause
         log.offset += 1
         place: Any = {"log_offset": log.offset, "at_ms": log.now_ms}
-        log.events.append(event._replace(**place) if isinstance(event, CommitWritten) else replace(event, **place))
+        log.events.append(replace(event, **place))
     return log
 
 

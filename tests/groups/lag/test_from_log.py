@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.lag.from_log import emptied_record_ms, from_log
@@ -100,7 +101,7 @@ CONSUMER: list[Event] = [joined(9, "a"), epoch(8), holds(6, "a"), commit(5, 1)]
 
 RELEASED: list[Event] = [
     generation(2, "kgroup-catchup"),
-    commit(1.5, 120)._replace(metadata="kgroup cu-7f3a 3 release 70"),
+    replace(commit(1.5, 120), metadata="kgroup cu-7f3a 3 release 70"),
     generation(1),
 ]
 """A release, and a conversion to the other type: kgroup joins, and leaves."""
@@ -168,7 +169,7 @@ PART = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, False)
 
 
 def made_at(ago: int, offset: int, *, metadata: str = "", epoch: int | None = None) -> CommitWritten:
-    return commit(ago, offset)._replace(metadata=metadata, leader_epoch=epoch)
+    return replace(commit(ago, offset), metadata=metadata, leader_epoch=epoch)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def made_at(ago: int, offset: int, *, metadata: str = "", epoch: int | None = No
         # A reset, its undo and another reset are none.
         ([commit(9, 5), commit(8, 9), commit(7, 5)], "classic", "Empty", PART, [5, 9, 5]),
         # A producer's transaction is an application's.
-        ([commit(9, 1, TransactionEnd.COMMITTED)._replace(producer_id=7)], "classic", "Empty", PART, []),
+        ([replace(commit(9, 1, TransactionEnd.COMMITTED), producer_id=7)], "classic", "Empty", PART, []),
         # Deleted, and created again by a reset.
         ([generation(9, "a"), commit(8, 1), GroupDeleted(95, NOW - 5 * MINUTE, RebalanceProtocol.CLASSIC),
           commit(4, 9)], "classic", "Empty", PART, [9]),
