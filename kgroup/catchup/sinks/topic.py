@@ -9,6 +9,7 @@ from itertools import chain, islice, repeat
 
 from kgroup.catchup.worker import provenance_headers
 from kgroup.catchup.worker.provenance_headers import Header
+from kgroup.catchup.worker.task_ledger import BATCH_BYTES
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
 from kgroup.cluster.reader.batches import Batch
@@ -28,7 +29,6 @@ _ATTEMPTS = 3
 _NARROWER = 16
 _TELL_S = 0.25
 _BATCH_OVERHEAD = 1024
-_BATCH_SIZE = 500_000
 
 
 class TopicSink:
@@ -96,7 +96,7 @@ def deliver(run: TaskRun) -> None:
 
 def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
     """The largest batch size in bytes that all target topics accept: a broker refuses a larger batch whole."""
-    admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [_BATCH_SIZE]
+    admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [BATCH_BYTES]
     for name in filter(None, (topic, spec.dead_letters)):
         facts = admin.describe(name)
         if facts is not None and facts.config is not None and "max.message.bytes" in facts.config:

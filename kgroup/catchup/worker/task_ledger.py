@@ -17,9 +17,16 @@ from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
 from kgroup.groups.catchup.model import ChunkProgress, RunnerEpoch, Task
 from kgroup.support.errors import NotFound, Refused, Unreachable
 
+BATCH_BYTES = 1_000_000
+"""The largest batch: by default a topic accepts 1,048,588 bytes.
+
+In transactions librdkafka sends the batches of a partition one by one, each after the response to the one before, and
+its thread polls without a pause meanwhile (2.16). So larger batches cost less: with 500,000 a tenth more CPU time.
+"""
+
 _LARGE_AMOUNTS = {
     "linger.ms": 20,
-    "batch.size": 500_000,
+    "batch.size": BATCH_BYTES,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 200_000,
     # Limits memory.
