@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
@@ -159,7 +159,7 @@ class MemberAssignmentWritten(msgspec.Struct, frozen=True):
     holding: MemberAssignment | None
 
 
-class CommitWritten(msgspec.Struct, frozen=True, gc=False):
+class CommitWritten(PartitionValue, msgspec.Struct, frozen=True, gc=False):
     """A commit. ``offset`` None: it was deleted or expired.
 
     ``producer_id`` is None for a plain commit, ``topic_id`` before Kafka 4.1, ``leader_epoch`` if the committer gave
@@ -178,11 +178,6 @@ class CommitWritten(msgspec.Struct, frozen=True, gc=False):
     ending: TransactionEnd
     leader_epoch: int | None = None
     ended_ms: int | None = None
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
 
 class ForeignGroupWritten(msgspec.Struct, frozen=True):

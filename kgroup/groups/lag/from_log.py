@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -27,8 +27,8 @@ from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition
 
-_PLAIN = TransactionEnd.PLAIN
-_COUNTED = frozenset({_PLAIN, TransactionEnd.COMMITTED})
+_PLAIN, _COMMITTED = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
+"""Compared by ``is``: the hash of a member of an enum takes longer than the rest of a round."""
 _TAG = "kgroup "
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
 _MOMENT_MS = 1000
@@ -65,20 +65,22 @@ def from_log(
     """
     commits: dict[TopicPartition, list[LoggedCommit]] = {}
     members: dict[str, MemberFacts] = {}
-    by_tool = _tool_commits(events, reach, group)
+    # Nearly all events are commits: they must cost little, here and below.
+    others = [event for event in events if not isinstance(event, CommitWritten)]
+    by_tool = _tool_commits(events, others, reach, group)
     for event in events:
-        # Nearly all events are commits: they must cost little, here and below.
         if isinstance(event, CommitWritten):
-            if event.ending not in _COUNTED:
+            if not _counts(event):
                 continue
-            log_offset, topic, number, offset = event.log_offset, event.topic, event.partition, event.offset
-            tp = TopicPartition(topic, number)
+            tp, offset, log_offset = event.tp, event.offset, event.log_offset
             if offset is None:
                 commits.pop(tp, None)
+                continue
+            commit = LoggedCommit(*tp, offset, None, event.at_ms, log_offset, "", log_offset in by_tool)
+            if tp in commits:
+                commits[tp].append(commit)
             else:
-                by_a_tool = log_offset in by_tool
-                commit = LoggedCommit(topic, number, offset, None, event.at_ms, log_offset, by_tool=by_a_tool)
-                commits.setdefault(tp, []).append(commit)
+                commits[tp] = [commit]
             continue
         match event:
             case GenerationWritten():
@@ -96,15 +98,23 @@ def from_log(
     return LagLogFacts(
         commits={tp: tuple(of_partition) for tp, of_partition in commits.items()},
         read_since_ms=whole_since(events, reach),
-        state_since_ms=_state_since(events, group),
+        state_since_ms=_state_since(events, group) if others else None,
         members=members,
-        churn=_churn(events, now_ms),
-        crash_loops=() if topic_names is None else _crash_loops(events, reach, now_ms, topic_names),
+        churn=_churn(events, others, now_ms),
+        crash_loops=() if topic_names is None else _crash_loops(events, others, reach, now_ms, topic_names),
     )
 
 
-def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) -> frozenset[int]:
+def _counts(commit: CommitWritten) -> bool:
+    return commit.ending is _PLAIN or commit.ending is _COMMITTED
+
+
+def _tool_commits(
+    events: Sequence[Event], others: Sequence[Event], reach: ScannedRange, group: Group
+) -> Collection[int]:
     """The log offsets of commits that no consumer made: kgroup's own, and those to the group while it was Empty.
+
+    ``others`` are the events that are no commits.
 
     A consumer with ``assign()`` commits while the group is Empty too, but again and again. Before the first record of
     members the group was Empty if the log was read from its start, or if the group is Empty and has no such record. The
@@ -112,16 +122,20 @@ def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) ->
     """
     found: set[int] = set()
     alone: dict[TopicPartition, list[CommitWritten]] = {}
-    emptied = _emptied_at(events, group)
-    empty = reach.complete or emptied == -1
-    for index, event in enumerate(events):
+    emptied_by = _emptied_by(others) if group.is_empty else None
+    empty = reach.complete or (group.is_empty and emptied_by is None)
+    for event in events:
         if isinstance(event, CommitWritten):
             if event.offset is None or event.producer_id is not None or event.ending is not _PLAIN:
                 continue
             if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)
             elif empty:
-                alone.setdefault(event.tp, []).append(event)
+                tp = event.tp
+                if tp in alone:
+                    alone[tp].append(event)
+                else:
+                    alone[tp] = [event]
             continue
         match event:
             case GenerationWritten(members=here):
@@ -136,17 +150,15 @@ def _tool_commits(events: Sequence[Event], reach: ScannedRange, group: Group) ->
                 empty = True
             case _:
                 pass
-        if index == emptied:
+        if event is emptied_by:
             empty = True
-    return frozenset(found | _single_commits(alone))
+    return found | _single_commits(alone)
 
 
-def _emptied_at(events: Sequence[Event], group: Group) -> int | None:
-    """The index of the record that made the group Empty, -1: it is older than all events; None: not Empty."""
-    if not group.is_empty:
-        return None
+def _emptied_by(others: Sequence[Event]) -> Event | None:
+    """The record that made an Empty group Empty; None: it is older than all events."""
     kinds = (GenerationWritten, EpochWritten, MemberWritten, GroupDeleted)
-    return next((index for index in range(len(events) - 1, -1, -1) if isinstance(events[index], kinds)), -1)
+    return next((event for event in reversed(others) if isinstance(event, kinds)), None)
 
 
 def _single_commits(alone: Mapping[TopicPartition, Sequence[CommitWritten]]) -> set[int]:
@@ -298,14 +310,17 @@ class _Consumers:
         self._before = None
 
 
-def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
+def _churn(events: Sequence[Event], others: Sequence[Event], now_ms: int) -> GroupChurn | None:
     """The generations with members, or the group epochs, since the last commit; None if no commit was read."""
-    last = max((e.at_ms for e in events if isinstance(e, CommitWritten) and e.ending in _COUNTED), default=None)
+    commits = (event for event in events if isinstance(event, CommitWritten) and _counts(event))
+    if not others:
+        return None if next(commits, None) is None else GroupChurn(0, 0)
+    last = max((commit.at_ms for commit in commits), default=None)
     if last is None:
         return None
     starts = [
         event.at_ms
-        for event in events
+        for event in others
         if event.at_ms > last
         and (isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members))
     ]
@@ -314,9 +329,13 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
 
 
 def _crash_loops(
-    events: Sequence[Event], reach: ScannedRange, now_ms: int, topic_names: Mapping[str, str]
+    events: Sequence[Event],
+    others: Sequence[Event],
+    reach: ScannedRange,
+    now_ms: int,
+    topic_names: Mapping[str, str],
 ) -> tuple[CrashLoop, ...]:
-    if sum(isinstance(event, GenerationWritten | EpochWritten) for event in events) < LOOP:
+    if sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
         return ()
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops

@@ -65,8 +65,33 @@ UNKNOWN_OUTLOOK = Outlook(LagTrend.UNKNOWN)
 _KEEPS_UP, _NOT_AT_THIS_RATE = Outlook(LagTrend.KEEPS_UP, 0.0), Outlook(LagTrend.NOT_AT_THIS_RATE)
 
 
+class Arrivals(msgspec.Struct, frozen=True, gc=False):
+    """What arrived in a partition, and the rates that follow from it alone: without commits a reader has one of two.
+
+    ``ends`` are the known log ends. ``unread`` are the rates over each of ``SPANS_MS`` if nothing was read, ``unknown``
+    those if that is not known. ``unread_counts`` are those of ``unread`` that count; None: the first commit decides it.
+    """
+
+    ends: LogEnds
+    unread: tuple[Rates, ...]
+    unknown: tuple[Rates, ...]
+    unread_counts: Rates | None
+
+    @classmethod
+    def of(cls, ends: LogEnds, now_ms: int) -> Arrivals:
+        """What arrived by the ends of a log, the last of which is that of ``now_ms``."""
+        incoming = [(incoming_rate(ends, now_ms - span_ms), span_ms) for span_ms in SPANS_MS]
+        unread = tuple(Rates(rate, 0.0, span_ms) for rate, span_ms in incoming)
+        unknown = tuple(Rates(rate, None, span_ms) for rate, span_ms in incoming)
+        return cls(ends, unread, unknown, _latest_or_usual(*unread))
+
+
 def rates_of(
-    spans: Sequence[Rates], commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
+    spans: Sequence[Rates],
+    commits: Sequence[LoggedCommit],
+    arrivals: Arrivals,
+    status: LagStatus | None,
+    now_ms: int,
 ) -> Rates:
     """The rates of the last ten minutes, or of the last minute if the trend has clearly reversed; one span for both.
 
@@ -76,30 +101,36 @@ def rates_of(
     Example: nothing arrived for eight minutes; since then 20 records per second arrive and 15 are read. Over ten
     minutes that is 4/s in and 15/s out, so the lag seems to shrink. Over the last minute it grows by 5/s.
     """
-    latest, usual = spans
-    if usual.growth is None:
-        return latest if latest.growth is not None else _since_first_commit(commits, ends, status, now_ms) or usual
-    if latest.growth is None or (usual.growth < 0) == (latest.growth < 0):
+    known = arrivals.unread_counts if spans is arrivals.unread else _latest_or_usual(*spans)
+    return known or _since_first_commit(commits, arrivals.ends, status, now_ms) or spans[-1]
+
+
+def _latest_or_usual(latest: Rates, usual: Rates) -> Rates | None:
+    """Those of the two that count; None if the growth is unknown in both."""
+    growth, latest_growth = usual.growth, latest.growth
+    if growth is None:
+        return None if latest_growth is None else latest
+    if latest_growth is None or (growth < 0) == (latest_growth < 0):
         return usual
     # A difference of so few records may be chance (about twice the standard deviation of a Poisson count).
     seconds = _MINUTE_MS / 1000
     chance = 2 * math.sqrt(max(latest.incoming or 0.0, latest.outgoing or 0.0) * seconds)
-    return latest if abs(latest.growth) * seconds > chance and not latest.is_even else usual
+    return latest if abs(latest_growth) * seconds > chance and not latest.is_even else usual
 
 
 def rates_by_span(
-    commits: Sequence[LoggedCommit], ends: LogEnds, status: LagStatus | None, now_ms: int
+    commits: Sequence[LoggedCommit], arrivals: Arrivals, status: LagStatus | None, now_ms: int
 ) -> tuple[Rates, ...]:
     """The rates over each of ``SPANS_MS``. ``outgoing`` is None if the consumer's commits do not cover the span."""
-    stuck = status is not None and status.is_stuck
-    readings = () if stuck else _readings(commits)
+    if status is not None and status.is_stuck:
+        return arrivals.unread
+    if len(commits) < 2 or not (readings := _readings(commits)):
+        return arrivals.unknown
     rates = []
-    for span_ms in SPANS_MS:
-        since_ms = now_ms - span_ms
-        outgoing = 0.0 if stuck else None
-        if readings and _covers(readings, now_ms, span_ms):
-            outgoing = outgoing_rate(commits, status, since_ms)
-        rates.append(Rates(incoming_rate(ends, since_ms), outgoing, span_ms))
+    for each, span_ms in zip(arrivals.unknown, SPANS_MS, strict=True):
+        if _covers(readings, now_ms, span_ms):
+            each = Rates(each.incoming, outgoing_rate(commits, status, now_ms - span_ms), span_ms)
+        rates.append(each)
     return tuple(rates)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -15,6 +16,9 @@ from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition, partitions_document
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
+
+
+_UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
 
 
 class LagRow(Protocol):
@@ -191,20 +195,21 @@ def sum_partitions(
     group: str, topic: str | None, partitions: Sequence[PartitionLag], hidden: str | None = None
 ) -> LagSum:
     """The sum of the partitions. The age is unknown if that of one is unknown or hidden, since it may be the oldest."""
-    known = [(p.lag, p) for p in partitions if p.lag is not None]
-    ages = [(p.time_lag_ms, p) for p in partitions if p.time_lag_ms is not None]
-    lagging = [(lag, p) for lag, p in known if lag > 0]
-    aged = [(age, p) for age, p in ages if p.lag]
-    spans = tuple(sum_rates([p.spans[n] if p.spans else Rates() for p in partitions]) for n in range(len(SPANS_MS)))
+    lags = [p.lag for p in partitions if p.lag is not None]
+    ages = [p.time_lag_ms for p in partitions if p.time_lag_ms is not None]
+    unread = [p for p in partitions if p.lag]
+    aged = [p for p in unread if p.time_lag_ms is not None]
+    rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in partitions]
+    spans = tuple(sum_rates([spans[n] for spans in rates_by_partition]) for n in range(len(SPANS_MS)))
     return LagSum(
         group=group,
         topic=topic,
         partitions=tuple(partitions),
-        lag=sum(lag for lag, _ in known) if known else None,
-        unknown=len(partitions) - len(known),
-        time_lag_ms=max(age for age, _ in ages) if ages and len(ages) == len(partitions) and not hidden else None,
-        largest=max(lagging, key=lambda pair: pair[0])[1] if lagging else None,
-        oldest=max(aged, key=lambda pair: pair[0])[1] if aged else None,
+        lag=sum(lags) if lags else None,
+        unknown=len(partitions) - len(lags),
+        time_lag_ms=max(ages) if ages and len(ages) == len(partitions) and not hidden else None,
+        largest=max(unread, key=attrgetter("lag"), default=None),
+        oldest=max(aged, key=attrgetter("time_lag_ms"), default=None),
         status_result=_worst(partitions, hidden),
         rates=_rates_of(partitions, spans),
         outlook=slowest([p.outlook for p in partitions]),
@@ -271,7 +276,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
-    known = [p.status_result for p in partitions if p.status_result.status is not None]
+    known = [result for p in partitions if (result := p.status_result).status is not None]
     ok = LagStatus.OK  # Python 3.11 needs longer to find a member of an enum than for the rest of a round.
     bad = [result for result in known if result.status is not ok]
     if bad:

@@ -27,7 +27,18 @@ from kgroup.support.durations import format_duration
 
 
 class LagStatus(StrEnum):
-    """Burrow's status of a partition, or NO-READER: no member reads. ``severity`` orders them; the last is worst."""
+    """Burrow's status of a partition, or NO-READER: no member reads. ``severity`` orders them; the last is worst.
+
+    ``severity`` is 0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER.
+    """
+
+    severity: int
+
+    def __new__(cls, text: str) -> LagStatus:
+        status = str.__new__(cls, text)
+        status._value_ = text
+        status.severity = len(cls.__members__)
+        return status
 
     OK = "OK"
     WARN = "WARN"
@@ -42,18 +53,13 @@ class LagStatus(StrEnum):
         return self.value.lower()
 
     @property
-    def severity(self) -> int:
-        """0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER."""
-        return _SEVERITIES[self]
-
-    @property
     def is_stuck(self) -> bool:
         """Whether the partition is not read at all."""
-        return self in _STUCK
+        return self is _STALL or self is _STOP or self is _NO_READER
 
 
-_SEVERITIES = {status: severity for severity, status in enumerate(LagStatus)}
-_STUCK = frozenset({LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER})
+_STALL, _STOP, _NO_READER = LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER
+"""Names of their own: Python 3.11 needs 0.15 us to find a member of an enum."""
 
 
 class StatusRules(msgspec.Struct, frozen=True):
@@ -100,7 +106,7 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     caught_up: bool = False
 
 
-_CAUGHT_UP = StatusResult(LagStatus.OK, caught_up=True)
+CAUGHT_UP = StatusResult(LagStatus.OK, caught_up=True)
 
 
 class CommitReading(msgspec.Struct, frozen=True, gc=False):
@@ -124,7 +130,7 @@ class CommitReading(msgspec.Struct, frozen=True, gc=False):
 def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) -> StatusResult:
     """The status of a partition that has a committed offset."""
     if reading.lag <= rules.allowed:
-        return _CAUGHT_UP
+        return CAUGHT_UP
     if not reading.commits:
         return _without_commits(reading, rules)
     recent = recent_commits(reading.commits, rules)
@@ -136,7 +142,7 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     if went_back is not None:
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
-        return _CAUGHT_UP
+        return CAUGHT_UP
     if stalled := _stalled(reading, recent, rules):
         return stalled
     return _shrinking(reading, recent)
@@ -229,7 +235,7 @@ def _stopped(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
             return StatusResult(LagStatus.STOP, since)
         came_later = reading.waiting_since_ms is not None and reading.waiting_since_ms > last.timestamp_ms
         if came_later and silence_ms <= rules.least_span_ms:
-            return _CAUGHT_UP
+            return CAUGHT_UP
         return StatusResult(None, why="only one commit was found, at least two are needed")
     span_ms = last.timestamp_ms - recent[0].timestamp_ms
     return StatusResult(LagStatus.STOP, since) if silence_ms > max(span_ms, rules.least_span_ms) else None
