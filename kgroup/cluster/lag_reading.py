@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,18 +75,21 @@ class OtherGroups(msgspec.Struct, frozen=True):
 
 
 class LagFacts(msgspec.Struct, frozen=True):
-    """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested."""
+    """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested.
+
+    ``firsts`` has the first unread record of each partition of a group, by the group's name.
+    """
 
     layouts: Mapping[str, TopicLayout | KgroupError]
     views: Mapping[TopicPartition, LogView | KgroupError]
     logs: GroupLogs
-    firsts: Mapping[Span, First]
+    firsts: Mapping[str, Mapping[TopicPartition, First]]
     transactions: OpenTransactions
     retention: TopicRetentions | None = None
     others: OtherGroups | str | None = None
 
 
-def unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
+def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
     """[first unread offset, end) of the partition: what a consumer gets next. None if unknown or empty."""
     commit, log = partition.commit, partition.log
     if commit is None or log is None:
@@ -148,14 +152,15 @@ async def _of_topics(
 ) -> LagFacts:
     partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
     views = await log_views(client, layouts, partitions, query.moments_ms)
-    spans: list[Span] = []
+    spans: dict[str, list[Span]] = {}
     lagging: dict[TopicPartition, None] = {}
     for group in groups:
+        spans[group.name] = of_group = []
         for p in group.partitions:
             tp = p.tp
-            span = unread_span(p, views.get(tp), read_committed=query.read_committed)
+            span = _unread_span(p, views.get(tp), read_committed=query.read_committed)
             if span is not None:
-                spans.append((tp, span))
+                of_group.append((tp, span))
             if span is not None or p.lag:
                 lagging[tp] = None
     held_back = [
@@ -163,13 +168,24 @@ async def _of_topics(
     ]
     firsts, transactions, retention, others = await client.gather(
         [
-            first_records(client, layouts, spans if query.first_unread else (), read_committed=query.read_committed),
+            _first_unread(client, layouts, spans if query.first_unread else {}, query),
             _open_transactions(client, layouts, held_back),
             _retention(client, layouts, lagging if query.surroundings else {}),
             _other_groups(client, coordinators, query, {topic for topic, _ in lagging}),
         ]
     )
     return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others)
+
+
+async def _first_unread(
+    client: CoordinatorClient,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    spans: Mapping[str, Sequence[Span]],
+    query: LagQuery,
+) -> dict[str, dict[TopicPartition, First]]:
+    all_ = chain.from_iterable(spans.values())
+    firsts = await first_records(client, layouts, all_, read_committed=query.read_committed)
+    return {name: {span[0]: firsts[span] for span in of_group} for name, of_group in spans.items()}
 
 
 async def _open_transactions(

@@ -10,7 +10,7 @@ import msgspec
 
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.first_records import First
-from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups, unread_span
+from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import (
@@ -139,11 +139,11 @@ def _of_group(
     names = _names_by_id(group, facts) if options.crash_loops else None
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
     unread = facts.logs.unread.get(group.name)
-    firsts = dict(_first_unread_records(group, facts, query))
+    firsts = facts.firsts.get(group.name, {})
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=options.isolation,
-        partitions={tp: _of_partition(tp, p.log, logs, firsts, log_facts) for p in group.partitions for tp in (p.tp,)},
+        partitions=_partitions(group, logs, firsts, log_facts),
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
         siblings=_siblings(group, facts, query, now_ms),
         members={} if log_facts is None else log_facts.members,
@@ -204,32 +204,26 @@ def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
-def _first_unread_records(group: Group, facts: LagFacts, query: LagQuery) -> Iterator[tuple[TopicPartition, First]]:
+def _partitions(
+    group: Group, logs: _Logs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
+) -> dict[TopicPartition, PartitionEvidence]:
+    commits = {} if log_facts is None else log_facts.commits
+    read_since_ms = None if log_facts is None else log_facts.read_since_ms
+    found = {}
     for p in group.partitions:
         tp = p.tp
-        span = unread_span(p, facts.views.get(tp), read_committed=query.read_committed)
-        if span is not None and (tp, span) in facts.firsts:
-            yield tp, facts.firsts[tp, span]
-
-
-def _of_partition(
-    tp: TopicPartition,
-    log: LogRange | None,
-    logs: _Logs,
-    firsts: Mapping[TopicPartition, First],
-    log_facts: LagLogFacts | None,
-) -> PartitionEvidence:
-    of_log = logs.evidence(tp, log)
-    return PartitionEvidence(
-        commits=() if log_facts is None else log_facts.commits.get(tp, ()),
-        read_since_ms=None if log_facts is None else log_facts.read_since_ms,
-        ends=of_log.ends,
-        first_unread=_first_unread(firsts[tp]) if tp in firsts else None,
-        last_stable=of_log.last_stable,
-        open_transaction=of_log.open_transaction,
-        retention=of_log.retention,
-        leader=of_log.leader,
-    )
+        of_log = logs.evidence(tp, p.log)
+        found[tp] = PartitionEvidence(
+            commits.get(tp, ()),
+            read_since_ms,
+            of_log.ends,
+            _first_unread(firsts[tp]) if tp in firsts else None,
+            of_log.last_stable,
+            of_log.open_transaction,
+            of_log.retention,
+            of_log.leader,
+        )
+    return found
 
 
 def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
@@ -63,7 +64,7 @@ def from_log(
     count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
     None: crash loops are left out.
     """
-    commits: dict[TopicPartition, list[LoggedCommit]] = {}
+    commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     members: dict[str, MemberFacts] = {}
     # Nearly all events are commits: they must cost little, here and below.
     others = [event for event in events if not isinstance(event, CommitWritten)]
@@ -75,12 +76,10 @@ def from_log(
             tp, offset, log_offset = event.tp, event.offset, event.log_offset
             if offset is None:
                 commits.pop(tp, None)
-                continue
-            commit = LoggedCommit(*tp, offset, None, event.at_ms, log_offset, "", log_offset in by_tool)
-            if tp in commits:
-                commits[tp].append(commit)
             else:
-                commits[tp] = [commit]
+                commits[tp].append(
+                    LoggedCommit(*tp, offset, None, event.at_ms, log_offset, by_tool=log_offset in by_tool)
+                )
             continue
         match event:
             case GenerationWritten():
@@ -121,7 +120,7 @@ def _tool_commits(
     members that a consumer group had before the range are not known, so there only its present Empty state counts.
     """
     found: set[int] = set()
-    alone: dict[TopicPartition, list[CommitWritten]] = {}
+    alone: defaultdict[TopicPartition, list[CommitWritten]] = defaultdict(list)
     emptied_by = _emptied_by(others) if group.is_empty else None
     empty = reach.complete or (group.is_empty and emptied_by is None)
     for event in events:
@@ -131,21 +130,17 @@ def _tool_commits(
             if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)
             elif empty:
-                tp = event.tp
-                if tp in alone:
-                    alone[tp].append(event)
-                else:
-                    alone[tp] = [event]
+                alone[event.tp].append(event)
             continue
         match event:
             case GenerationWritten(members=here):
                 empty = not here
                 found |= _single_commits(alone)
-                alone = {}
+                alone.clear()
             case MemberWritten(details=details) if details is not None:
                 empty = False
                 found |= _single_commits(alone)
-                alone = {}
+                alone.clear()
             case GroupDeleted():
                 empty = True
             case _:

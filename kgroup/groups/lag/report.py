@@ -17,7 +17,6 @@ from kgroup.model.groups import Partition, partitions_document
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
-
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
 
 
