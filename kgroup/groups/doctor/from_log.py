@@ -58,14 +58,14 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
     """The topic id of the newest commit of each partition."""
+    plain, committed = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
     return {
         event.tp: event.topic_id
         for event in events
-        if isinstance(event, CommitWritten) and event.offset is not None and event.ending in _COUNTED
+        if isinstance(event, CommitWritten)
+        and event.offset is not None
+        and (event.ending is plain or event.ending is committed)
     }
-
-
-_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 
 
 def history_of(full_history: GroupHistory) -> RebalanceHistory:

@@ -28,7 +28,7 @@ class MemberSettings(msgspec.Struct, frozen=True):
     rebalance_timeout_ms: int | None
 
 
-class CommitPoint(msgspec.Struct, frozen=True):
+class CommitPoint(msgspec.Struct, frozen=True, gc=False):
     """A commit: the offset, and its time by the broker's clock. ``by_tool``: a reset or a release, not a consumer."""
 
     offset: int
@@ -36,7 +36,7 @@ class CommitPoint(msgspec.Struct, frozen=True):
     by_tool: bool = False
 
 
-class CommitSeries(msgspec.Struct, frozen=True):
+class CommitSeries(msgspec.Struct, frozen=True, gc=False):
     """Commits of one partition, oldest first, as far back as the log holds them.
 
     ``topic_id`` is the topic id in the newest commit, as text (written since Kafka 4.1); None if it has none.
@@ -46,7 +46,7 @@ class CommitSeries(msgspec.Struct, frozen=True):
     topic_id: str | None = None
 
 
-class Production(msgspec.Struct, frozen=True):
+class Production(msgspec.Struct, frozen=True, gc=False):
     """The offsets that were written in the last ``span_ms``, including transaction markers."""
 
     records: int
@@ -58,7 +58,7 @@ class Production(msgspec.Struct, frozen=True):
         return 1000 * self.records / self.span_ms if self.span_ms > 0 else 0.0
 
 
-class LogDetails(msgspec.Struct, frozen=True):
+class LogDetails(msgspec.Struct, frozen=True, gc=False):
     """Facts about a partition's log, in addition to its range.
 
     ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record at that offset (None: there is

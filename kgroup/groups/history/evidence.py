@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 
@@ -20,36 +22,54 @@ from kgroup.model.topic_partition import TopicPartition
 
 _GAPS_FOR_A_RHYTHM = 3
 _LARGEST_SCAN = 200_000
-_PLAIN = TransactionEnd.PLAIN
 
 
 class CommitEvidence:
-    """The commits of a group, queried by spans of log offsets; both ends of a span are excluded."""
+    """The commits of a group, queried by spans of log offsets; both ends of a span are excluded.
 
-    def __init__(self, events: Iterable[Event], reach: ScannedRange) -> None:
+    They are arranged at the first query: a group that never rebalanced has none, and may have many commits.
+    """
+
+    def __init__(self, events: Sequence[Event], reach: ScannedRange) -> None:
+        self._events = events
         self._whole_from = reach.whole_from
-        self._broken: list[int] = []
-        self._of_all = _Commits()
-        self._by_partition: dict[TopicPartition, _Commits] = {}
-        self._plain_by_partition: dict[TopicPartition, _Commits] = {}
-        aborted = TransactionEnd.ABORTED
-        for event in events:
-            if isinstance(event, CommitWritten):
-                if event.offset is not None and event.ending is not aborted:
-                    self._add(event)
-            elif isinstance(event, Unreadable | ForeignGroupWritten):  # kgroup does not decode such a group's records
-                self._broken.append(event.log_offset)
-        self.rhythm_ms = _rhythm(self._by_partition.values())
-        """Median time in ms between two commits of one partition; None below three such gaps."""
 
-    def _add(self, commit: CommitWritten) -> None:
-        tp = commit.tp
-        self._of_all.add(commit)
-        kinds = (self._by_partition, self._plain_by_partition)
-        for by_partition in kinds if commit.ending is _PLAIN else kinds[:1]:
-            if (of_partition := by_partition.get(tp)) is None:
-                of_partition = by_partition[tp] = _Commits()
-            of_partition.add(commit)
+    @cached_property
+    def _broken(self) -> list[int]:
+        # kgroup does not decode the records of a foreign group.
+        return [event.log_offset for event in self._events if isinstance(event, Unreadable | ForeignGroupWritten)]
+
+    @cached_property
+    def _commits(self) -> list[CommitWritten]:
+        aborted = TransactionEnd.ABORTED
+        return [
+            event
+            for event in self._events
+            if isinstance(event, CommitWritten) and event.offset is not None and event.ending is not aborted
+        ]
+
+    @cached_property
+    def _of_all(self) -> _Commits:
+        return _Commits(self._commits)
+
+    @cached_property
+    def _by_partition(self) -> dict[TopicPartition, _Commits]:
+        return _by_partition(self._commits)
+
+    @cached_property
+    def _plain_by_partition(self) -> dict[TopicPartition, _Commits]:
+        plain = TransactionEnd.PLAIN
+        return _by_partition([commit for commit in self._commits if commit.ending is plain])
+
+    @cached_property
+    def rhythm_ms(self) -> int | None:
+        """Median time in ms between two commits of one partition; None below three such gaps."""
+        gaps: list[int] = []
+        for of_partition in self._by_partition.values():
+            gaps += _gaps(of_partition.times)
+            if len(gaps) > _LARGEST_SCAN:
+                break
+        return round(median(gaps)) if len(gaps) >= _GAPS_FOR_A_RHYTHM else None
 
     def whole(self, after: int, before: int) -> bool:
         """Whether no record of the group is missing or unreadable between these offsets.
@@ -83,26 +103,23 @@ class _Commits:
 
     __slots__ = ("offsets", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, commits: Iterable[CommitWritten]) -> None:
         self.offsets: list[int] = []
         self.times: list[int] = []
-
-    def add(self, commit: CommitWritten) -> None:
-        self.offsets.append(commit.log_offset)
-        self.times.append(commit.at_ms)
+        for commit in commits:
+            self.offsets.append(commit.log_offset)
+            self.times.append(commit.at_ms)
 
     def last(self, after: int, before: int) -> int | None:
         index = bisect_left(self.offsets, before) - 1
         return self.times[index] if index >= 0 and self.offsets[index] > after else None
 
 
-def _rhythm(commits: Iterable[_Commits]) -> int | None:
-    gaps: list[int] = []
-    for of_partition in commits:
-        gaps += _gaps(of_partition.times)
-        if len(gaps) > _LARGEST_SCAN:
-            break
-    return round(median(gaps)) if len(gaps) >= _GAPS_FOR_A_RHYTHM else None
+def _by_partition(commits: Iterable[CommitWritten]) -> dict[TopicPartition, _Commits]:
+    by_partition: defaultdict[TopicPartition, list[CommitWritten]] = defaultdict(list)
+    for commit in commits:
+        by_partition[commit.tp].append(commit)
+    return {tp: _Commits(of_partition) for tp, of_partition in by_partition.items()}
 
 
 def _gaps(times: Sequence[int]) -> list[int]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import LogEnds, LogPoint
 from kgroup.groups.lag.rates import (
+    Arrivals,
     LagTrend,
     Outlook,
     Rates,
@@ -318,7 +319,8 @@ def _grown(*parts: tuple[int, float]) -> LogEnds:
     ],
 )
 def test_what_the_last_minute_clearly_says_counts(ends: LogEnds, commits: list[LoggedCommit], growth: float) -> None:
-    rates = rates_of(rates_by_span(commits, ends, None, NOW), commits, ends, None, NOW)
+    arrivals = Arrivals.of(ends, NOW)
+    rates = rates_of(rates_by_span(commits, arrivals, None, NOW), commits, arrivals, None, NOW)
 
     assert rates.growth == pytest.approx(growth, abs=0.02)
 
@@ -345,8 +347,9 @@ def _burst() -> LogEnds:
     ],
 )  # fmt: skip
 def test_both_rates_are_of_one_span(commits: list[LoggedCommit], status: LagStatus | None, rates: Rates) -> None:
-    spans = rates_by_span(commits, _burst(), status, NOW)
-    found = rates_of(spans, commits, _burst(), status, NOW)
+    arrivals = Arrivals.of(_burst(), NOW)
+    spans = rates_by_span(commits, arrivals, status, NOW)
+    found = rates_of(spans, commits, arrivals, status, NOW)
 
     assert found.span_ms == rates.span_ms
     assert (found.outgoing is None) == (rates.outgoing is None)
