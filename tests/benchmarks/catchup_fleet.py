@@ -37,10 +37,12 @@ from kgroup.groups.catchup.model import (
     Delivery,
     GapRange,
     Order,
+    PlanSnapshot,
     PlanState,
     RunnerEpoch,
     StateRecord,
 )
+from kgroup.groups.catchup.verification import totals_of
 from kgroup.groups.commit_tags import new_plan_id
 from kgroup.model.commit import Commit
 from tests.benchmarks.measure import kgroup, once
@@ -164,7 +166,8 @@ class Fleet:
         chunks = tuple(_chunks(ranges, self._size))
         tasks = assign_to_tasks(ranges, chunks, Order.PARTITION, PARALLELISM)
         delivery = Delivery("topic", Order.PARTITION, tasks, {"topic": self._target})
-        progress = [(chunk.number, encode(_progress(chunk))) for chunk in (chunks[::2] if state.is_open else chunks)]
+        progress = [_progress(chunk) for chunk in (chunks[::2] if state.is_open else chunks)]
+        encoded = [(item.chunk, encode(item)) for item in progress]
         now_ms = time.time_ns() // 1_000_000
         for _ in range(plans):
             plan_id = new_plan_id()
@@ -174,11 +177,13 @@ class Fleet:
             written = StateRecord(PlanState.RELEASED, now_ms, "bench@here", 1, 0)
             for value in (plan, written, delivery, RunnerEpoch(1, "bench@here", now_ms, 0)):
                 producer.produce(self._ledger, encode(value), key_of(plan_id, value).encode(), 0)
-            rows = [{"key": RecordKey(plan_id, RecordKind.CHUNK, n).encode(), "value": raw} for n, raw in progress]
+            rows = [{"key": RecordKey(plan_id, RecordKind.CHUNK, n).encode(), "value": raw} for n, raw in encoded]
             assert producer.produce_batch(self._ledger, rows, 0) == len(rows)
             if not state.is_open:
                 last = replace(written, state=state)
-                producer.produce(self._ledger, encode(last), key_of(plan_id, last).encode(), 0)
+                ended = PlanSnapshot(plan, 0, last, None, delivery, {item.chunk: item for item in progress})
+                for of_end in (totals_of(ended), last):
+                    producer.produce(self._ledger, encode(of_end), key_of(plan_id, of_end).encode(), 0)
             assert producer.flush(120) == 0
 
     def _read(self) -> dict[str, float]:

@@ -61,6 +61,9 @@ class JsonFields:
 
     def count(self, name: str) -> int:
         """An integer of at least 0, such as an offset, a partition or a count."""
+        known = self._document.get(name)
+        if type(known) is int and 0 <= known <= _LARGEST:  # in one step: a ledger may have millions of them
+            return known
         number = self.integer(name)
         if number < 0:
             self.wrong(name, "is negative")

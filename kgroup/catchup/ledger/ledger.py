@@ -241,8 +241,8 @@ class Ledger:
     ) -> tuple[tuple[T, ...], PlanListing]:
         """``each`` of the plans that are wanted, oldest first; the listing has no ``plans``. Otherwise as ``list``.
 
-        With ``early``, a plan that is finished is folded when its last state is read: memory does not grow with the
-        chunks of finished plans.
+        With ``early``, a plan that is finished is folded when its last state is read, with its totals instead of its
+        chunks: neither memory nor CPU time grow with the chunks of finished plans, except to read their bytes.
         """
         folded: dict[str, T] = {}
 
@@ -251,7 +251,7 @@ class Ledger:
                 return False
             if not early or head.may_be_open:
                 return True
-            folded[head.id] = each(view.ledgered(head.id))
+            folded[head.id] = each(view.brief(head.id))
             return False
 
         view = LedgerView(wanted=choose)

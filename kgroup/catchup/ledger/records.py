@@ -1,8 +1,8 @@
 """The ledger's records: keys, and versioned JSON values. Pure.
 
 The plan, its state, its runner's epoch, its delivery and the progress of each chunk have different keys, so that
-compaction keeps the newest of each: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``, ``/chunk/12``. Unknown
-fields are ignored; a change that older versions must not ignore raises the version.
+compaction keeps the newest of each: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``, ``/totals``,
+``/chunk/12``. Unknown fields are ignored; a change that older versions must not ignore raises the version.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from kgroup.groups.catchup.model import (
     Order,
     PlanHead,
     PlanState,
+    PlanTotals,
+    RangeTotals,
     RunnerEpoch,
     StateRecord,
     TargetTopic,
@@ -42,7 +44,7 @@ VERSION = 1
 _HEAD = "head"
 """LOG_END as it is stored: the name of the first version."""
 
-Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | ChunkProgress
+Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ChunkProgress
 
 
 class RecordKind(StrEnum):
@@ -52,9 +54,11 @@ class RecordKind(StrEnum):
     STATE = "state"
     EPOCH = "epoch"
     DELIVERY = "delivery"
+    TOTALS = "totals"
     CHUNK = "chunk"
 
 
+_CHUNK_NUMBER = re.compile(r"(?a)0|[1-9]\d{0,9}")
 _KINDS = {kind.value: kind for kind in RecordKind}
 
 
@@ -86,6 +90,8 @@ def key_of(plan_id: str, value: Value) -> RecordKey:
             return RecordKey(plan_id, RecordKind.EPOCH)
         case Delivery():
             return RecordKey(plan_id, RecordKind.DELIVERY)
+        case PlanTotals():
+            return RecordKey(plan_id, RecordKind.TOTALS)
         case ChunkProgress():
             return RecordKey(plan_id, RecordKind.CHUNK, value.chunk)
 
@@ -106,7 +112,7 @@ def decode_key(raw: bytes | None) -> RecordKey:
     if kind is None:
         raise _newer(text, f"the record type {rest[0]!r} is unknown")
     if kind is RecordKind.CHUNK:
-        if len(rest) != 2 or not re.fullmatch(r"(?a)0|[1-9]\d{0,9}", rest[1]):
+        if len(rest) != 2 or not _CHUNK_NUMBER.fullmatch(rest[1]):
             raise _damaged(text, "its key has no chunk number")
         return RecordKey(plan_id, kind, int(rest[1]))
     if len(rest) != 1:
@@ -125,6 +131,8 @@ def encode(value: Value) -> bytes:
             document = _epoch(value)
         case Delivery():
             document = _delivery(value)
+        case PlanTotals():
+            document = {"ranges": [_totals(row) for row in value.ranges]}
         case ChunkProgress():
             document = _progress(value)
     return json.dumps({"v": VERSION, **document}, separators=(",", ":")).encode("ascii")
@@ -136,7 +144,17 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     Raises Refused with code ``ledger-newer`` for an unknown version, and KgroupError with code ``ledger-damaged`` for
     an invalid record; both name the record.
     """
-    document = _document(key, raw)
+    return _value(key, _document(key, raw))
+
+
+def decode_plan_without_chunks(key: RecordKey, raw: bytes) -> CatchupPlan:
+    """The plan in its own record, as one without chunks. Raises as ``decode``."""
+    plan = _value(key, {**_document(key, raw), "chunks": []})
+    assert isinstance(plan, CatchupPlan)
+    return plan
+
+
+def _value(key: RecordKey, document: dict[str, Any]) -> Value:
     try:
         value = _READERS[key.kind](JsonFields(document))
     except FieldError as wrong:
@@ -402,10 +420,55 @@ def _progress(progress: ChunkProgress) -> dict[str, Any]:
         "size": progress.size,
         "at_ms": progress.at_ms,
         "epoch": progress.epoch,
-        "lost": [{"start": lost.start, "end": lost.end, "why": lost.why} for lost in progress.lost],
+        "lost": [_lost(lost) for lost in progress.lost],
         "may_repeat": progress.may_repeat,
         **more,
     }
+
+
+def _totals(row: RangeTotals) -> dict[str, Any]:
+    return {
+        "delivered_to": row.delivered_to,
+        "records": row.records,
+        "filtered": row.filtered,
+        "dead": row.dead,
+        "size": row.size,
+        "may_repeat": row.may_repeat,
+        "again": row.redelivered,
+        "chunks": row.chunks,
+        "finished_chunks": row.finished_chunks,
+        "lost": [_lost(lost) for lost in row.lost],
+        "undelivered": [offset for span in row.undelivered for offset in span],
+    }
+
+
+def _read_totals(fields: JsonFields) -> PlanTotals:
+    return PlanTotals(
+        tuple(
+            RangeTotals(
+                row.count("delivered_to"),
+                row.count("records"),
+                row.count("filtered"),
+                row.count("dead"),
+                row.count("size"),
+                row.count("may_repeat"),
+                row.count("again"),
+                row.count("chunks"),
+                row.count("finished_chunks"),
+                _read_lost(row),
+                _read_spans(row, "undelivered"),
+            )
+            for row in fields.objects("ranges")
+        )
+    )
+
+
+def _lost(lost: LostOffsets) -> dict[str, Any]:
+    return {"start": lost.start, "end": lost.end, "why": lost.why}
+
+
+def _read_lost(fields: JsonFields) -> tuple[LostOffsets, ...]:
+    return tuple(LostOffsets(*item.span(), item.text("why")) for item in fields.objects("lost"))
 
 
 def _read_progress(fields: JsonFields) -> ChunkProgress:
@@ -418,17 +481,17 @@ def _read_progress(fields: JsonFields) -> ChunkProgress:
         size=fields.count("size"),
         at_ms=fields.integer("at_ms"),
         epoch=fields.count("epoch"),
-        lost=tuple(LostOffsets(*item.span(), item.text("why")) for item in fields.objects("lost")),
+        lost=_read_lost(fields),
         may_repeat=fields.count("may_repeat"),
         redelivered=fields.count("again") if fields.has("again") else 0,
-        kept=_read_kept(fields) if fields.has("kept") else (),
+        kept=_read_spans(fields, "kept") if fields.has("kept") else (),
     )
 
 
-def _read_kept(fields: JsonFields) -> tuple[tuple[int, int], ...]:
-    offsets = fields.counts("kept")
+def _read_spans(fields: JsonFields, name: str) -> tuple[tuple[int, int], ...]:
+    offsets = fields.counts(name)
     if len(offsets) % 2 or list(offsets) != sorted(offsets):
-        fields.wrong("kept", "is not a list of ascending offset ranges")
+        fields.wrong(name, "is not a list of ascending offset ranges")
     return tuple(zip(offsets[::2], offsets[1::2], strict=True))
 
 
@@ -437,5 +500,6 @@ _READERS: dict[RecordKind, Callable[[JsonFields], Value]] = {
     RecordKind.STATE: _read_state,
     RecordKind.EPOCH: _read_epoch,
     RecordKind.DELIVERY: _read_delivery,
+    RecordKind.TOTALS: _read_totals,
     RecordKind.CHUNK: _read_progress,
 }

@@ -11,7 +11,8 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
-from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, PlanTotals, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 
@@ -83,6 +84,8 @@ class Runner:
     def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
         """Write these values in one transaction, and return after its commit; a state gets this runner's epoch.
 
+        The last state of a plan comes with its totals: its tasks must have ended, and their progress must be read.
+
         If the commit gets no answer, the ledger is read to find out. Raises Refused with code ``superseded`` or
         ``transaction-timeout``, Unreachable with code ``not-written`` (the runner may try again), or CommitUnknown if
         the ledger cannot be read either: then the next runner finds out.
@@ -91,8 +94,11 @@ class Runner:
             final = tuple(
                 replace(value, epoch=self.epoch.number) if isinstance(value, StateRecord) else value for value in values
             )
-            self._commit([(key_of(self.plan_id, value).encode(), encode(value)) for value in final], final)
-            self._remember(final)
+            ends = any(isinstance(value, StateRecord) and not value.state.is_open for value in final)
+            written = (*_totals(_after(self.snapshot, final)), *final) if ends else final
+            self._commit([(key_of(self.plan_id, value).encode(), encode(value)) for value in written], written)
+            if self._found is not None:
+                self._found = _after(self._found, final)
 
     def heartbeat(self, now_ms: int) -> None:
         """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
@@ -189,19 +195,6 @@ class Runner:
         mine = self.epoch
         return (epoch.number, epoch.who, epoch.at_ms) != (mine.number, mine.who, mine.at_ms)
 
-    def _remember(self, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]) -> None:
-        for value in values if self._found is not None else ():
-            assert self._found is not None
-            match value:
-                case StateRecord():
-                    self._found = replace(self._found, state=value)
-                case Delivery():
-                    self._found = replace(self._found, delivery=value)
-                case RunnerEpoch():
-                    self._found = replace(self._found, epoch=value)
-                case ChunkProgress():
-                    self._found = replace(self._found, progress={**self._found.progress, value.chunk: value})
-
     def _check(self) -> None:
         if self._over is not None:
             raise self._over
@@ -223,3 +216,26 @@ class Runner:
             code="superseded",
         )
         return self._over
+
+
+def _after(
+    found: PlanSnapshot, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]
+) -> PlanSnapshot:
+    """The plan after these values were written."""
+    for value in values:
+        match value:
+            case StateRecord():
+                found = replace(found, state=value)
+            case Delivery():
+                found = replace(found, delivery=value)
+            case RunnerEpoch():
+                found = replace(found, epoch=value)
+            case ChunkProgress():
+                found = replace(found, progress={**found.progress, value.chunk: value})
+    return found
+
+
+def _totals(found: PlanSnapshot) -> tuple[PlanTotals, ...]:
+    """The totals of a plan that ends; none if they are larger than the plan, as the ledger might refuse the record."""
+    totals = totals_of(found)
+    return (totals,) if len(encode(totals)) <= len(encode(found.plan)) else ()

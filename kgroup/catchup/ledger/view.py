@@ -13,6 +13,7 @@ from kgroup.catchup.ledger.records import (
     decode,
     decode_key,
     decode_plan_head,
+    decode_plan_without_chunks,
     plan_of,
 )
 from kgroup.groups.catchup.model import (
@@ -23,6 +24,7 @@ from kgroup.groups.catchup.model import (
     PlanHead,
     PlanSnapshot,
     PlanState,
+    PlanTotals,
     RunnerEpoch,
     StateRecord,
 )
@@ -198,6 +200,21 @@ class LedgerView:
             delivery,
             progress,
         )
+
+    def brief(self, plan_id: str) -> PlanSnapshot:
+        """As ``ledgered``, but for a list: with the totals of an ended plan instead of its chunks and progress.
+
+        Without totals it is the same as ``ledgered``.
+        """
+        state, totals = self.state(plan_id), self.value(RecordKey(plan_id, RecordKind.TOTALS))
+        if state.state.is_open or not isinstance(totals, PlanTotals):
+            return self.ledgered(plan_id)
+        key = RecordKey(plan_id, RecordKind.PLAN)
+        offset, raw = self._newest[plan_id][key.encode()]
+        plan = decode_plan_without_chunks(key, raw)
+        if len(plan.ranges) != len(totals.ranges):
+            return self.ledgered(plan_id)
+        return PlanSnapshot(plan, offset, state, self.epoch(plan_id), self.delivery(plan_id), {}, totals)
 
 
 def no_plan(plan_id: str) -> NotFound:

@@ -247,10 +247,39 @@ class ChunkProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeTotals:
+    """What became of one range of a plan until the plan ended: the progress of all its chunks.
+
+    Everything below ``delivered_to`` is delivered, or lost. ``undelivered`` are ranges [start, end). ``chunks`` and
+    ``finished_chunks`` are counts; the other fields are sums of those in ChunkProgress.
+    """
+
+    delivered_to: int
+    records: int
+    filtered: int
+    dead: int
+    size: int
+    may_repeat: int
+    redelivered: int
+    chunks: int
+    finished_chunks: int
+    lost: tuple[LostOffsets, ...] = ()
+    undelivered: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTotals:
+    """The totals of the plan's ranges, in order of partition and start. A list needs no chunk of a plan with totals."""
+
+    ranges: tuple[RangeTotals, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanSnapshot:
     """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
-    ``progress`` is by the number of the chunk.
+    ``progress`` is by the number of the chunk. ``totals`` is set if an ended plan was read for a list: then it has
+    neither chunks nor progress.
     """
 
     plan: CatchupPlan
@@ -259,3 +288,4 @@ class PlanSnapshot:
     epoch: RunnerEpoch | None
     delivery: Delivery | None
     progress: dict[int, ChunkProgress]
+    totals: PlanTotals | None = None

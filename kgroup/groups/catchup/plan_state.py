@@ -56,7 +56,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         delivery = found.delivery
         if delivery is not None:
             delivery = replace(delivery, tasks=tuple(replace(task, chunks=()) for task in delivery.tasks))
-        brief = replace(found, plan=replace(found.plan, chunks=()), delivery=delivery, progress={})
+        brief = replace(found, plan=replace(found.plan, chunks=()), delivery=delivery, progress={}, totals=None)
         return VerifiedPlan(brief, self.verification, self.now_ms)
 
     @property

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.groups.catchup.delivered import delivered_to, undelivered_ranges
-from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, GapRange, PlanSnapshot
+from kgroup.groups.catchup.model import (
+    Abandoned,
+    CatchupPlan,
+    Chunk,
+    ChunkProgress,
+    GapRange,
+    LostOffsets,
+    PlanSnapshot,
+    PlanTotals,
+    RangeTotals,
+)
 from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
@@ -176,8 +186,14 @@ def verify(
 
     ``results`` are of this run's workers; those of earlier runs are only in the ledger. ``log_starts`` are the current
     log start offsets: undelivered offsets below them are lost. ``rewinds`` are from ``release_evidence.find_rewinds``.
+    A plan with totals is verified by them alone.
     """
-    plan, progress = ledgered.plan, ledgered.progress
+    plan, progress, totals = ledgered.plan, ledgered.progress, ledgered.totals
+    note = ledgered.state.note or ""
+    noted = (note.removeprefix(_NOT_VERIFIED),) if note.startswith(_NOT_VERIFIED) else ()
+    if totals is not None:
+        ended = tuple(_of_totals(item, row) for item, row in zip(_in_order(plan), totals.ranges, strict=True))
+        return Verification(plan.id, ended, tuple(rewinds), noted)
     disputes: dict[int, list[str]] = {}
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     for result in results:
@@ -187,14 +203,64 @@ def verify(
     for chunk in plan.chunks:
         by_partition.setdefault(chunk.tp, []).append(chunk)
     proofs = []
-    for item in sorted(plan.ranges, key=lambda one: (one.tp, one.start)):
+    for item in _in_order(plan):
         chunks = [chunk for chunk in by_partition.get(item.tp, ()) if item.start <= chunk.start < item.end]
         sentences = tuple(sentence for chunk in chunks for sentence in disputes.pop(chunk.number, ()))
         proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.tp, 0)))
-    nowhere = [sentence for some in disputes.values() for sentence in some]
-    if (note := ledgered.state.note or "").startswith(_NOT_VERIFIED):
-        nowhere.append(note.removeprefix(_NOT_VERIFIED))
-    return Verification(plan.id, tuple(proofs), tuple(rewinds), tuple(nowhere))
+    nowhere = tuple(sentence for some in disputes.values() for sentence in some)
+    return Verification(plan.id, tuple(proofs), tuple(rewinds), (*nowhere, *noted))
+
+
+def totals_of(ledgered: PlanSnapshot) -> PlanTotals:
+    """What the ledger keeps of the chunks of a plan that ends; ``verify`` has the same result with it."""
+    return PlanTotals(
+        tuple(
+            RangeTotals(
+                row.delivered_to,
+                row.records,
+                row.filtered,
+                row.dead,
+                row.size,
+                row.may_repeat,
+                row.redelivered,
+                row.chunks,
+                row.chunks_done,
+                tuple(LostOffsets(lost.start, lost.end, lost.why) for lost in row.lost),
+                tuple((pending.start, pending.end) for pending in row.undelivered),
+            )
+            for row in verify(ledgered).partitions
+        )
+    )
+
+
+def _in_order(plan: CatchupPlan) -> list[GapRange]:
+    return sorted(plan.ranges, key=lambda one: (one.tp, one.start))
+
+
+def _of_totals(item: GapRange, row: RangeTotals) -> PartitionVerification:
+    return PartitionVerification(
+        *item.tp,
+        start=item.start,
+        end=item.end,
+        delivered_to=row.delivered_to,
+        records=row.records,
+        filtered=row.filtered,
+        dead=row.dead,
+        size=row.size,
+        may_repeat=row.may_repeat,
+        lost=tuple(LostRange(*item.tp, lost.start, lost.end, lost.why) for lost in row.lost),
+        undelivered=tuple(OffsetRange(*item.tp, start, end) for start, end in row.undelivered),
+        contradictions=_miscounted(row.records, row.filtered, row.dead),
+        chunks=row.chunks,
+        chunks_done=row.finished_chunks,
+        redelivered=row.redelivered,
+    )
+
+
+def _miscounted(records: int, filtered: int, dead: int) -> tuple[str, ...]:
+    if records >= filtered + dead:
+        return ()
+    return (f"{records} records were read, but {filtered + dead} were filtered or dead-lettered",)
 
 
 def contradiction_note(verification: Verification) -> str | None:
@@ -225,8 +291,6 @@ def _of_range(
     lost = [(row.start, row.end, row.why) for one in known for row in one.lost]
     lost += [(row.start, row.end, f"the log starts at {log_start}, and they were not delivered") for row in passed]
     records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
-    if records < filtered + dead:
-        disputed += (f"{records} records were read, but {filtered + dead} were filtered or dead-lettered",)
     return PartitionVerification(
         *tp,
         start=item.start,
@@ -239,7 +303,7 @@ def _of_range(
         may_repeat=sum(one.may_repeat for one in known),
         lost=tuple(_merged(tp, lost)),
         undelivered=tuple(left),
-        contradictions=disputed,
+        contradictions=disputed + _miscounted(records, filtered, dead),
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
         redelivered=sum(one.redelivered for one in known),

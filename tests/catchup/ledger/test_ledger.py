@@ -20,6 +20,7 @@ from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import Fenced
 from kgroup.groups.catchup.model import PlanState
+from kgroup.groups.catchup.verification import verify
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
 from tests.support.catchup.plans import ME, NOW_MS
@@ -209,12 +210,21 @@ def test_finished_plans_are_folded_without_being_kept(ledger: Ledger, name: Name
     assert ledger.prune([plans[2].id], who=ME, now_ms=NOW_MS) == {plans[2].id: None}
 
     folded, listing = ledger.fold(lambda found: found)
+    whole = ledger.list().plans
 
-    assert folded == ledger.list().plans
-    assert [(found.plan, sorted(found.progress)) for found in folded] == [
+    assert [(found.plan, sorted(found.progress), found.totals is None) for found in folded] == [
+        (replace(plans[0], chunks=()), [], False),
+        (replace(plans[1], chunks=()), [], False),
+        (plans[3], [], True),
+    ]
+    assert [(found.plan, sorted(found.progress)) for found in whole] == [
         (plans[0], [0, 1]),
         (plans[1], [0, 1]),
         (plans[3], []),
+    ]
+    assert [verify(found) for found in folded] == [verify(found) for found in whole]
+    assert [(found.offset, found.state, found.epoch) for found in folded] == [
+        (found.offset, found.state, found.epoch) for found in whole
     ]
     assert (listing.plans, listing.pruned) == ((), frozenset({plans[2].id}))
     assert [head.id for head in listing.heads] == [plans[0].id, plans[1].id, plans[3].id]

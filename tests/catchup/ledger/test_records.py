@@ -35,6 +35,8 @@ from kgroup.groups.catchup.model import (
     Order,
     PlanHead,
     PlanState,
+    PlanTotals,
+    RangeTotals,
     RunnerEpoch,
     StateRecord,
     TargetTopic,
@@ -80,6 +82,13 @@ EVERY: list[Value] = [
     ),
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
     ChunkProgress(12, 90, 20, 1, 2, 300, 5, 3, redelivered=7, kept=((92, 95), (97, 100))),
+    PlanTotals(
+        (
+            RangeTotals(120, 50, 0, 0, 500, 0, 0, 2, 2),
+            RangeTotals(90, 20, 1, 2, 300, 4, 7, 3, 1, (LostOffsets(70, 75, "log start"),), ((90, 92), (95, 97))),
+        )
+    ),
+    PlanTotals(()),
 ]
 
 
@@ -130,6 +139,7 @@ def test_the_metadata_of_commits_survives_byte_for_byte(metadata: str) -> None:
         (RecordKey(PLAN_ID, RecordKind.STATE), b"cu-7f3a/state"),
         (RecordKey(PLAN_ID, RecordKind.EPOCH), b"cu-7f3a/epoch"),
         (RecordKey(PLAN_ID, RecordKind.DELIVERY), b"cu-7f3a/delivery"),
+        (RecordKey(PLAN_ID, RecordKind.TOTALS), b"cu-7f3a/totals"),
         (RecordKey(PLAN_ID, RecordKind.CHUNK, 12), b"cu-7f3a/chunk/12"),
         (RecordKey(PLAN_ID, RecordKind.CHUNK, 0), b"cu-7f3a/chunk/0"),
     ],
@@ -234,6 +244,11 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
         (EVERY[7], {"lost": [{"start": 5, "end": 4, "why": ""}]}, "'end' is below the start"),
         (EVERY[6], {"buckets": 3}, "'buckets' are of an older kgroup"),
         (EVERY[7], {"records": 1.5}, "'records' is not of type int"),
+        (EVERY[7], {"records": True}, "'records' is not of type int"),
+        (EVERY[7], {"records": -1}, "'records' is negative"),
+        (EVERY[7], {"records": 2**63}, "'records' is larger than 64 bits"),
+        (EVERY[12], {"ranges": [{"delivered_to": 1}]}, "'records' is missing"),
+        (EVERY[12], {"ranges": None}, "'ranges' is not of type list"),
         (
             PLAN,
             {"chunks": [{"topic": "t", "partition": 0, "first": 0, "edges": [5]}]},

@@ -13,8 +13,10 @@ import pytest
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
+from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.groups.catchup.model import PlanState, RunnerEpoch
+from kgroup.groups.catchup.model import LostOffsets, PlanState, RunnerEpoch
+from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import Refused
 from tests.support.catchup.ledgers import (
     code_of,
@@ -50,6 +52,28 @@ def test_a_runner_writes_and_another_goes_on(ledger: Ledger, name: Name) -> None
     with taken(ledger, plan, "you@there") as second:
         assert second.epoch.number == 2
         assert second.snapshot == replace(runner.snapshot, epoch=second.epoch)
+
+
+@pytest.mark.parametrize(("chunks", "has_totals"), [(1, True), (40, False)])
+def test_the_end_of_a_plan_comes_with_totals_unless_they_are_larger_than_the_plan(
+    ledger: Ledger, name: Name, chunks: int, has_totals: bool
+) -> None:
+    """The ledger has accepted the plan's own record, so it accepts one that is not larger."""
+    plan = new_plan(name("group"), chunks=chunks)
+    created(ledger, plan)
+    lost = [
+        replace(progress(number, chunk.end), lost=(LostOffsets(chunk.start, chunk.end, f"why {number}"),))
+        for number, chunk in enumerate(plan.chunks)
+    ]
+    with taken(ledger, plan) as runner:
+        runner.write(state(PlanState.RELEASED), *lost)
+        assert RecordKey(plan.id, RecordKind.TOTALS).encode() not in ledger.view(plan.id).keys(plan.id)
+        runner.write(state(PlanState.DONE))
+        assert runner.snapshot == runner.read()
+
+    view = ledger.view(plan.id)
+    found = view.value(RecordKey(plan.id, RecordKind.TOTALS))
+    assert found == (totals_of(view.ledgered(plan.id)) if has_totals else None)
 
 
 def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> None:

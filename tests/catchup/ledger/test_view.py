@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, affecting, nothing_wanted, refuse_overlap
-from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState
+from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState, PlanTotals, RangeTotals
+from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import KgroupError
 from tests.support.catchup.ledgers import code_of, new_plan, progress, state
 from tests.support.catchup.plans import head_of
@@ -38,6 +40,37 @@ def life(plan: CatchupPlan, last: PlanState) -> list[tuple[CatchupPlan, Value]]:
 def kept(view: LedgerView, plan: CatchupPlan) -> int:
     """Of how many chunks the progress is kept."""
     return sum(b"/chunk/" in key for key in view.keys(plan.id))
+
+
+@pytest.mark.parametrize("last", [DONE, CANCELLED])
+def test_a_list_needs_no_chunk_of_a_plan_with_totals(last: PlanState) -> None:
+    """Not even one that can be read."""
+    plan = new_plan("orders", chunks=CHUNKS)
+    records = [value for _, value in life(plan, last)]
+    whole = LedgerView().add(log(*((plan, value) for value in records))).ledgered(plan.id)
+    (before, after), totals = (records[:-1], records[-1:]), totals_of(whole)
+    unreadable = [(99, key_of(plan.id, progress(0, 80)).encode(), b"{")]
+
+    view = LedgerView().add(chain(log(*((plan, value) for value in (*before, totals, *after))), unreadable))
+
+    assert view.brief(plan.id) == replace(whole, plan=replace(plan, chunks=()), progress={}, totals=totals)
+    assert code_of(lambda: view.ledgered(plan.id)) == "ledger-damaged"
+
+
+@pytest.mark.parametrize(
+    ("last", "totals"),
+    [
+        (DONE, None),
+        (RELEASED, PlanTotals((RangeTotals(120, 50, 0, 0, 500, 0, 0, 5, 5),))),
+        (DONE, PlanTotals(())),  # of another plan: no kgroup writes it
+    ],
+)
+def test_without_its_totals_a_plan_is_read_with_its_chunks(last: PlanState, totals: PlanTotals | None) -> None:
+    plan = new_plan("orders", chunks=CHUNKS)
+    more = [] if totals is None else [(plan, totals)]
+    view = LedgerView().add(log(*more, *life(plan, last)))
+
+    assert view.brief(plan.id) == view.ledgered(plan.id)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ from kgroup.groups.catchup.gap import Gap, NotMoved
 from kgroup.groups.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.risks import Risk, RiskLevel
-from kgroup.groups.catchup.verification import ChunkResult, LostRange, contradiction_note, deleted_before, verify
+from kgroup.groups.catchup.verification import (
+    ChunkResult,
+    LostRange,
+    contradiction_note,
+    deleted_before,
+    totals_of,
+    verify,
+)
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
@@ -224,6 +231,35 @@ def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
         i.end - i.start for i in ranges
     )
     assert proof.complete == (totals["lost_offset_count"] == totals["undelivered_offset_count"] == 0)
+
+
+@for_each("seed", range(40))
+def test_totals_verify_a_plan_without_its_chunks(seed: int) -> None:
+    pick = random.Random(seed)
+    ranges = [
+        gap_range(number // 2, start := number % 2 * 5_000_000 + pick.randrange(10**6), start + pick.randrange(10**6))
+        for number in range(8)
+    ]
+    pick.shuffle(ranges)
+    plan = make_plan(*ranges, chunks=cut_into_chunks(ranges, parallelism=4))
+
+    def of_chunk(chunk: Chunk) -> ChunkProgress:
+        to = pick.choice([chunk.start, chunk.end, pick.randint(chunk.start, chunk.end)])
+        above = sorted(pick.randint(to, chunk.end) for _ in range(pick.choice([0, 2, 4])))
+        numbers = (pick.randrange(9) for _ in range(6))
+        records, filtered, dead, size, may_repeat, redelivered = numbers
+        lost = [LostOffsets(chunk.start, to, pick.choice("ab"))] if pick.random() < 0.3 else []
+        kept = tuple(zip(above[::2], above[1::2], strict=True))
+        return ChunkProgress(
+            chunk.number, to, records, filtered, dead, size, 5, 1, tuple(lost), may_repeat, redelivered, kept
+        )
+
+    known = ledgered(plan, PlanState.DONE, [of_chunk(chunk) for chunk in plan.chunks if pick.random() < 0.8])
+    known = replace(known, state=replace(known.state, note=pick.choice([None, "lost: so", "not verified: so"])))
+
+    brief = replace(known, plan=replace(plan, chunks=()), progress={}, totals=totals_of(known))
+
+    assert verify(brief) == verify(known)
 
 
 def test_what_was_deleted_before_the_plan_is_named_to_the_end() -> None:
