@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
-from kgroup.catchup.ledger.view import LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
+from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
 from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.groups.catchup.model import (
@@ -39,6 +39,8 @@ _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
+_PRUNED_AT_ONCE = 10
+"""How many plans are pruned with the same reads of the ledger; of each the memory has all records."""
 _LEARNED_WITHIN_S = 5.0
 """Within this time each broker that answers has learned of a topic that was just created."""
 
@@ -294,7 +296,7 @@ class Ledger:
         """The records from which ``read`` builds a plan."""
         with self._reading:
             try:
-                return LedgerView(plan_id).add(self._reader.committed(offset))
+                return LedgerView({plan_id}).add(self._reader.committed(offset))
             except NotFound as error:
                 raise no_plan(plan_id) from error
 
@@ -308,7 +310,7 @@ class Ledger:
         transactions = self.transactions(transactional_ids.of_plan(plan_id))
         try:
             transactions.fence()
-            number, tasks = self._written(plan_id, offset)
+            number, tasks = _next_run(plan_id, self._runs([plan_id], offset)[plan_id])
         except BaseException:
             transactions.close()
             raise
@@ -334,26 +336,18 @@ class Ledger:
                 found = [item for item in self._reader.everything(offset) if item[2] is not None]
             except NotFound as error:
                 raise no_plan(plan_id) from error
-        LedgerView(plan_id).add(found).ledgered(plan_id)
+        LedgerView({plan_id}).add(found).ledgered(plan_id)
 
-    def _written(self, plan_id: str, offset: int | None) -> tuple[int, frozenset[int]]:
-        """An epoch number that no runner of this plan has had, and the tasks that may have workers.
-
-        There are no such tasks before the first runner, so the release of a new plan waits for no task's id.
-        Uncommitted records count too, so it does not wait: they cost at most a number, or the fencing of an unused id.
-        Each record is decoded alone, because the newest one may be from an aborted transaction.
-        """
-        keys = {RecordKey(plan_id, kind).encode() for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)}
-        numbers, tasks = [0], set[int]()
+    def _runs(self, plan_ids: Iterable[str], offset: int | None) -> dict[str, tuple[Item, ...]]:
+        """The epochs and deliveries that were ever written for these plans, committed or not, so it does not wait."""
+        keys = {
+            plan_id: {RecordKey(plan_id, kind).encode() for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)}
+            for plan_id in plan_ids
+        }
+        every = frozenset(key for some in keys.values() for key in some)
         with self._reading:
-            for item in self._reader.everything(offset):
-                if item[1] not in keys:
-                    continue
-                view = LedgerView(plan_id).add((item,))
-                epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
-                numbers.append(epoch.number if epoch is not None else 0)
-                tasks |= {task.number for task in delivery.tasks} if delivery is not None else set()
-        return max(numbers) + 1, frozenset(tasks if any(numbers) else ())
+            found = [item for item in self._reader.everything(offset) if item[1] in every]
+        return {plan_id: tuple(item for item in found if item[1] in some) for plan_id, some in keys.items()}
 
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
         """Take the ids of these tasks: their workers can no longer commit, and open transactions are aborted."""
@@ -370,19 +364,64 @@ class Ledger:
     def prune(self, plan_ids: Sequence[str], *, who: str, now_ms: int) -> dict[str, KgroupError | None]:
         """Delete the records of finished plans, except their last state; returns the error of each plan, None: pruned.
 
-        A plan that is not finished gets Refused with code ``plan-open``, and its runner is not disturbed.
+        A plan that is not finished gets Refused with code ``plan-open``, and its runner is not disturbed. Killed at any
+        moment, each plan is pruned as a whole, or not at all.
         """
-        return {plan_id: self._forgotten(plan_id, who, now_ms) for plan_id in plan_ids}
+        unique, results = list(dict.fromkeys(plan_ids)), dict[str, KgroupError | None]()
+        for first in range(0, len(unique), _PRUNED_AT_ONCE):
+            results |= self._prune(unique[first : first + _PRUNED_AT_ONCE], who, now_ms)
+        return results
 
-    def _forgotten(self, plan_id: str, who: str, now_ms: int) -> KgroupError | None:
-        try:
-            offset = _finished(self.read(plan_id)).offset
-            with self.take_over(plan_id, who=who, now_ms=now_ms, offset=offset) as runner:
-                _finished(runner.snapshot)
-                runner.tombstone()
-        except KgroupError as error:
-            return error
-        return None
+    def _prune(self, plan_ids: Sequence[str], who: str, now_ms: int) -> dict[str, KgroupError | None]:
+        """Take these plans over as ``take_over`` does, but each read of the ledger is for all of them."""
+        errors: dict[str, KgroupError | None] = dict.fromkeys(plan_ids)
+        with ExitStack() as stack:
+
+            def take(plan_id: str) -> Transactions:
+                transactions = stack.enter_context(self.transactions(transactional_ids.of_plan(plan_id)))
+                transactions.fence()
+                return transactions
+
+            def begin(plan_id: str) -> Runner:
+                number, tasks = _next_run(plan_id, runs[plan_id])
+                epoch = RunnerEpoch(number, who, now_ms, now_ms)
+                runner = stack.enter_context(Runner(self, plan_id, offsets[plan_id], epoch, taken[plan_id]))
+                runner.write(epoch)
+                self.fence_tasks(plan_id, tasks)
+                return runner
+
+            def end(plan_id: str) -> None:
+                try:
+                    _finished(runners[plan_id].read(view))
+                except NotFound:  # another run has pruned the plan at this moment; our epoch came after that
+                    with suppress(KgroupError):
+                        runners[plan_id].tombstone(view)
+                    raise
+                runners[plan_id].tombstone(view)
+
+            try:
+                if offsets := self._finished_plans(plan_ids, errors):
+                    first = min(offsets.values())
+                    taken = _each(offsets, take, errors)
+                    runs = self._runs(taken, first)
+                    runners = _each(taken, begin, errors)
+                    view = self._views(runners, first)
+                    _each(runners, end, errors)
+            except KgroupError as error:  # of a read, so of all plans
+                errors = {plan_id: known or error for plan_id, known in errors.items()}
+        return errors
+
+    def _finished_plans(self, plan_ids: Sequence[str], errors: dict[str, KgroupError | None]) -> dict[str, int]:
+        """The offsets of the plans that are finished and can be read."""
+        view = self._views(plan_ids, None)
+        return _each(plan_ids, lambda plan_id: _finished(view.ledgered(plan_id)).offset, errors)
+
+    def _views(self, plan_ids: Iterable[str], offset: int | None) -> LedgerView:
+        """The records of these plans, none if there is no ledger."""
+        view = LedgerView(frozenset(plan_ids))
+        with self._reading, suppress(NotFound):
+            view.add(self._reader.committed(offset))
+        return view
 
     def transactions(self, transactional_id: str) -> Transactions:
         """A producer for one of the ledger's transactional ids; it has not taken the id yet."""
@@ -416,6 +455,33 @@ def in_background(work: Callable[[], T]) -> Future[T]:
 def _close_unused(future: Future[Transactions | None]) -> None:
     if future.exception() is None and (unused := future.result()) is not None:
         unused.close()
+
+
+def _each(plan_ids: Iterable[str], step: Callable[[str], T], errors: dict[str, KgroupError | None]) -> dict[str, T]:
+    """What the step returns for each plan; a plan of which it raises has its error in ``errors`` instead."""
+    done: dict[str, T] = {}
+    for plan_id in plan_ids:
+        try:
+            done[plan_id] = step(plan_id)
+        except KgroupError as error:
+            errors[plan_id] = error
+    return done
+
+
+def _next_run(plan_id: str, items: Iterable[Item]) -> tuple[int, frozenset[int]]:
+    """An epoch number that no runner of this plan has had, and the tasks that may have workers.
+
+    There are no such tasks before the first runner, so the release of a new plan waits for no task's id. Uncommitted
+    records cost at most a number, or the fencing of an unused id. Each record is decoded alone, because the newest one
+    may be from an aborted transaction.
+    """
+    numbers, tasks = [0], set[int]()
+    for item in items:
+        view = LedgerView({plan_id}).add((item,))
+        epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
+        numbers.append(epoch.number if epoch is not None else 0)
+        tasks |= {task.number for task in delivery.tasks} if delivery is not None else set()
+    return max(numbers) + 1, frozenset(tasks if any(numbers) else ())
 
 
 def _finished(found: PlanSnapshot) -> PlanSnapshot:

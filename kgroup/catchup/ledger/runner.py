@@ -71,11 +71,14 @@ class Runner:
         assert self._found is not None
         return self._found
 
-    def read(self) -> PlanSnapshot:
-        """The plan as it is in the ledger now. Raises Refused with code ``superseded``."""
+    def read(self, view: LedgerView | None = None) -> PlanSnapshot:
+        """The plan as it is in the ledger now. Raises Refused with code ``superseded``.
+
+        ``view`` is what the caller has read, after this runner's epoch was written and its tasks' ids were taken.
+        """
         with self._lock:
             self._check()
-            found = self._ledger.view(self.plan_id, self._offset).ledgered(self.plan_id)
+            found = (view or self._ledger.view(self.plan_id, self._offset)).ledgered(self.plan_id)
             if found.epoch is None or self._is_anothers(found.epoch):
                 raise self._superseded(found.epoch)
             self._found, self._offset = found, found.offset
@@ -107,13 +110,13 @@ class Runner:
             self.write(epoch)
             self.epoch = epoch
 
-    def tombstone(self) -> None:
-        """Delete every record of the plan except its last state; this runner ends too.
+    def tombstone(self, view: LedgerView | None = None) -> None:
+        """Delete every record of the plan except its last state; this runner ends too. ``view`` is as in ``read``.
 
         The group's commits may keep the plan's tag for long; the state shows that the plan was finished.
         """
         with self._lock:
-            view = self._ledger.view(self.plan_id, self._offset)
+            view = view or self._ledger.view(self.plan_id, self._offset)
             kept = RecordKey(self.plan_id, RecordKind.STATE).encode()
             last = view.value(RecordKey(self.plan_id, RecordKind.STATE))
             records: list[tuple[bytes, bytes | None]] = [(key, None) for key in view.keys(self.plan_id) if key != kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -65,11 +65,12 @@ def affecting(groups: Container[str] | None) -> Wanted:
 class LedgerView:
     """The newest record of each key that was read; values are decoded only on demand.
 
-    With ``only`` set, records of other plans are ignored. Records that kgroup did not write are always ignored. The
-    progress of a plan that is not ``wanted`` is dropped: a ledger may have hundreds of plans of 40,000 chunks.
+    With ``only`` set, records of plans with other ids are ignored. Records that kgroup did not write are always
+    ignored. The progress of a plan that is not ``wanted`` is dropped: a ledger may have hundreds of plans of 40,000
+    chunks.
     """
 
-    only: str | None = None
+    only: Set[str] | None = None
     wanted: Wanted | None = None
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
     _dropped: set[str] = field(default_factory=set)
@@ -83,7 +84,7 @@ class LedgerView:
             if not (prefix and key.startswith(prefix)):  # mostly it is the plan of the record before
                 owner = plan_of(key)
                 prefix = b"" if owner is None else f"{owner}/".encode()
-            if owner is None or self.only not in (None, owner):
+            if owner is None or (self.only is not None and owner not in self.only):
                 continue
             if owner in self._dropped and key.startswith(_CHUNK, len(prefix)):
                 continue

@@ -136,12 +136,12 @@ class TaskLedger:
         except Refused as error:
             if error.code != "open-transaction":
                 raise
-        return LedgerView(self.work.plan_id).add(items)
+        return LedgerView({self.work.plan_id}).add(items)
 
     def _read(self, reader: CommittedReader) -> None:
         """Read what is committed. No earlier attempt of this task can commit any more at this point."""
         work = self.work
-        view = LedgerView(work.plan_id).add(reader.committed(work.offset))
+        view = LedgerView({work.plan_id}).add(reader.committed(work.offset))
         epoch = view.epoch(work.plan_id)
         if epoch is None or epoch.number != work.epoch:
             raise _superseded(f"{work}: {_whose(epoch)}")

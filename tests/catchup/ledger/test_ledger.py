@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +22,14 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import Fenced
-from kgroup.groups.catchup.model import PlanState
+from kgroup.groups.catchup.model import CatchupPlan, PlanState
 from kgroup.groups.catchup.verification import verify
 from kgroup.support.errors import NotFound, Refused
 from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
 from tests.support.catchup.plans import ME, NOW_MS
 from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.support.places import ROOT
+from tests.support.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]
@@ -367,6 +371,86 @@ def test_a_prune_that_was_killed_has_forgotten_nothing(ledger: Ledger, name: Nam
     assert [found.plan for found in ledger.list().plans] == [plan]
     assert ledger.prune([plan.id], who=ME, now_ms=NOW_MS) == {plan.id: None}
     assert ledger.list().plans == ()
+
+
+def pruned(ledger: Ledger, plan: CatchupPlan) -> bool:
+    """Whether only its last state is left; otherwise all of it is there."""
+    keys = set(ledger.view(plan.id).keys(plan.id))
+    state_alone = {RecordKey(plan.id, RecordKind.STATE).encode()}
+    if keys != state_alone:
+        chunks = {RecordKey(plan.id, RecordKind.CHUNK, chunk.number).encode() for chunk in plan.chunks}
+        assert chunks | {RecordKey(plan.id, RecordKind.TOTALS).encode()} < keys
+        assert ledger.read(plan.id).plan == plan
+    return keys == state_alone
+
+
+def finished(ledger: Ledger, name: Name, count: int) -> list[CatchupPlan]:
+    """Plans that are delivered and done."""
+    plans = [new_plan(name(f"group-{number}"), chunks=2) for number in range(count)]
+    for plan in plans:
+        created(ledger, plan)
+        with taken(ledger, plan) as runner:
+            runner.write(state(PlanState.RELEASED), delivery((0,), (1,)), progress(0, 95), progress(1, 120))
+            runner.write(state(PlanState.DONE))
+    return plans
+
+
+_PRUNES = """
+import sys
+from kgroup.catchup.ledger.ledger import Ledger
+bootstrap, topic, *plans = sys.argv[1:]
+with Ledger({"bootstrap.servers": bootstrap, "log_level": "0"}, topic, timeout_s=15) as ledger:
+    print("begins", flush=True)
+    ledger.prune(plans, who="me", now_ms=5)
+"""
+
+
+@pytest.mark.soak
+def test_a_prune_of_many_plans_may_be_killed_at_any_moment(ledger: Ledger, name: Name, bootstrap: str) -> None:
+    plans = finished(ledger, name, 12)
+    words = [sys.executable, "-c", _PRUNES, bootstrap, ledger.topic, *(plan.id for plan in plans)]
+    counts = [0]
+    for number in range(60):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+            assert read_line(process.stdout) == "begins\n"
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05 * (number + 1))
+            process.kill()
+        counts.append(sum(pruned(ledger, plan) for plan in plans))
+        if counts[-1] == len(plans):
+            break
+
+    assert counts == sorted(counts), "what is pruned stays so"
+    assert counts[-1] == len(plans)
+    assert ledger.list().plans == ()
+
+
+def test_many_plans_are_pruned_at_once_by_two_runs(ledger: Ledger, config: Config, name: Name) -> None:
+    """Each plan is pruned by one of them; the other is fenced, or no longer finds it."""
+    plans = finished(ledger, name, 12)
+    ids = [plan.id for plan in plans]
+    with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S) as other, ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(one.prune, [*ids, ids[0]], who=ME, now_ms=NOW_MS) for one in (ledger, other)]
+        first, second = (run.result() for run in runs)
+
+    assert list(first) == list(second) == ids
+    assert {error.code for error in (*first.values(), *second.values()) if error is not None} <= {
+        "superseded",
+        "fenced",
+        "no-plan",
+    }
+    left = [plan.id for plan in plans if not pruned(ledger, plan)]
+    assert [plan_id for plan_id in ids if first[plan_id] is not None and second[plan_id] is not None] == left
+    assert ledger.prune(left, who=ME, now_ms=NOW_MS) == dict.fromkeys(left)
+    assert all(pruned(ledger, plan) for plan in plans)
+
+
+def test_without_a_ledger_there_is_nothing_to_prune(config: Config, name: Name) -> None:
+    with Ledger(config, name("ledger"), timeout_s=TIMEOUT_S) as none:
+        (error,) = none.prune(["cu-2222"], who=ME, now_ms=NOW_MS).values()
+
+    assert error is not None
+    assert error.code == "no-plan"
 
 
 def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger, name: Name) -> None:

@@ -125,7 +125,7 @@ def test_plans_whose_records_alternate_are_told_apart() -> None:
 def test_of_one_plan_only_its_own_records_are_kept() -> None:
     one, other = new_plan("one", chunks=CHUNKS), new_plan("one", chunks=CHUNKS)
 
-    view = LedgerView(one.id).add(log(*life(one, DONE), *life(other, DONE)))
+    view = LedgerView({one.id}).add(log(*life(one, DONE), *life(other, DONE)))
 
     assert (kept(view, one), view.plan_ids()) == (CHUNKS, (one.id,))
 
