@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -20,7 +21,8 @@ class TopicPartition(NamedTuple):
         return {"topic": self.topic, "partition": self.partition}
 
 
-_new = tuple.__new__
+shared_tp = lru_cache(maxsize=32_768)(TopicPartition)
+"""``TopicPartition(topic, partition)``, one value for all groups: in a third of the time, and most keys of a dict."""
 
 
 class PartitionValue:
@@ -33,7 +35,7 @@ class PartitionValue:
     @property
     def tp(self) -> TopicPartition:
         """The partition."""
-        return _new(TopicPartition, (self.topic, self.partition))  # same as TopicPartition(...), in a third of the time
+        return shared_tp(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

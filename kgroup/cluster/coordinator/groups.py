@@ -37,7 +37,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_gr
 from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Assignment, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import TopicPartition, shared_tp
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
 
@@ -589,10 +589,10 @@ def _committed_offsets(row: Any) -> CommittedOffsets:
         name = topic.name
         for item in topic.partitions:
             if item.error_code:
-                found[TopicPartition(name, item.partition_index)] = group_error(item.error_code, row.group_id)
+                found[shared_tp(name, item.partition_index)] = group_error(item.error_code, row.group_id)
             elif item.committed_offset >= 0:
                 epoch = item.committed_leader_epoch
-                found[TopicPartition(name, item.partition_index)] = Commit(
+                found[shared_tp(name, item.partition_index)] = Commit(
                     item.committed_offset, epoch if epoch >= 0 else None, item.metadata or ""
                 )
     return found

@@ -100,12 +100,13 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         return ()
     committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
     partly = SKEWED_LAG.partly(unread_partitions_text(committed))
-    lags = {str(partition.tp): lag for partition in committed if (lag := partition.lag) is not None}
-    if committed and not lags:
+    known = [(partition, lag) for partition in committed if (lag := partition.lag) is not None]
+    if committed and not known:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
-    total = sum(lags.values())
-    if total < LEAST_LAG.value or len(lags) < FEW_PARTITIONS.value:
+    total = sum(lag for _, lag in known)
+    if total < LEAST_LAG.value or len(known) < FEW_PARTITIONS.value:
         return partly
+    lags = {str(partition.tp): lag for partition, lag in known}
     worst = max(lags, key=lambda where: lags[where])
     by_member: Counter[str] = Counter()
     partition_counts: Counter[str] = Counter()
@@ -158,33 +159,22 @@ def median_of_others(ascending: Sequence[float], one: float) -> float:
 
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
     """Compares arrivals, not lag, with the median of the other partitions, which a second hot one hardly changes."""
-    rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    counts: dict[TopicPartition, int] = {}
     missing = []
+    known: list[tuple[TopicPartition, Production]] = []
     for partition in snapshot.group.partitions:
-        facts = snapshot.logs.get(partition.tp)
+        tp = partition.tp
+        facts = snapshot.logs.get(tp)
         if facts is None or facts.production is None:
-            missing.append(str(partition.tp))
-            continue
-        rates[partition.topic][partition.partition] = facts.production.per_second
-        counts[partition.tp] = facts.production.records
-    if missing and not rates:
+            missing.append(str(tp))
+        else:
+            known.append((tp, facts.production))
+    if missing and not known:
         return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
-    hot: list[tuple[float, str, int, float, int]] = []
-    for topic, of_topic in rates.items():
-        if len(of_topic) < FEW_PARTITIONS.value:
-            continue
-        ascending = sorted(of_topic.values())
-        for number, rate in of_topic.items():
-            if counts[TopicPartition(topic, number)] < HOT_LEAST.value:
-                continue
-            usual = median_of_others(ascending, rate)
-            if rate >= HOT.value * usual:
-                hot.append((rate, topic, number, usual, len(ascending) - 1))
+    hot = _hot(known)
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
     if not hot:
         return partly
-    hot.sort(key=lambda pair: -pair[0])
+    hot.sort(key=lambda each: (-each[0], each[1], each[2]))
     rate, topic, number, usual, others_count = hot[0]
     more = f"; {len(hot) - 1} more" if len(hot) > 1 else ""
     return (
@@ -200,6 +190,25 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
         )
         + partly
     )
+
+
+def _hot(known: Sequence[tuple[TopicPartition, Production]]) -> list[tuple[float, str, int, float, int]]:
+    """The hot partitions: their records per second, topic, number, the median of the others, and how many those are."""
+    busy = {tp for tp, production in known if production.records >= HOT_LEAST.value}
+    rates: defaultdict[str, dict[TopicPartition, float]] = defaultdict(dict)
+    # A group of quiet topics has no hot partition: nothing is compared.
+    for tp, production in known if busy else ():
+        rates[tp.topic][tp] = production.per_second
+    hot = []
+    for of_topic in rates.values():
+        if len(of_topic) < FEW_PARTITIONS.value:
+            continue
+        ascending = sorted(of_topic.values())
+        for tp in busy & of_topic.keys():
+            usual = median_of_others(ascending, of_topic[tp])
+            if of_topic[tp] >= HOT.value * usual:
+                hot.append((of_topic[tp], *tp, usual, len(ascending) - 1))
+    return hot
 
 
 class Stall(msgspec.Struct, frozen=True):
@@ -342,6 +351,8 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     if group.is_empty and not group.is_simple:
         return ()
     partly = LARGE_GAP.partly(unread_partitions_text(_committed(group.partitions)))
+    if (group.totals.lag or 0) < LEAST_LAG.value:
+        return partly
     stalled = {stall.partition.tp for stall in standing_of(snapshot)}
     lagging = [p for p in group.partitions if p.commit is not None and p.lag and p.tp not in stalled]
     if sum(p.lag or 0 for p in lagging) < LEAST_LAG.value:
@@ -492,6 +503,8 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     """It ignores stalled partitions: their repeated commits are a symptom of a worse problem."""
     if snapshot.commits is None:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
+    if sum(len(known.points) - 1 for known in snapshot.commits.values() if known.points) < IDLE_COMMITS.value:
+        return ()
     stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
     repeats: Counter[TopicPartition] = Counter()
     total, first_ms, last_ms = 0, snapshot.now_ms, 0

@@ -36,8 +36,10 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
     partly = OUT_OF_RANGE.partly(unread_partitions_text(committed))
     if committed and all(p.log is None for p in committed):
         return OUT_OF_RANGE.unknown(snapshot.why("logs", "no log range could be read"))
-    recreated = {str(partition.tp) for partition in _recreated(snapshot)}
-    outside = [p for p in committed if p.out_of_range and str(p.tp) not in recreated]
+    outside = [p for p in committed if p.out_of_range]
+    if outside:
+        recreated = {partition.tp for partition in _recreated(snapshot)}
+        outside = [p for p in outside if p.tp not in recreated]
     if not outside:
         return partly
     lost = {str(p.tp): p.log.start - p.commit.offset for p in outside if _below(p) and p.log and p.commit}
@@ -156,10 +158,10 @@ def topic_recreated(snapshot: GroupSnapshot) -> Answer:
     """Compares the topic id in the commit; without one, its leader epoch, which a recreated log has not reached."""
     group = snapshot.group
     committed = [partition for partition in group.partitions if partition.commit is not None]
-    comparable = [
+    comparable = (
         p for p in committed if _id_differs(snapshot, p) is not None or _epoch_differs(snapshot, p) is not None
-    ]
-    if committed and not comparable:
+    )
+    if committed and next(comparable, None) is None:
         return RECREATED.unknown("neither topic ids (Kafka 4.1 and later) nor leader epochs of the commits are known")
     stale = _recreated(snapshot)
     if not stale:
