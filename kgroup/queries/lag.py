@@ -100,7 +100,7 @@ def read_evidence(
 
 
 def _span_of(group: Group) -> int:
-    return _SPAN_MS if group.totals.lag or any(p.lag is None for p in group.partitions) else _IDLE_SPAN_MS
+    return _SPAN_MS if any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
 
 
 class _Logs:

@@ -25,7 +25,9 @@ def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery)
     """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
     cache = cluster.cache
     surroundings = cache.surroundings
-    topics = frozenset(p.topic for group in groups for p in group.partitions if p.lag)
+    topics: frozenset[str] = frozenset()
+    if query.surroundings:
+        topics = frozenset(p.topic for group in groups for p in group.partitions if p.lag)
     if surroundings is not None and not (topics <= surroundings.about and surroundings.is_fresh(SURROUNDINGS_EVERY_S)):
         surroundings = None
     floors = {name: cache.logs[name].next_offset for name in query.since_ms if name in cache.logs}

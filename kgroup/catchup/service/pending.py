@@ -148,7 +148,8 @@ def _is_empty(cluster: Cluster, topic: str, layout: TopicLayout) -> bool:
 
 def has_catchup_tag(group: Group) -> bool:
     """Whether a commit of the group has the tag of a catch-up; needs no request."""
-    return any(item.commit is not None and item.commit.metadata.startswith(_MARKED) for item in group.partitions)
+    commits = (item.commit for item in group.partitions)
+    return any(commit is not None and commit.metadata and commit.metadata.startswith(_MARKED) for commit in commits)
 
 
 def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan: ChangePlan) -> None:

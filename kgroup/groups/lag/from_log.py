@@ -127,7 +127,7 @@ def _tool_commits(
         if isinstance(event, CommitWritten):
             if event.offset is None or event.producer_id is not None or event.ending is not _PLAIN:
                 continue
-            if event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
+            if event.metadata and event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)
             elif empty:
                 alone[event.tp].append(event)

@@ -168,7 +168,7 @@ class _OfGroup:
                 leader=known.leader,
                 why=why,
             )
-        start = max(commit.offset, log.start)
+        start = commit.offset if commit.offset > log.start else log.start
         end = log.end
         if last_stable is not None and last_stable < end and self._isolation is _READ_COMMITTED:
             end = last_stable
@@ -265,8 +265,9 @@ def _first(start: int, end: int, first_unread: FirstUnread) -> int:
     Example: committed 70, log [0, 120), and the first readable record from 70 on is 95: a lag of 25 and 25 phantom
     offsets. A first record below 70 was fetched before the last commit and is ignored.
     """
-    last = max(start, end)
-    return last if first_unread.offset is None else min(max(start, first_unread.offset), last)
+    last = end if end > start else start
+    offset = first_unread.offset
+    return last if offset is None or offset > last else offset if offset > start else start
 
 
 def _first_ms(first: int, lag: int, first_unread: FirstUnread | None) -> int | None:
