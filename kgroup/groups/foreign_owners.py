@@ -128,8 +128,10 @@ def _streams(
     name: str, assignor: str | None, members: Sequence[Member], partitions: Sequence[Partition]
 ) -> Owner | None:
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
-    own = next((p.topic for p in partitions if p.commit and _is_repartition_topic(p.topic, name)), None)
-    marked = next((p for p in partitions if p.commit and _is_streams_metadata(p.commit.metadata)), None)
+    committed = dict.fromkeys(p.topic for p in partitions if p.commit)
+    own = next((topic for topic in committed if _is_repartition_topic(topic, name)), None)
+    with_metadata = (p for p in partitions if p.commit and p.commit.metadata)
+    marked = next((p for p in with_metadata if p.commit and _is_streams_metadata(p.commit.metadata)), None)
     if assignor in _STREAMS_ASSIGNORS:
         evidence = f'(assignor "{assignor}")'
     elif client is not None:

@@ -52,7 +52,8 @@ def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.
     """
     evidence = CommitEvidence(events, reach)
-    follower = _Follower(HistoryContext(names_of(events), evidence, session_ms), reach)
+    of_members = [event for event in events if not isinstance(event, CommitWritten)]
+    follower = _Follower(HistoryContext(names_of(of_members), evidence, session_ms), reach)
     for event in events:
         follower.follow(event)
     follower.end()

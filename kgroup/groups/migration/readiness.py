@@ -61,11 +61,13 @@ def run_checks(case: MigrationCase) -> tuple[MigrationCheck, ...]:
     kind = about_group.kind(case)
     if kind is not None and kind.status is CheckStatus.BLOCKED:
         return (kind,)
-    functions = [function for _, function in _ALL]
+    functions = [function for _, function in _ALL if function is not about_group.kind]
     if case.arrived:
         sets_timeouts = case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None
         functions = list(_OF_ONE_THAT_IS_THERE if sets_timeouts else _OF_ONE_THAT_IS_THERE[:1])
-    return tuple(check for function in functions if (check := function(case)) is not None)
+        kind = None
+    checks = (kind, *(function(case) for function in functions))
+    return tuple(check for check in checks if check is not None)
 
 
 _WORST_FIRST = (ReadinessResult.BLOCKED, ReadinessResult.WARNING, ReadinessResult.READY, ReadinessResult.DONE)
