@@ -4,8 +4,8 @@ The floor is the CPU time of the same command with no other plan in the ledger. 
 finished ones only `list` may grow, which shows them, and the time to read the ledger.
 
 The chunks have 5 small records, since `--rate` makes chunks small. The other plans are written with kgroup's encoder.
-The one plan is also replayed, with the memory of the driver and of its workers. In the end several producers commit
-transactions to the one partition of a ledger at once.
+The one plan is also replayed, with the memory of the driver and of its workers. Then the finished plans are pruned. In
+the end several producers commit transactions to the one partition of a ledger at once.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def measurements(
         fleet.add(finished, PlanState.DONE)
         yield from fleet.verbs(f"{open_plans} open, {finished} finished")
         yield fleet.replay()
+        yield fleet.prune()
         for many in producers:
             yield _transactions(bootstrap, many)
 
@@ -158,6 +159,10 @@ class Fleet:
         wall_s = time.perf_counter() - began
         also = {f"{kind}_peak_mb": peak for kind, peak in sorted(peaks.items())}
         return Measurement("replay of the plan", "s", (wall_s,), also=also)
+
+    def prune(self) -> Measurement:
+        """Delete all finished plans; the last command, since the ledger is another one afterwards."""
+        return self._verb("prune", "all that are finished", kgroup("catchup", "prune", "--execute"))
 
     def add(self, plans: int, state: PlanState) -> None:
         """Write plans of this size: finished ones are delivered, of open ones a half of the chunks is."""
