@@ -25,7 +25,9 @@ class CommitRun(NamedTuple):
 _MORE = 128
 """The bit of a varint's byte that another byte follows."""
 
-_PARTITION_BYTES = 4
+PARTITION_BYTES = 4
+"""A commit's key ends with the partition."""
+
 _METADATA_AT, _TIME_BYTES = 14, 8
 """A value is version, offset, leader epoch; metadata; time, and tags."""
 
@@ -35,22 +37,20 @@ _PLAIN = TransactionEnd.PLAIN
 def commits_like(body: bytes, at: int, stop: int, base: int, at_ms: int, most: int) -> list[CommitWritten] | None:
     """The commit in ``body[at:stop]``, and those of the next ``most`` records that repeat its bytes; all of one length.
 
-    ``base`` is the offset of the batch, ``at_ms`` the time of these records. None if it is not a usual commit, or if
-    the next record has another length or topic.
+    ``base`` is the offset of the batch, ``at_ms`` the time of these records. None if it is not a usual commit, or if no
+    record of its length is left. It pays if the next record has the same key up to the partition.
     """
     size = stop - at
     delta_at = _varint(body, _varint(body, at)[1] + 1)[1]
     delta, key_length_at = _varint(body, delta_at)
     key_length, key_at = _varint(body, key_length_at)
     key_end = key_at + (key_length >> 1)
-    fixed_at, partition_at = delta_at + 1, key_end - _PARTITION_BYTES
+    fixed_at, partition_at = delta_at + 1, key_end - PARTITION_BYTES
     most = min(most, (len(body) - stop) // size)
-    if most < 1 or not body.startswith(body[fixed_at:partition_at], fixed_at + size):
-        return None
     value_length, value_at = _varint(body, key_end)
     key, value = body[key_at:key_end], body[value_at : value_at + (value_length >> 1)]
-    usual = None if value_length & 1 else usual_commit(key, value)
-    if usual is None or _partition_at(key) + _PARTITION_BYTES != len(key):
+    usual = None if most < 1 or value_length & 1 else usual_commit(key, value)
+    if usual is None or _partition_at(key) + PARTITION_BYTES != len(key):
         return None
     topic, partition, offset, epoch, metadata, topic_id = usual
     length_bytes, text_bytes = _metadata_length(value)

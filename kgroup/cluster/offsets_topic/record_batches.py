@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.consumer import FetchRequest
 from kafka.record.legacy_records import LegacyRecordBatch
 
-from kgroup.cluster.offsets_topic.commit_runs import CommitRun, commits_like
+from kgroup.cluster.offsets_topic.commit_runs import PARTITION_BYTES, CommitRun, commits_like
 from kgroup.cluster.primitives import FAULTS, MalformedRecord
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -259,8 +259,8 @@ def _read(batch: RecordBatch, body: bytes, offsets: LogRange, key_filter: KeyFil
             value = _value(body, key_end, stop)
             if (
                 left
-                and body[at] == body[stop]
                 and head in in_runs
+                and body.startswith(body[key_at : key_end - PARTITION_BYTES], key_at + stop - at)
                 and (commits := commits_like(body, at, stop, batch.base, time_ms, min(left, end - expected)))
             ):
                 entries.append(CommitRun(head, commits))
