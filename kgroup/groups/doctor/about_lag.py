@@ -430,7 +430,7 @@ def _logged(snapshot: GroupSnapshot, partition: Partition) -> list[LoggedCommit]
     first = bisect_right(points, points[-1].at_ms - RATE_SPAN.value, key=lambda point: point.at_ms) - 1
     topic, number = partition.tp
     return [
-        LoggedCommit(topic, number, point.offset, None, point.at_ms, point.at_ms, by_tool=point.by_tool)
+        LoggedCommit(topic, number, point.offset, None, point.at_ms, point.at_ms, "", point.by_tool)
         for point in points[max(0, first) :]
     ]
 

@@ -77,9 +77,9 @@ def from_log(
             if offset is None:
                 commits.pop(tp, None)
             else:
-                commits[tp].append(
-                    LoggedCommit(*tp, offset, None, event.at_ms, log_offset, by_tool=log_offset in by_tool)
-                )
+                topic, number = tp
+                by_a_tool = log_offset in by_tool
+                commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset, "", by_a_tool))
             continue
         match event:
             case GenerationWritten():

@@ -179,29 +179,30 @@ class _OfGroup:
         arrivals = _arrivals(known.ends, first_ms, first, log.end, self._now_ms)
         status_result = self._status(lag, known, arrivals, first_ms)
         rates, spans = self._rates(known.commits, arrivals, status_result.status)
+        time_lag_ms = 0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms)
+        left = None
+        if known.retention is not None and lag:
+            unread = UnreadPart(log.end - first, log.end - log.start, first_ms, rates.incoming)
+            left = retention_left(known.retention, unread, self._now_ms)
+        # By position: with so many names it takes five times as long.
         return PartitionLag(
-            group=self._name,
-            partition=partition,
-            lag=lag,
-            first=first,
-            end=end,
-            phantom=first - start,
-            held_back=held_back,
-            open_transaction=transaction,
-            time_lag_ms=0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms),
-            last_commit_ms=last_commit_ms,
-            status_result=status_result,
-            rates=rates,
-            outlook=outlook(lag, rates, close=status_result.caught_up),
-            retention_left=None
-            if known.retention is None or lag == 0
-            else retention_left(
-                known.retention,
-                UnreadPart(log.end - first, log.end - log.start, first_ms, rates.incoming),
-                self._now_ms,
-            ),
-            leader=known.leader,
-            spans=spans,
+            self._name,
+            partition,
+            lag,
+            first,
+            end,
+            first - start,
+            held_back,
+            transaction,
+            time_lag_ms,
+            last_commit_ms,
+            status_result,
+            rates,
+            outlook(lag, rates, close=status_result.caught_up),
+            left,
+            known.leader,
+            None,
+            spans,
         )
 
     def _status(self, lag: int, known: PartitionEvidence, arrivals: Arrivals, first_ms: int | None) -> StatusResult:
