@@ -22,7 +22,7 @@ class TopicPartition(NamedTuple):
 
 
 shared_tp = lru_cache(maxsize=32_768)(TopicPartition)
-"""``TopicPartition(topic, partition)``, one value for all groups: in a third of the time, and most keys of a dict."""
+"""``TopicPartition(topic, partition)``, made once for all groups: a third of the time, and fewer objects in memory."""
 
 
 class PartitionValue:

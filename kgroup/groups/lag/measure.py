@@ -113,9 +113,9 @@ def _lacks_reader(
 
 @lru_cache(maxsize=4096)
 def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end: int, now_ms: int) -> Arrivals:
-    """What arrived up to the log end at ``now_ms``; ``first`` is the first unread offset, written at ``first_ms``.
+    """What arrived up to the log end at ``now_ms``. The record at offset ``first`` is of ``first_ms``, None: unknown.
 
-    Groups that read the same partition have much of this in common.
+    It is the same for all groups that read a partition to its end, and for those at the same offset.
     """
     points = known if first_ms is None else (*known, LogPoint(first_ms, first))
     return Arrivals.of(LogEnds.of(points, LogPoint(now_ms, end)), now_ms)
@@ -176,7 +176,7 @@ class _OfGroup:
         lag = end - first if end > first else 0
         first_ms = _first_ms(first, lag, known.first_unread)
         # Always the high watermark, also with read_committed: the points by time are ends of the whole log.
-        arrivals = _arrivals(known.ends, first_ms, first, log.end, self._now_ms)
+        arrivals = _arrivals(known.ends, first_ms, 0 if first_ms is None else first, log.end, self._now_ms)
         status_result = self._status(lag, known, arrivals, first_ms)
         rates, spans = self._rates(known.commits, arrivals, status_result.status)
         time_lag_ms = 0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms)
