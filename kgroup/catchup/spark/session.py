@@ -179,6 +179,7 @@ class DriverSession:
         from pyspark.java_gateway import launch_gateway
 
         _hush()
+        _drop_numpy_converters()
         python = python_of_workers(local=local, conf=dict(settings.conf), environment=environment())
         own = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret, "PYSPARK_PYTHON": python}
         with variables_set(own):
@@ -259,6 +260,15 @@ class DriverSession:
         for added in [entry for entry in sys.path if entry not in self._path_before and "spark-" in entry]:
             sys.path.remove(added)
         self._context = self._gateway = self._sql = None
+
+
+def _drop_numpy_converters() -> None:
+    """Remove PySpark's converters of NumPy values: the first call into Java would import pandas for them (0.4 s)."""
+    from py4j.protocol import INPUT_CONVERTER  # type: ignore[import-untyped]
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    numpys = (NumpyArrayConverter, NumpyScalarConverter)
+    INPUT_CONVERTER[:] = [converter for converter in INPUT_CONVERTER if not isinstance(converter, numpys)]
 
 
 def _hush() -> None:

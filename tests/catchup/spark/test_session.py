@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -54,6 +56,22 @@ def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
     assert caught.value.code == "spark-master"
     assert time.monotonic() - began < 20
     assert not session.is_alive
+
+
+def test_a_start_imports_no_pandas() -> None:
+    """PySpark's converters of NumPy values do, at the first call into Java."""
+    code = """
+import sys
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.spark.settings import SparkSettings
+settings = SparkSettings("local[1]")
+with DriverSession(settings, check(settings, timeout_s=5)) as session:
+    print(session.context().parallelize([1], 1).map(str).collect(), {"pandas", "numpy"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout == "['1'] set()\n", done.stderr
 
 
 def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
