@@ -47,6 +47,11 @@ _WINDOW_GROWTH = 4
 _FULL_WINDOW = 16_384
 """Windows grow to this many records and no further: when the time budget ends, the unfinished window is discarded."""
 
+_FULL_WINDOWS = 65_536
+"""The same for the windows of all partitions that are read in parallel: each is in memory until it is complete."""
+
+_SMALLEST_FULL_WINDOW = 512
+
 _FETCH_BYTES = 1024 * 1024
 
 OUT_OF_TIME: Final = "out of time"
@@ -222,10 +227,11 @@ class PartitionScan:
         floor: int | None = None,
         byte_budget: ByteBudget | None = None,
         totals: ScanTotals | None = None,
+        full_window: int = _FULL_WINDOW,
     ) -> None:
         """Read down to ``floor`` (None: the log start), or until ``visit``, called after each window, returns False.
 
-        A window that could not be read completely is left out.
+        A window that could not be read completely is left out. Windows with ``full_window`` records do not grow.
         """
         if not isinstance(self.log, LogRange):
             return
@@ -244,7 +250,7 @@ class PartitionScan:
                     totals.add(window.offsets.end - window.offsets.start)
                 if not visit():
                     return
-                if window.records < _FULL_WINDOW:
+                if window.records < full_window:
                     size *= _WINDOW_GROWTH
         except KgroupError as error:
             self.error = error
@@ -339,6 +345,11 @@ async def partition_scans(
     ]
 
 
+def full_window_of(partitions: int) -> int:
+    """The number of records to which windows grow when so many partitions are read in parallel: for 50 it is 1,310."""
+    return max(_SMALLEST_FULL_WINDOW, min(_FULL_WINDOW, _FULL_WINDOWS // max(1, partitions)))
+
+
 async def run_scans(
     client: CoordinatorClient,
     scans: Iterable[PartitionScan],
@@ -367,9 +378,21 @@ async def run_scans(
             if (add_run := visitors[name].add_run) is not None
         }
         floor = min(visitor.floor(log) for visitor in own)
-        await scan.run(client, handlers, budget, visit, runs=runs, floor=floor, byte_budget=byte_budget, totals=totals)
+        await scan.run(
+            client,
+            handlers,
+            budget,
+            visit,
+            runs=runs,
+            floor=floor,
+            byte_budget=byte_budget,
+            totals=totals,
+            full_window=full_window,
+        )
 
-    await client.gather(run(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange))
+    readable = [(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange)]
+    full_window = full_window_of(len(readable))
+    await client.gather(run(scan, log) for scan, log in readable)
 
 
 async def scan_groups(
