@@ -58,10 +58,10 @@ def active_committer(
     if it has a leader epoch. ``undone`` are the commits of kgroup's own change that is undone: earlier commits of
     another client count only if they are regular, because that client has not committed again.
     """
-    mine = frozenset(ours)
-    foreign = [c for c in activity.commits if (c.topic, c.partition, c.offset) not in mine]
-    settled = {c.log_offset for c in activity.commits if (c.topic, c.partition, c.offset) in undone}
-    settled |= {c.log_offset for c in _first_request(activity.commits, undone_from_ms)}
+    mine, commits = frozenset(ours), [*activity.commits]
+    foreign = [c for c in commits if (c.topic, c.partition, c.offset) not in mine] if mine else commits
+    settled = {c.log_offset for c in commits if (c.topic, c.partition, c.offset) in undone} if undone else set()
+    settled |= {c.log_offset for c in _first_request(commits, undone_from_ms)}
     newest = [c for c in foreign if not settled or c.log_offset > max(settled)]
     fresh = bool(newest) and now_ms - newest[-1].timestamp_ms < _FRESH_MS
     if not simple and not fresh:
@@ -81,8 +81,10 @@ def _first_request(commits: Sequence[LoggedCommit], undone_from_ms: int | None) 
     Empty without a time, or if a consumer made it: then no commit is undone.
     """
     request: dict[TopicPartition, LoggedCommit] = {}
+    if undone_from_ms is None:
+        return []
     for commit in commits:
-        if undone_from_ms is None or commit.timestamp_ms <= undone_from_ms:
+        if commit.timestamp_ms <= undone_from_ms:
             continue
         first = next(iter(request.values()), commit)
         if commit.tp in request or commit.timestamp_ms - first.timestamp_ms > _ONE_REQUEST_MS:
@@ -103,6 +105,8 @@ def _regular_commits(commits: Sequence[LoggedCommit], now_ms: int) -> list[Logge
 
 
 def _is_regular(commits: Sequence[LoggedCommit], now_ms: int) -> bool:
+    if len(commits) < _MOMENTS_OF_A_CONSUMER:
+        return False
     moments = sorted({commit.timestamp_ms for commit in commits})
     by_consumers = {commit.timestamp_ms for commit in commits if commit.leader_epoch is not None}
     if len(moments) < _MOMENTS and len(by_consumers) < _MOMENTS_OF_A_CONSUMER:

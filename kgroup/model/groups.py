@@ -286,7 +286,7 @@ class Group(msgspec.Struct, frozen=True):
     group_epoch: int | None
     assignment_epoch: int | None
     members: tuple[Member, ...] | None
-    partitions: tuple[Partition, ...]
+    partitions: Sequence[Partition]
     hidden_commits: tuple[TopicPartition, ...] | None = ()
 
     @property
@@ -403,7 +403,7 @@ class Activity(msgspec.Struct, frozen=True):
     """
 
     emptied_at_ms: int | None
-    commits: tuple[LoggedCommit, ...]
+    commits: Sequence[LoggedCommit]
     complete: bool
 
 

@@ -452,7 +452,7 @@ def _ago(snapshot: GroupSnapshot, at_ms: int) -> str:
     return f"{duration(max(0, snapshot.now_ms - at_ms))} ago"
 
 
-def _committed(partitions: tuple[Partition, ...]) -> list[Partition]:
+def _committed(partitions: Sequence[Partition]) -> list[Partition]:
     return [partition for partition in partitions if partition.commit is not None or partition.error]
 
 
