@@ -33,6 +33,7 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
+from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
@@ -148,7 +149,7 @@ def _journal_entry(
     journal: Journal,
 ) -> JournalEntry:
     types = {group.name: group.type for group in plan.groups}
-    topics = sorted({row.topic for row in plan.rows})
+    topics = sorted(set(column(plan.rows, "topic")))
     return replace(
         new_entry(command, cluster, how, context, journal),
         groups={name: types.get(name, "classic") for name in plan.affected_groups},
@@ -217,10 +218,12 @@ def _apply(reporter: Reporter, cluster: ChangingCluster, planned: Result, writin
             writing.close()
             if writing.fault:
                 reporter.warn(writing.fault)
-    tried = {id(row) for row in possible.rows}
-    not_done = _not_done()
-    ended = tuple(_ended_row(row, results, back, not_done) if id(row) in tried else row for row in planned.plan.rows)
-    plan = replace(planned.plan, rows=ended)
+    refused, not_done = planned.refused_groups, _not_done()
+    ended = (
+        row if row.error or row.group in refused else _ended_row(row, results, back, not_done)
+        for row in planned.plan.rows
+    )
+    plan = planned.plan.with_rows(ended)
     whole |= _row_errors(missing) | {name: configured[name] for name in possible.only_configured & configured.keys()}
     whole |= {name: replace(not_done, group=name) for name in possible.whole if name not in whole}
     return replace(planned, plan=plan, executed=True, interrupted=pending.exit_code, whole=whole, configured=configured)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from kgroup.changes.select_groups import select_groups
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed, committed_partitions, committed_topics
 from kgroup.groups.reset_plan import (
+    Partitions,
     ResetRequest,
     filter_partitions,
     missing_topics,
@@ -19,12 +21,12 @@ from kgroup.groups.reset_plan import (
     topics_of,
     unusual_reset,
 )
-from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ToRequested, ToTime
+from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicChoice, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
-from kgroup.model.commit import Commit
-from kgroup.model.groups import RowError
+from kgroup.model.columns import Columns, column
+from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.queries.log_options import FromLog
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
@@ -41,14 +43,9 @@ def plan_reset(
 ) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
     """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
     read = {group.name: group for group in found.groups}
-
-    def commits_of(name: str) -> dict[TopicPartition, Commit]:
-        """Made again where they are needed: of all groups they would be as large as the plan."""
-        return committed(read[name]) if name in read else {}
-
     scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
-    topics = named | {p.topic for group in found.groups for p in group.partitions if p.commit}
+    topics = named | {topic for group in found.groups for topic in committed_topics(group)}
     topics |= {
         topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
@@ -58,21 +55,21 @@ def plan_reset(
         for topic, layout in layouts.items()
     }
     named_groups = names_of(groups)
-    meant = {}
+    meant: dict[str, tuple[TopicChoice, ...] | None] = {}
     topic_partitions: dict[str, list[TopicPartition]] = {}
     shared: dict[TopicPartition, TopicPartition] = {}
     for name, scenario in scenarios.items():
-        commits = commits_of(name)
-        meant[name] = topics_of(name, named_groups, request.topics, commits)
+        committed_to = committed_partitions(read[name]) if name in read else []
+        meant[name] = topics_of(name, named_groups, request.topics, committed_to)
         if isinstance(scenario, ToRequested):
             chosen = filter_partitions(request.topics, scenario.offsets)
             if not chosen:
                 what = ", ".join(choice.topic for choice in request.topics or ())
                 errors.append(RowError.of(NotFound(f"there is no offset for {what}"), group=name))
         elif request.only_out_of_range:
-            chosen = filter_partitions(request.topics, commits)
+            chosen = filter_partitions(request.topics, committed_to)
         else:
-            chosen = partitions_of(meant[name], commits, partitions)
+            chosen = partitions_of(meant[name], committed_to, partitions)
         topic_partitions[name] = [shared.setdefault(tp, tp) for tp in chosen]
     wanted = {
         tp
@@ -81,30 +78,44 @@ def plan_reset(
     }
     moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
-    rows = [
-        reset_row(name, tp, scenarios[name], commits.get(tp), logs.get(tp), partitions)
-        for name, chosen in topic_partitions.items()
-        for commits in (commits_of(name),)
-        for tp in chosen
-    ]
-    unread = found.unread
-    if unread:
-        rows = [row.failing(unread[row.group, *row.tp]) if (row.group, *row.tp) in unread else row for row in rows]
+    planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, found.unread)
     if request.only_out_of_range:
-        rows = out_of_range(rows)
+        rows = Columns.of(out_of_range(planned))
     else:
-        for name in topic_partitions:
-            about = {topic for topic, _ in commits_of(name)} if request.topics else ()
-            rows += missing_topics(name, meant[name], partitions, about)
-    created = found.created & {row.group for row in rows}
+        rows = Columns.of(chain(planned, _rows_of_missing_topics(read, meant, partitions)))
+    created = found.created & set(column(rows, "group"))
     plan = ChangePlan(
         found.groups,
-        tuple(rows),
+        rows,
         created,
         errors=(*(error for error in found.errors if error.partition is None), *errors),
         unusual=unusual_reset(found.groups, found.created, rows, request.scenario),
     )
     return plan, layouts
+
+
+def _planned_rows(
+    read: Mapping[str, Group],
+    topic_partitions: Mapping[str, Sequence[TopicPartition]],
+    scenarios: Mapping[str, ResetScenario],
+    logs: Mapping[TopicPartition, Positions | KgroupError],
+    partitions: Partitions,
+    unread: Mapping[GroupTopicPartition, RowError],
+) -> Iterator[ChangeRow]:
+    """One row after another, with the commits of one group at a time: those of all would be larger than the plan."""
+    for name, chosen in topic_partitions.items():
+        commits = committed(read[name]) if name in read else {}
+        for tp in chosen:
+            row = reset_row(name, tp, scenarios[name], commits.get(tp), logs.get(tp), partitions)
+            yield row.failing(unread[name, *tp]) if unread and (name, *tp) in unread else row
+
+
+def _rows_of_missing_topics(
+    read: Mapping[str, Group], meant: Mapping[str, tuple[TopicChoice, ...] | None], partitions: Partitions
+) -> Iterator[ChangeRow]:
+    for name, topics in meant.items():
+        about = committed_topics(read[name]) if topics and name in read else ()
+        yield from missing_topics(name, topics, partitions, about)
 
 
 def _scenarios(

@@ -9,6 +9,7 @@ from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
+from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
@@ -26,10 +27,15 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """
     groups: dict[str, set[str]] = {}
     topics: dict[str, set[str]] = {}
-    for row in plan.rows:
-        if row.error is None and row.group not in plan.deleted:
-            groups.setdefault(row.group, set()).add(_DELETE if row.new is None else _READ)
-            topics.setdefault(row.group, set()).add(row.topic)
+    rows = plan.rows
+    fields = zip(
+        column(rows, "group"), column(rows, "topic"), column(rows, "new", "offset"), column(rows, "error"), strict=True
+    )
+    wanted = dict.fromkeys((group, topic, new is None) for group, topic, new, error in fields if error is None)
+    for group, topic, deletes in wanted:
+        if group not in plan.deleted:
+            groups.setdefault(group, set()).add(_DELETE if deletes else _READ)
+            topics.setdefault(group, set()).add(topic)
     for names, operation in ((plan.deleted, _DELETE), (plan.converted, _READ), (plan.configs, _ALTER_CONFIGS)):
         for name in names:
             groups.setdefault(name, set()).add(operation)

@@ -49,17 +49,17 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     """The same result, with errors for rows and groups that changed since the plan; call it under the journal lock."""
     possible = result.possible
     now = fetch_offsets(cluster, possible.affected_groups)
-    faults: dict[int, RowError] = {}
+    faults: dict[GroupTopicPartition, RowError] = {}
     for row in possible.rows:
         commit = commit_of(now, row)
         if isinstance(commit, KgroupError):
-            faults[id(row)] = RowError.of(commit)
+            faults[row.group, *row.tp] = RowError.of(commit)
         elif commit != row.old:
-            faults[id(row)] = _MOVED
+            faults[row.group, *row.tp] = _MOVED
     # A plan for a whole group may leave out commits that cannot be made again, so compare with the group as read.
     seen = {(group.name, *tp): commit for group in possible.groups for tp, commit in committed(group).items()}
     seen |= {(row.group, *row.tp): row.old for row in possible.rows if row.old}
-    changed = {row.group for row in possible.rows if id(row) in faults}
+    changed = {group for group, _, _ in faults}
     unread: dict[str, KgroupError] = {}
     for group, offsets in now.items():
         if isinstance(offsets, KgroupError):
@@ -75,7 +75,11 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     refusals += _converted_meanwhile(cluster, possible, gone)
     if not (faults or refusals):
         return result
-    rows = (row.failing(faults[id(row)]) if id(row) in faults else row for row in result.plan.rows)
+    # A row without a partition has an error.
+    rows = (
+        row if row.error or (row.group, *row.tp) not in faults else row.failing(faults[row.group, *row.tp])
+        for row in result.plan.rows
+    )
     return replace(result, plan=result.plan.with_rows(rows), refusals=(*result.refusals, *refusals))
 
 

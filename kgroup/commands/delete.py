@@ -16,11 +16,12 @@ from kgroup.changes.preconditions import check_some_named, prepare_change, wait_
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, commit_count, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.selection import Groups, SelectedGroups, check_groups
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.clocks import CLOCK_SKEW
+from kgroup.model.columns import Columns, column
 from kgroup.model.groups import Group, RowError, partitions_document
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
@@ -63,7 +64,7 @@ class Deletion(msgspec.Struct, frozen=True):
             "group": self.group.name,
             "type": self.group.type,
             "state": self.group.state,
-            "commit_count": len(committed(self.group)),
+            "commit_count": commit_count(self.group),
             "hidden_commits": partitions_document(self.group.hidden_commits),
             "last_activity_at": rfc3339(self.last_activity_ms),
             "last_activity_at_ms": self.last_activity_ms,
@@ -86,7 +87,7 @@ class Deletion(msgspec.Struct, frozen=True):
         note: Cell = Styled(self.error.code, "bad") if self.error else "deleted" if self.deleted else None
         when = None if self.last_activity_ms is None else short_time(self.last_activity_ms, utc_ms())
         group = self.group
-        return (group.name, group.type, group.state, len(committed(group)), when, note)
+        return (group.name, group.type, group.state, commit_count(group), when, note)
 
 
 def delete(
@@ -135,14 +136,14 @@ def delete(
         # A group with unreadable commits could not be restored completely.
         unread = {group for group, _, _ in found.unread}
         found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
-        rows = [
+        rows = Columns.of(
             ChangeRow(group.name, *tp, commit, None)
             for group in found.groups
             for tp, commit in sorted(committed(group).items())
-        ]
-        layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
+        )
+        layouts = cluster.layouts(set(column(rows, "topic"))) if how.execute else {}
         names = frozenset(group.name for group in found.groups)
-        plan = ChangePlan(found.groups, tuple(rows), deleted=names, errors=found.errors)
+        plan = ChangePlan(found.groups, rows, deleted=names, errors=found.errors)
         context = ChangeContext("delete", _subject(found.groups), layouts, blocked_action="it cannot be deleted")
         refusals = (
             []
@@ -217,4 +218,4 @@ def _subject(groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
-    return f"{what}, {plural(sum(len(committed(group)) for group in groups), 'commit')}"
+    return f"{what}, {plural(sum(map(commit_count, groups)), 'commit')}"

@@ -18,8 +18,8 @@ from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan, committed
-from kgroup.groups.change_result import Refusal, Result
+from kgroup.groups.change_plan import ChangePlan, commit_count
+from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import ResetRequest, filter_partitions
 from kgroup.groups.reset_targets import (
@@ -39,7 +39,6 @@ from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.reset import (
     repeatable_command,
@@ -263,7 +262,7 @@ def reset(
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     """A refusal for each named group of a framework without offsets to move, such as Connect's workers."""
-    concerned = {*plan.affected_groups, *(group.name for group in plan.groups if committed(group))}
+    concerned = {*plan.affected_groups, *(group.name for group in plan.groups if commit_count(group))}
     idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
     owned = ((group.name, foreign_owner(group)) for group in idle)
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
@@ -326,9 +325,11 @@ def _plan_or_execute(
     context = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
     warn_of_plans(run.reporter, run.settings, cluster, plan)
     result = execute_plan(run, cluster, how, plan, context, refusals)
-    skipped = _skipped_records(run, result)
+    ranges = [] if result.executed else result.plan.skipped_ranges
+    # None: the format does not show them, or they are many, or they cannot be read.
+    skipped = preview(run.settings, ranges) if ranges and run.format is not Format.CSV else None
     before_end = tuple(kept)
-    if result.plan.skipped_ranges and not result.executed:
+    if ranges:
         before_end = skipped_blocks(skipped, target, verbose=which.verbose)
     wording = Wording(
         "reset",
@@ -348,14 +349,6 @@ def _nothing(request: ResetRequest) -> str:
     if request.only_out_of_range:
         return "nothing to do: no committed offset is out of range"
     return "nothing to do: no partition is chosen"
-
-
-def _skipped_records(run: Invocation, result: Result) -> tuple[ConsumerRecord, ...] | None:
-    """The records that the plan skips, if the format shows them, and they are few and can be read; otherwise None."""
-    ranges = result.plan.skipped_ranges
-    if result.executed or run.format is Format.CSV or not ranges:
-        return None
-    return preview(run.settings, ranges)
 
 
 def _journaled(plan: ChangePlan) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.model.columns import Columns, column
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
-from kgroup.model.records import OffsetRange
+from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.units import some_of
+
+_RANGES_AT_A_TIME = 10_000
 
 
 class ChangeRow(msgspec.Struct, frozen=True, gc=False):
@@ -59,22 +64,12 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
 
         Offsets below the log start do not count: old 5, log [100, 120), new 110 skips 10.
         """
-        if self.old is None or self.new is None:
-            return None
-        begin, new = self.old.offset, self.new.offset
-        if self.log and self.log.start > begin:
-            begin = self.log.start
-        return new - begin if new > begin else 0
+        return None if self.old is None or self.new is None else _skipped(self.old.offset, self.new.offset, self.log)
 
     @property
     def repeated(self) -> int | None:
         """The number of committed offsets that the group will read again; None if the old or new commit is None."""
-        if self.old is None or self.new is None:
-            return None
-        end, new = self.old.offset, self.new.offset
-        if self.log and self.log.end < end:
-            end = self.log.end
-        return end - new if end > new else 0
+        return None if self.old is None or self.new is None else _repeated(self.old.offset, self.new.offset, self.log)
 
     @property
     def gone(self) -> int | None:
@@ -132,17 +127,28 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
         }
 
 
-class ChangePlan(msgspec.Struct, frozen=True):
+def _skipped(old: int, new: int, log: LogRange | None) -> int:
+    start = log.start if log and log.start > old else old
+    return new - start if new > start else 0
+
+
+def _repeated(old: int, new: int, log: LogRange | None) -> int:
+    end = log.end if log and log.end < old else old
+    return end - new if end > new else 0
+
+
+class ChangePlan(msgspec.Struct, frozen=True, dict=True):
     """What a command will change.
 
-    ``groups`` are the groups as they were read. ``created`` and ``deleted`` are names of groups; deletion includes all
+    ``groups`` are the groups as they were read. There may be a million ``rows``: ``Columns`` makes each when it is
+    used, and ``column`` reads a field of all. ``created`` and ``deleted`` are names of groups; deletion includes all
     offsets. ``converted`` maps groups to their new type; kgroup converts them after their rows are done. ``configs``
     are dynamic configs of groups to be set; the value None deletes one. ``errors`` are failures that belong to no row.
     ``unusual`` are sentences about effects that the user may not have meant.
     """
 
     groups: tuple[Group, ...]
-    rows: tuple[ChangeRow, ...]
+    rows: Sequence[ChangeRow]
     created: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     errors: tuple[RowError, ...] = ()
@@ -164,23 +170,27 @@ class ChangePlan(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """The number of rows; a group that is changed as a whole counts as one."""
         whole = self.whole
-        return len(whole) + sum(row.group not in whole for row in self.rows)
+        if not whole:
+            return len(self.rows)
+        return len(whole) + sum(group not in whole for group in column(self.rows, "group"))
 
     @property
     def affected_groups(self) -> tuple[str, ...]:
         """The groups that it changes, each once."""
-        return tuple(dict.fromkeys((*(row.group for row in self.rows), *sorted(self.whole))))
+        return tuple(dict.fromkeys(chain(column(self.rows, "group"), sorted(self.whole))))
 
     def without(self, groups: Collection[str]) -> ChangePlan:
         """The plan without rows that have an error and without the changes of ``groups``."""
-        rows = tuple(row for row in self.rows if row.error is None and row.group not in groups)
+        rows = self.rows
+        if groups or any(column(rows, "error")):
+            rows = Columns.of(row for row in rows if row.error is None and row.group not in groups)
         converted = {name: kind for name, kind in self.converted.items() if name not in groups}
         configs = {name: own for name, own in self.configs.items() if name not in groups}
         return replace(self, rows=rows, deleted=self.deleted - frozenset(groups), converted=converted, configs=configs)
 
     def with_rows(self, rows: Iterable[ChangeRow]) -> ChangePlan:
         """The same plan with other rows."""
-        return replace(self, rows=tuple(rows))
+        return replace(self, rows=Columns.of(rows))
 
     def by_group(self) -> dict[str, list[ChangeRow]]:
         """The rows of each group."""
@@ -191,23 +201,71 @@ class ChangePlan(msgspec.Struct, frozen=True):
 
     @property
     def skipped_ranges(self) -> list[OffsetRange]:
-        """The ranges that the plan skips and that the log still holds."""
-        return [
-            OffsetRange(*row.tp, row.new.offset - row.skipped, row.new.offset)
-            for row in self.rows
-            if row.new and row.skipped and not row.error
-        ]
+        """The ranges that the plan skips and that the log still holds, merged."""
+        if not self.moves[0]:
+            return []
+        rows, found, most = self.rows, [], _RANGES_AT_A_TIME
+        for topic, partition, new, skipped, error in zip(
+            column(rows, "topic"),
+            column(rows, "partition"),
+            column(rows, "new", "offset"),
+            (skipped for skipped, _ in row_moves(rows)),
+            column(rows, "error"),
+            strict=True,
+        ):
+            if skipped and not error:
+                found.append(OffsetRange(topic, partition, new - skipped, new))
+                if len(found) >= most:
+                    found = merged(found)
+                    most = 2 * len(found) + _RANGES_AT_A_TIME
+        return merged(found)
 
-    @property
+    @cached_property
     def moves(self) -> tuple[int, int]:
         """(skipped offsets, repeated offsets), summed over all rows without an error."""
-        rows = [row for row in self.rows if not row.error]
-        return sum(row.skipped or 0 for row in rows), sum(row.repeated or 0 for row in rows)
+        skipped, repeated = 0, 0
+        for error, (skips, repeats) in zip(column(self.rows, "error"), row_moves(self.rows), strict=True):
+            if not error:
+                skipped += skips
+                repeated += repeats
+        return skipped, repeated
+
+
+def row_moves(rows: Sequence[ChangeRow]) -> Iterator[tuple[int, int]]:
+    """(skipped offsets, repeated offsets) of each row, 0 if they are None."""
+    old, new = column(rows, "old", "offset"), column(rows, "new", "offset")
+    for before, after, log in zip(old, new, column(rows, "log"), strict=True):
+        if before is None or after is None:
+            yield 0, 0
+        else:
+            yield _skipped(before, after, log), _repeated(before, after, log)
 
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
     """The commits of a group, by (topic, partition)."""
-    return {partition.tp: partition.commit for partition in group.partitions if partition.commit}
+    partitions = group.partitions
+    fields = zip(
+        column(partitions, "topic"), column(partitions, "partition"), column(partitions, "commit"), strict=True
+    )
+    return {TopicPartition(topic, number): commit for topic, number, commit in fields if commit}
+
+
+def committed_partitions(group: Group) -> list[TopicPartition]:
+    """The keys of ``committed``, without making commits."""
+    topics, numbers = column(group.partitions, "topic"), column(group.partitions, "partition")
+    offsets = column(group.partitions, "commit", "offset")
+    return [TopicPartition(t, n) for t, n, offset in zip(topics, numbers, offsets, strict=True) if offset is not None]
+
+
+def committed_topics(group: Group) -> set[str]:
+    """The topics of ``committed``, without making commits."""
+    topics, offsets = column(group.partitions, "topic"), column(group.partitions, "commit", "offset")
+    return {topic for topic, offset in zip(topics, offsets, strict=True) if offset is not None}
+
+
+def commit_count(group: Group) -> int:
+    """The number of commits of a group."""
+    return sum(offset is not None for offset in column(group.partitions, "commit", "offset"))
 
 
 def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicPartition]:
@@ -226,40 +284,51 @@ def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicP
 
 def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[GroupTopicPartition]) -> tuple[str, ...]:
     """Warnings that a shift skips good records in partitions that are not ``stuck``: the user may mean one record."""
-    moved = [row for row in rows if not row.error and row.changes]
-    hit = [row for row in moved if (row.group, *row.tp) in stuck]
-    good = [row for row in moved if row.skipped and (row.group, *row.tp) not in stuck]
-    per_group = Counter(row.group for row in moved)
-    if not good or max(per_group.values()) < 2 or (len(good) < 2 and not hit):
+    per_group: Counter[str] = Counter()
+    hit_count, good_count, single, first = 0, 0, True, ""
+    stalled_numbers: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.error or not row.changes:
+            continue
+        per_group[row.group] += 1
+        if (row.group, *row.tp) in stuck:
+            hit_count += 1
+            stalled_numbers.setdefault(row.topic, {})[str(row.partition)] = None
+        elif row.skipped:
+            good_count += 1
+            single = single and row.skipped == 1
+            first = first or row.name
+    if not good_count or max(per_group.values()) < 2 or (good_count < 2 and not hit_count):
         return ()
-    single = all(row.skipped == 1 for row in good)
-    if not hit:
+    if not hit_count:
         what = "a record" if single else "records"
-        return (f"skips {what} in each of {len(good)} partitions. One alone: --topic {good[0].name}",)
-    stalled_ones = f"{len(hit)} is stalled" if len(hit) == 1 else f"{len(hit)} are stalled"
+        return (f"skips {what} in each of {good_count} partitions. One alone: --topic {first}",)
+    stalled_ones = f"{hit_count} is stalled" if hit_count == 1 else f"{hit_count} are stalled"
     what = "one good record" if single else "good records"
-    only = "one" if len(hit) == 1 else "ones"
+    only = "one" if hit_count == 1 else "ones"
+    words = [f"{topic}:{','.join(numbers)}" for topic, numbers in stalled_numbers.items()]
     return (
-        f"moves {len(moved)} partitions, {stalled_ones}: skips {what} in {len(good)} of them.",
-        f"Only the stalled {only}: --topic {' --topic '.join(_partition_names(hit))}",
+        f"moves {per_group.total()} partitions, {stalled_ones}: skips {what} in {good_count} of them.",
+        f"Only the stalled {only}: --topic {' --topic '.join(words)}",
     )
 
 
-def unusual_commits(rows: Iterable[ChangeRow], created: Collection[str]) -> tuple[str, ...]:
+def unusual_commits(rows: Sequence[ChangeRow], created: Collection[str]) -> tuple[str, ...]:
     """A warning about partitions that get their first commit: ``--topic`` may name a topic by mistake."""
-    new = [row for row in rows if row.old is None and row.new and not row.error and row.group not in created]
-    if not new:
+    topics = Counter(
+        topic
+        for group, topic, old, new, error in zip(
+            column(rows, "group"),
+            column(rows, "topic"),
+            column(rows, "old", "offset"),
+            column(rows, "new", "offset"),
+            column(rows, "error"),
+            strict=True,
+        )
+        if old is None and new is not None and not error and group not in created
+    )
+    if not topics:
         return ()
-    has = "partition has no commit yet and gets one" if len(new) == 1 else "partitions have no commit yet and get one"
-    topics = sorted({row.topic for row in new})
-    return (f"{len(new)} {has}: {some_of(topics)}",)
-
-
-def _partition_names(rows: Iterable[ChangeRow]) -> list[str]:
-    """One word per topic, as --topic takes it: ``orders:0,3``."""
-    by_topic: dict[str, list[str]] = {}
-    for row in rows:
-        numbers = by_topic.setdefault(row.topic, [])
-        if str(row.partition) not in numbers:
-            numbers.append(str(row.partition))
-    return [f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items()]
+    count = topics.total()
+    has = "partition has no commit yet and gets one" if count == 1 else "partitions have no commit yet and get one"
+    return (f"{count} {has}: {some_of(sorted(topics))}",)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
+from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.support.errors import ExitCode, KgroupError, NotVerified
 
@@ -70,7 +71,8 @@ class Result(msgspec.Struct, frozen=True):
         A group that is not empty yet is no error if the execution would wait for it (``waits``).
         """
         whole = self.plan.whole
-        rows = (row.error for row in self.plan.rows if row.error and row.group not in whole)
+        errors = zip(column(self.plan.rows, "group"), column(self.plan.rows, "error"), strict=True)
+        rows = (error for group, error in errors if error and group not in whole)
         whole_errors = (error for error in self.whole.values() if error)
         refused = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
         unset = (e for name, e in self.configured.items() if e and name not in self.plan.only_configured)
@@ -79,22 +81,27 @@ class Result(msgspec.Struct, frozen=True):
     @property
     def possible(self) -> ChangePlan:
         """The part of the plan that is neither refused nor has an error."""
-        refused = {refusal.group for refusal in self.refusals}
-        if None in refused:
+        if any(refusal.group is None for refusal in self.refusals):
             return replace(self.plan, rows=(), deleted=frozenset(), converted={}, configs={})
-        return self.plan.without({group for group in refused if group is not None})
+        return self.plan.without(self.refused_groups)
+
+    @property
+    def refused_groups(self) -> frozenset[str]:
+        """The groups with a refusal of their own."""
+        return frozenset(refusal.group for refusal in self.refusals if refusal.group is not None)
 
     @property
     def changed_count(self) -> int:
         """The number of changed rows; a group that was changed as a whole counts as one."""
         whole = self.plan.whole
-        rows = sum(row.done is True for row in self.plan.rows if row.group not in whole)
+        done = zip(column(self.plan.rows, "group"), column(self.plan.rows, "done"), strict=True)
+        rows = sum(is_done is True and group not in whole for group, is_done in done)
         return rows + sum((error.code if error else None) in _DONE for error in self.whole.values())
 
     @property
     def unknown(self) -> int:
         """The number of rows that may have been changed, or may still be: the broker's answers were lost."""
-        rows = sum(row.error is not None and row.error.code == UNKNOWN for row in self.plan.rows)
+        rows = sum(1 for error in column(self.plan.rows, "error") if error and error.code == UNKNOWN)
         return rows + sum(error is not None and error.code == UNKNOWN for error in self.whole.values())
 
     @property

@@ -10,6 +10,7 @@ from urllib.parse import quote as quote_url
 
 import msgspec
 
+from kgroup.model.columns import column
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
 from kgroup.support.errors import Refused
 from kgroup.support.quoting import quote
@@ -128,10 +129,11 @@ def _streams(
     name: str, assignor: str | None, members: Sequence[Member], partitions: Sequence[Partition]
 ) -> Owner | None:
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
-    committed = dict.fromkeys(p.topic for p in partitions if p.commit)
-    own = next((topic for topic in committed if _is_repartition_topic(topic, name)), None)
-    with_metadata = (p for p in partitions if p.commit and p.commit.metadata)
-    marked = next((p for p in with_metadata if p.commit and _is_streams_metadata(p.commit.metadata)), None)
+    metadata = [*column(partitions, "commit", "metadata")]  # None: no commit
+    on_topics = zip(column(partitions, "topic"), metadata, strict=True)
+    topics = dict.fromkeys(topic for topic, text in on_topics if text is not None)
+    own = next((topic for topic in topics if _is_repartition_topic(topic, name)), None)
+    marked = next((text for text in dict.fromkeys(metadata) if text and _is_streams_metadata(text)), None)
     if assignor in _STREAMS_ASSIGNORS:
         evidence = f'(assignor "{assignor}")'
     elif client is not None:
@@ -139,7 +141,7 @@ def _streams(
     elif own is not None:
         evidence = f"(it consumes its own topic {own})"
     elif marked is not None:
-        evidence = f"(the metadata of its commit on {marked.tp})"
+        evidence = f"(the metadata of its commit on {partitions[metadata.index(marked)].tp})"
     else:
         return None
     return Owner(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusu
 from kgroup.groups.offset_files import FileRow
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ResetTarget, ShiftBy, TopicChoice, ToRequested
 from kgroup.groups.selection import Groups, names_of, names_only
+from kgroup.model.columns import column
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
@@ -111,13 +114,11 @@ def missing_topics(
         yield ChangeRow(group, choice.topic, None, None, None).failing(error)
 
 
-def out_of_range(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
+def out_of_range(rows: Iterable[ChangeRow]) -> Iterator[ChangeRow]:
     """The rows with an error, and those whose old commit is outside the log, with a note on what can still be read."""
-    selected = []
     for row in rows:
         if row.error or (row.gone and row.log):
-            selected.append(replace(row, note=row.note or _loss_note(row)))
-    return selected
+            yield replace(row, note=row.note or _loss_note(row))
 
 
 def _loss_note(row: ChangeRow) -> str | None:
@@ -199,9 +200,13 @@ def unusual_reset(
     first = unusual_commits(rows, created)
     if not (isinstance(scenario, ShiftBy) and scenario.records > 0):
         return first
-    logs: dict[str, dict[TopicPartition, LogRange]] = {}
-    for row in rows:
-        if row.log and not row.error:
-            logs.setdefault(row.group, {})[row.tp] = row.log
-    stuck = {(group.name, *tp) for group in groups for tp in stalled(group, logs.get(group.name, {}))}
+    read = {group.name: group for group in groups}
+    stuck = {(name, *tp) for name, logs in _logs_by_group(rows) if name in read for tp in stalled(read[name], logs)}
     return (*unusual_shift(rows, stuck), *first)
+
+
+def _logs_by_group(rows: Sequence[ChangeRow]) -> Iterator[tuple[str, dict[TopicPartition, LogRange]]]:
+    """The logs of each group's rows without an error; of one group at a time, since there may be a million."""
+    fields = zip(*(column(rows, name) for name in ("group", "topic", "partition", "log", "error")), strict=True)
+    for group, own in groupby(fields, key=itemgetter(0)):
+        yield group, {TopicPartition(topic, number): log for _, topic, number, log, error in own if log and not error}

@@ -72,7 +72,7 @@ def column(values: Iterable[Any], *path: str) -> Iterator[Any]:
     """A field of each value, in order. ``column(rows, "old", "offset")`` has None where ``old`` is None."""
     if isinstance(values, Columns):
         return values.fields(path)
-    return map(attrgetter(*path), values) if len(path) == 1 else (_field(value, path) for value in values)
+    return _along(map(attrgetter(path[0]), values), path[1:])
 
 
 def joined(sequences: Iterable[Columns[T]]) -> Columns[T]:
@@ -80,12 +80,15 @@ def joined(sequences: Iterable[Columns[T]]) -> Columns[T]:
     return Columns(part for each in sequences for part in each._parts)
 
 
-def _field(value: Any, path: tuple[str, ...]) -> Any:
+def _along(values: Iterable[Any], path: tuple[str, ...]) -> Iterator[Any]:
     for name in path:
-        if value is None:
-            return None
-        value = getattr(value, name)
-    return value
+        values = _field(name, values)
+    return iter(values)
+
+
+def _field(name: str, values: Iterable[Any]) -> Iterator[Any]:
+    get = attrgetter(name)
+    return (None if value is None else get(value) for value in values)
 
 
 class _Part:
@@ -108,14 +111,12 @@ class _Part:
         return self._type(*(column[at] for column in self._columns))
 
     def fields(self, path: tuple[str, ...]) -> Iterator[Any]:
-        column, *rest = self._columns[self._type.__match_args__.index(path[0])], *path[1:]
-        if not rest:
-            return iter(column)
-        if isinstance(column, _Part):
-            return column.fields(tuple(rest))
+        column, rest = self._columns[self._type.__match_args__.index(path[0])], path[1:]
+        if rest and isinstance(column, _Part):
+            return column.fields(rest)
         if isinstance(column, _Same):
-            return repeat(_field(column.value, tuple(rest)), self._count)
-        return (_field(value, tuple(rest)) for value in column)
+            return repeat(next(_along([column.value], rest)), self._count)
+        return _along(column, rest)
 
 
 class _Same:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -31,7 +31,7 @@ _Item = TypeVar("_Item")
 class MadeDocuments(Generic[_Item]):
     """The documents of ``items``, each made when it is written: a plan may have a million rows."""
 
-    def __init__(self, items: tuple[_Item, ...], make: Callable[[_Item], Document]) -> None:
+    def __init__(self, items: Sequence[_Item], make: Callable[[_Item], Document]) -> None:
         self._items = items
         self._make = make
 

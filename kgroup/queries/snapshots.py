@@ -28,6 +28,9 @@ from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
+GROUPS_AT_A_TIME = 250
+"""How many groups are read at once where their number must not decide how much memory is needed."""
+
 
 class ListedGroups(msgspec.Struct, frozen=True):
     """The selected groups, and errors for what could not be read."""
@@ -52,10 +55,13 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
         for topic in cluster.check_topics(which.topics.names):
             reporter.note(f'there is no topic "{topic}"')
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
-        snapshot = cluster.describe(groups, SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0))
-        about = {group.name for group in snapshot.groups if uses_topic(group, which.topics)}
+        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0)
+        about: set[str] = set()
+        for at in range(0, len(groups), GROUPS_AT_A_TIME):
+            snapshot = cluster.describe(groups[at : at + GROUPS_AT_A_TIME], request)
+            about |= {group.name for group in snapshot.groups if uses_topic(group, which.topics)}
+            errors += snapshot.errors
         groups = tuple(group for group in groups if group.name in about)
-        errors += snapshot.errors
     check_expected(which, len(groups))
     return ListedGroups(groups, errors)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.change_plan import ChangeRow
+from kgroup.groups.change_plan import ChangeRow, row_moves
 from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, ChangedRow, Refusal, Result
 from kgroup.model.accepted import ACCEPTED
 from kgroup.model.blocks import (
@@ -26,6 +26,7 @@ from kgroup.model.blocks import (
     Text,
     Title,
 )
+from kgroup.model.columns import column
 from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Document, MadeDocuments, Outcome
 from kgroup.model.reporter import Reporter
@@ -147,11 +148,12 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
 
 def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     """One row per partition, and totals; unless ``verbose`` only 20: errors first, then the largest moves."""
-    rows = list(result.plan.rows)
+    rows = result.plan.rows
     shown = rows if verbose else _most_relevant(rows)
     if not shown:
         return []
-    several = len({row.group for row in rows}) > 1
+    group_count = len(set(column(rows, "group")))
+    several = group_count > 1
     skip = 0 if several else 1
     sparse = frozenset({"NOTE", "READ-BACK", "SKIPPED", "REPEATED"})
     cells = [_cells(row)[skip:] for row in shown]
@@ -159,8 +161,9 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     if len(shown) < len(rows):
         blocks.append(Text((f"{len(rows) - len(shown)} more: --verbose",)))
     if len(rows) > 1:
-        groups = f" of {plural(len({row.group for row in rows}), 'group')}" if several else ""
-        moved = any(row.new and row.old for row in rows)
+        groups = f" of {plural(group_count, 'group')}" if several else ""
+        offsets = zip(column(rows, "old", "offset"), column(rows, "new", "offset"), strict=True)
+        moved = any(old is not None and new is not None for old, new in offsets)
         skipped, repeated = result.plan.moves
         moves = f": {_offsets(skipped)} skipped, {human_count(repeated)} repeated" if moved else ""
         blocks.append(LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
@@ -207,13 +210,13 @@ def _status_word(result: Result) -> str:
     )
 
 
-def _most_relevant(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
+def _most_relevant(rows: Sequence[ChangeRow]) -> Sequence[ChangeRow]:
     if len(rows) <= ROWS_ON_A_PAGE:
-        return list(rows)
+        return rows
     # Equal to the start of the sorted rows, without a key for each of a million rows.
-    return nsmallest(
-        ROWS_ON_A_PAGE, rows, key=lambda row: (row.error is None, -((row.skipped or 0) + (row.repeated or 0)))
-    )
+    moves = zip(column(rows, "error"), row_moves(rows), strict=True)
+    keys = ((error is None, -skipped - repeated, at) for at, (error, (skipped, repeated)) in enumerate(moves))
+    return [rows[at] for _, _, at in nsmallest(ROWS_ON_A_PAGE, keys)]
 
 
 def _cells(row: ChangeRow) -> tuple[Cell, ...]:
@@ -272,10 +275,11 @@ def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
         yield from refusal_block(refusal, groups.get(refusal.group or ""))
     if len(refusals) > len(shown):
         yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all of them",))
+    rows = result.plan.rows
     waiting = {
-        (row.group, row.error.message): row.error
-        for row in result.plan.rows
-        if row.error and row.error.code in _NOT_YET
+        (group, error.message): error
+        for group, error in zip(column(rows, "group"), column(rows, "error"), strict=True)
+        if error and error.code in _NOT_YET
     }
     for error in waiting.values():
         yield LabelledLine("NOT YET", f"{error.message}.", _WARN)

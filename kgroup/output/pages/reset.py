@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -105,9 +106,12 @@ def repeatable_command(
 
     ``target`` is that of ``--save-skipped``.
     """
-    rows = [row for row in plan.rows if row.new and not row.error]
+    if not isinstance(scenario, ShiftBy):
+        return None
+    able = (row for row in plan.rows if row.new and not row.error)
+    rows = list(islice(able, _SHOWN_INSTEAD + 1))
     names = {row.group for row in rows}
-    if not isinstance(scenario, ShiftBy) or len(names) != 1 or not 0 < len(rows) <= _SHOWN_INSTEAD:
+    if len(names) != 1 or len(rows) > _SHOWN_INSTEAD:
         return None
     offsets = ",".join(f"{row.name}={row.new.offset}" for row in rows if row.new)
     keeps = () if target is None else ("--save-skipped", target)
