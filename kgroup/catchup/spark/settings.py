@@ -116,6 +116,8 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> d
         ours |= _FOR_SQL
     if settings.is_local:
         ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        if "spark.pyspark.python" not in said:  # another Python may not have kgroup, and says so in its task
+            ours["spark.python.daemon.module"] = "kgroup.catchup.spark.daemon"
     elif settings.parallelism is not None and settings.master.startswith("spark://"):
         ours["spark.cores.max"] = str(settings.parallelism)
     # Spark's launcher splits the options as a shell does.

@@ -114,6 +114,14 @@ def test_what_the_user_says_goes_before_ours_but_for_speculation() -> None:
     assert "spark.driver.host" not in configuration(SparkSettings("spark://a:1"))
 
 
+def test_a_python_that_the_user_names_runs_pysparks_own_daemon() -> None:
+    name = "spark.python.daemon.module"
+
+    assert configuration(SparkSettings())[name] == "kgroup.catchup.spark.daemon"
+    assert name not in configuration(SparkSettings(conf=(("spark.pyspark.python", "/usr/bin/python3"),)))
+    assert name not in configuration(SparkSettings("spark://here:7077"))
+
+
 def test_options_of_java_are_added_to_the_users() -> None:
     settings = SparkSettings(conf=(("spark.driver.extraJavaOptions", "-Dx=y"),))
 

@@ -33,7 +33,7 @@ def workers_of(jvms: Sequence[int | None]) -> list[int]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+            if b"pyspark.worker" in (entry / "cmdline").read_bytes():
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
