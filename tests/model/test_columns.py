@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Sequence
+from math import inf
 
 import pytest
+from msgspec import Struct
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.model.columns import Columns, column, joined
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition, RowError
 from kgroup.support.hint import Hint
+from tests.support.memory import bytes_of
 
 LARGEST = 2**63 - 1
+MANY = range(20_000)
 LOG = LogRange(0, 100)
 
 
@@ -55,6 +57,35 @@ def test_the_values_are_those_that_were_given(name: str) -> None:
     assert [*joined([found, Columns(), found])] == [*given, *given]
 
 
+class Measured(Struct, frozen=True):
+    count: int | None
+    rate: float | None
+
+
+SMALLEST = -(2**63)
+MEASURED: dict[str, Sequence[tuple[int | None, float | None]]] = {
+    "all known": ((5, 0.5), (-1, 0.0), (2**40, 1e300)),
+    "some unknown": ((5, None), (None, 0.1 + 0.2), (0, -0.0), (None, None)),
+    "the only known one": ((None, None), (7, 7.5)),
+    "the smallest and the largest": ((SMALLEST + 1, -inf), (None, inf), (LARGEST, None)),
+    "no number is left for None": ((SMALLEST, -inf), (None, None)),
+    "bytes and negative ones": ((-128, -0.5), (None, None), (127, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_unknown_numbers_are_none(name: str) -> None:
+    given = [Measured(*values) for values in MEASURED[name]]
+    found = Columns.of(given)
+    assert [repr(value) for value in found] == [repr(found[at]) for at in range(len(given))] == [*map(repr, given)]
+    assert [*column(found, "count")] == [value.count for value in given]
+
+
+def test_unknown_numbers_take_no_more_memory_than_known_ones() -> None:
+    rows = Columns.of(Measured(None if number % 3 else number, 1 / number if number % 2 else None) for number in MANY)
+    assert bytes_of(rows) < len(MANY) * 20
+
+
 @pytest.mark.parametrize("path", [("group",), ("partition",), ("old",), ("old", "offset"), ("error", "code"), ("log",)])
 @pytest.mark.parametrize("name", CASES)
 def test_a_field_is_that_of_the_values(name: str, path: tuple[str, ...]) -> None:
@@ -79,16 +110,4 @@ def test_owners_and_errors_of_partitions_are_kept() -> None:
 
 def test_a_row_takes_a_tenth_of_its_memory() -> None:
     rows = Columns.of(row(number % 100, at(10**12 + number), at(10**12 - number)) for number in range(20_000))
-    assert _bytes(rows) < 20_000 * 40
-
-
-def _bytes(found: object) -> int:
-    """The memory of an object and of all that it refers to, without types."""
-    seen: dict[int, int] = {}
-    left = [found]
-    while left:
-        item = left.pop()
-        if id(item) not in seen and not isinstance(item, type):
-            seen[id(item)] = sys.getsizeof(item)
-            left += gc.get_referents(item)
-    return sum(seen.values())
+    assert bytes_of(rows) < 20_000 * 40
