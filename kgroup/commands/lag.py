@@ -19,7 +19,7 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of, sort_rows
+from kgroup.groups.lag.report import FirstRows, GroupLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.selection import Selection, TopicFilter, named_groups, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
 from kgroup.model.groups import Group, RowError
@@ -29,6 +29,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.packed_document import PackedDocument
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import BLOCKS, PLAIN, LagRows, LagScope, LagView, RefreshValues, outcome, packed
+from kgroup.output.pages.lag_records import LagRecords
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
 from kgroup.queries.log_options import warn_of_clocks
@@ -248,7 +249,8 @@ class _LagMeasurement:
         shown = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
-        measured = _Measured(run.format, shown)
+        steps = BLOCKS if draws_blocks() else PLAIN
+        measured = _Measured(run.format, LagView(shown, self.options.sort, self.options.top, steps))
         if at_once or names_only(self.which):
             found = _join_snapshots(list(snapshots(run.reporter, cluster, self.which, want)))
             self._measure_part(run, cluster, found, ask, measured)
@@ -278,13 +280,15 @@ class _LagMeasurement:
             return
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
         read = read_evidence(cluster, groups, ask, utc_ms())
-        reports = {group.name: measure_lag(group, read[group.name].evidence) for group in groups}
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=ask.surroundings)
-        if ask.surroundings:
-            measured.verdicts |= _verdicts(groups, reports, read)
-        for name, report in reports.items():
-            measured.add(report, read[name], self._violations(report), pending)
+        for group in groups:
+            known = read[group.name]
+            report = measure_lag(group, known.evidence)
+            if ask.surroundings:
+                measured.verdicts[group.name] = _verdict(group, report, known)
+            # At once: after all groups of the part, its rows are no longer in the processor's cache.
+            measured.add(report, known, self._violations(report), pending)
 
     def _outcome(self, run: Invocation, cluster: Cluster, ask: LagReadOptions, measured: _Measured) -> Outcome:
         for note in measured.notes:
@@ -297,7 +301,7 @@ class _LagMeasurement:
         totals = sort_rows([report.total for report in measured.reports.values()], self.options.sort)
         reports = [measured.reports[total.group] for total in totals]
         if not measured.condenses:
-            self.values = self.values.after({row.name: row.lag for row in rows_of(reports, measured.level)})
+            self.values = self.values.after({row.name: row.lag for row in rows_of(reports, measured.view.level)})
         # First the rows, then the groups of which no row violates a bound and not all can be seen.
         violations = tuple(
             violation
@@ -319,9 +323,10 @@ class _LagMeasurement:
             {name: plans for name, each in measured.pending.items() for plans in each.documents_for((name,)).values()},
             measured.scope,
             measured.documents,
+            measured.records,
+            measured.first,
         )
-        view = LagView(measured.level, self.options.sort, self.options.top, BLOCKS if draws_blocks() else PLAIN)
-        made = outcome(found, view, cluster.ref, measured.errors)
+        made = outcome(found, measured.view, cluster.ref, measured.errors)
         if run.format is not Format.PROMETHEUS:
             return made
         return replace(made, exported=_exported(self.options.metrics_file, reports, cluster.ref, made))
@@ -340,10 +345,12 @@ class _Measured(msgspec.Struct):
     """What is kept of all groups, by name. ``condenses``: there are many, so of each only what is shown is kept."""
 
     format: Format
-    level: RowLevel
+    view: LagView
     condenses: bool = False
     reports: dict[str, GroupLag] = msgspec.field(default_factory=dict)
     documents: dict[str, PackedDocument] = msgspec.field(default_factory=dict)
+    records: LagRecords | None = None
+    first: FirstRows | None = None
     violations: dict[str, tuple[tuple[Violation, ...], tuple[Violation, ...]]] = msgspec.field(default_factory=dict)
     pending: dict[str, PendingCatchups] = msgspec.field(default_factory=dict)
     verdicts: dict[str, GroupVerdict] = msgspec.field(default_factory=dict)
@@ -374,8 +381,21 @@ class _Measured(msgspec.Struct):
             self.documents[name] = packed(report, (*violations[0], *violations[1]), in_json)
             report = report.condensed(RowLevel.GROUP)
         elif self.condenses and self.format is not Format.PROMETHEUS:
-            report = report.condensed(self.level)
+            report = self._condensed(report)
         self.reports[name] = report
+
+    def _condensed(self, report: GroupLag) -> GroupLag:
+        """Only what is shown of the report. Where its rows are shown among others, they are added to those."""
+        level, by, top = self.view.level, self.view.sort, self.view.top
+        if level is not RowLevel.GROUP and top is not None:
+            self.first = self.first or FirstRows(by, top)
+            self.first.add(report.condensed(level), level)
+        elif level is not RowLevel.GROUP and self.format in (Format.CSV, Format.NAME):
+            self.records = self.records or LagRecords(level, by)
+            self.records.add(report)
+        else:
+            return report.condensed(level)
+        return report.condensed(RowLevel.GROUP)
 
     def note_unread(self, reporter: Reporter) -> None:
         """Note the groups whose commits were not read, and those not read far enough back, in one line each."""
@@ -404,13 +424,11 @@ def _of_topics(group: Group, topics: TopicFilter) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if topics.has(p.topic, p.partition)))
 
 
-def _verdicts(
-    groups: Sequence[Group], reports: dict[str, GroupLag], read: dict[str, LagReading]
-) -> dict[str, GroupVerdict]:
+def _verdict(group: Group, report: GroupLag, read: LagReading) -> GroupVerdict:
     # Imported here: with many groups there are no verdicts.
     from kgroup.groups.verdict.group import group_verdict
 
-    return {group.name: group_verdict(group, read[group.name].evidence, reports[group.name]) for group in groups}
+    return group_verdict(group, read.evidence, report)
 
 
 def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> ExportedMetrics:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, Result
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members, commit_to
 from tests.support.waiting import wait_for
@@ -119,6 +119,36 @@ def test_groups_topics_partitions(kgroup: CommandLine, world: KafkaWorld, name: 
     assert "LAG    10 on " in markdown
     assert kgroup("lag", behind + "z", exit_code=5).stderr.count(behind) >= 2, "a near miss"
     assert [each["group"] for each in kgroup("lag", behind, name("no"), "-o", "json", exit_code=7).data] == [behind]
+
+
+@pytest.mark.parametrize("form", ["csv", "name", "table", "json"])
+def test_groups_that_are_read_in_parts_have_the_same_rows(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    topics = [world.topic(name(stem), partitions=2) for stem in ("orders", "audit")]
+    for topic in topics:
+        world.produce(topic, 10, 0)
+        world.produce(topic, 4, 1)
+    for number in range(6):
+        committed = {(topic, partition): number % 3 for topic in topics for partition in (0, 1)}
+        world.commit(name(f"g{number}"), committed)
+    of_these = ("lag", "-t", topics[0], "-t", topics[1], "--no-time", "--scan-time", "0s", "-o", form)
+    cases = [
+        (*of_these, "--by", by, "--sort", order, *top)
+        for by in ("partition", "topic", "group")
+        for order in ("status", "lag", "name")
+        for top in ((), ("--top", "5"))
+    ]
+
+    together = [_body(kgroup(*case), form) for case in cases]
+    monkeypatch.setattr("kgroup.commands.lag._GROUPS_AT_A_TIME", 1)
+    for case, expected in zip(cases, together, strict=True):
+        assert _body(kgroup(*case), form) == expected, case
+
+
+def _body(result: Result, form: str) -> list[str]:
+    """The output without the first line of a page, which has the time."""
+    return result.stdout.splitlines()[1:] if form == "table" else result.stdout.splitlines()
 
 
 def test_time_is_that_of_the_first_unread_record(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -18,6 +18,9 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
+_AT_A_TIME = 1_000
+_NOT_READ = LagStatus.STALL.severity
+"""The severity of the mildest status of a partition that is not read; the worse ones are no worse to sort by."""
 
 
 class LagRow(Protocol):
@@ -364,27 +367,83 @@ def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None 
     By status, all rows that are not read (STALL, STOP, NO-READER) are equal: their lag and age say which is worst. Rows
     with an unknown value come after bad rows and before good ones, because they may be either.
     """
-    keys: dict[SortBy, Callable[[_Row], tuple[float, ...]]] = {
-        SortBy.STATUS: _by_status,
-        SortBy.LAG: lambda row: _known(row.lag),
-        SortBy.TIME: lambda row: _known(row.time_lag_ms),
-        SortBy.TREND: lambda row: _known(row.rates.growth),
-    }
-    if by is SortBy.NAME:
-        in_order = sorted(rows, key=lambda row: row.name)
-    else:
-        key = keys[by]
-        in_order = sorted(rows, key=lambda row: (*key(row), *_known(row.lag), *_known(row.time_lag_ms)))
-    return in_order if top is None else in_order[:top]
+    keys = sort_keys(rows, by)
+    order = sorted(range(len(rows)), key=keys.__getitem__)
+    return [rows[at] for at in order[:top]]
 
 
-def _by_status(row: LagRow) -> tuple[float, ...]:
-    status = row.status_result.status
-    if status is None:
-        return (-0.5,)
-    return (-float(LagStatus.STALL.severity if status.is_stuck else status.severity),)
+SortKey = tuple[float | str, float, float]
+"""What a row is sorted by, the smallest first: the value that was chosen, then lag and age."""
 
 
-def _known(value: float | None) -> tuple[float, ...]:
+def sort_keys(rows: Sequence[LagRow], by: SortBy) -> list[SortKey]:
+    """The keys of the rows, made column by column: a million calls for single rows need half a second."""
+    first: Sequence[float | str]
+    lags = [largest_first(row.lag) for row in rows]
+    ages = [largest_first(row.time_lag_ms) for row in rows]
+    match by:
+        case SortBy.STATUS:
+            statuses = [row.status_result.status for row in rows]
+            first = [-0.5 if status is None else max(-_NOT_READ, -status.severity) for status in statuses]
+        case SortBy.LAG:
+            first = lags
+        case SortBy.TIME:
+            first = ages
+        case SortBy.TREND:
+            first = [largest_first(row.rates.growth) for row in rows]
+        case SortBy.NAME:
+            first = [row.name for row in rows]
+    return list(zip(first, lags, ages, strict=True))
+
+
+def largest_first(value: float | None) -> float:
     """A sort key: the largest value first; unknown comes before 0 and negative values."""
-    return (-0.5 if value is None else -value,)
+    return -0.5 if value is None else -value
+
+
+class OmittedRows(msgspec.Struct):
+    """The rows that are not shown: their number, and their smallest and largest lag, None if no lag is known."""
+
+    count: int = 0
+    smallest: int | None = None
+    largest: int | None = None
+
+    def add(self, rows: Collection[LagRow]) -> None:
+        """Add rows."""
+        self.count += len(rows)
+        lags = [row.lag for row in rows if row.lag is not None]
+        if lags:
+            self.smallest = min(lags) if self.smallest is None else min(self.smallest, *lags)
+            self.largest = max(lags) if self.largest is None else max(self.largest, *lags)
+
+
+class FirstRows:
+    """The first ``top`` rows of groups that are added in any order; other rows are not kept.
+
+    They are those that ``sort_rows`` returns for all rows, if equal rows are in the order of their groups: sorted in
+    the same way, then by name.
+    """
+
+    def __init__(self, by: SortBy, top: int) -> None:
+        self._by = by
+        self._top = top
+        self._keyed: list[tuple[tuple[SortKey, SortKey, str], LagRow]] = []
+        self._omitted = OmittedRows()
+
+    def add(self, report: GroupLag, level: RowLevel) -> None:
+        """Add the rows of a group."""
+        rows = rows_of([report], level)
+        of_group, *keys = sort_keys([report.total, *rows], self._by)
+        self._keyed += [((key, of_group, report.group), row) for key, row in zip(keys, rows, strict=True)]
+        if len(self._keyed) > 2 * self._top + _AT_A_TIME:
+            self._cut()
+
+    def shown(self) -> tuple[list[LagRow], OmittedRows]:
+        """The first rows in their order, and what is left out."""
+        self._cut()
+        return [row for _, row in self._keyed], self._omitted
+
+    def _cut(self) -> None:
+        self._keyed.sort(key=itemgetter(0))
+        self._omitted.add([row for _, row in self._keyed[self._top :]])
+        del self._keyed[self._top :]

@@ -29,15 +29,18 @@ from kgroup.support.durations import format_duration
 class LagStatus(StrEnum):
     """Burrow's status of a partition, or NO-READER: no member reads. ``severity`` orders them; the last is worst.
 
-    ``severity`` is 0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER.
+    ``severity`` is 0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER. ``code`` is the status in JSON and CSV:
+    ``no-reader``.
     """
 
     severity: int
+    code: str
 
     def __new__(cls, text: str) -> LagStatus:
         status = str.__new__(cls, text)
         status._value_ = text
         status.severity = len(cls.__members__)
+        status.code = text.lower()
         return status
 
     OK = "OK"
@@ -46,11 +49,6 @@ class LagStatus(StrEnum):
     STALL = "STALL"
     STOP = "STOP"
     NO_READER = "NO-READER"
-
-    @property
-    def code(self) -> str:
-        """The status in JSON and CSV: ``no-reader``."""
-        return self.value.lower()
 
     @property
     def is_stuck(self) -> bool:

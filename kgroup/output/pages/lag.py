@@ -9,7 +9,18 @@ import msgspec
 
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import outlook_words, trend_words
-from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
+from kgroup.groups.lag.report import (
+    FirstRows,
+    GroupLag,
+    LagRow,
+    LagSum,
+    OmittedRows,
+    PartitionLag,
+    RowLevel,
+    SortBy,
+    rows_of,
+    sort_rows,
+)
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.members import labels
 from kgroup.groups.verdict.group import GroupVerdict
@@ -18,6 +29,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.packed_document import PackedDocument
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
+from kgroup.output.pages.lag_records import LagRecords, records_of
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.units import percent, plural
@@ -102,23 +114,6 @@ _PARTITION_COLUMNS = (
 _SPARSE = frozenset(
     {"GROUP", "TOPIC", "STATE", "TIME-LAG", "LAST-COMMIT", "TREND", "CAUGHT-UP-IN", "LAG-HISTORY", "OWNER"}
 )
-_HEADER = (
-    "group",
-    "topic",
-    "partition",
-    "state",
-    "committed",
-    "log_end",
-    "lag",
-    "time_lag_ms",
-    "last_commit_at_ms",
-    "in_per_s",
-    "out_per_s",
-    "rate_span_ms",
-    "caught_up_in_ms",
-    "lag_status",
-    "lag_status_began_at_ms",
-)
 
 
 class LagView(msgspec.Struct, frozen=True):
@@ -136,7 +131,8 @@ class LagRows(msgspec.Struct, frozen=True):
     ``verdicts`` has the groups whose verdict was requested. ``refreshes`` has the values of the last refreshes of
     ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``pending_lines`` has the
     pending catch-ups by group as lines, ``pending`` the same in JSON form, None if unknown. If the reports are
-    condensed, ``scope`` is what they are about; ``documents`` has the JSON forms that were made before.
+    condensed, ``scope`` is what they are about; what is shown of their rows is in ``documents``, the JSON forms by
+    group, in ``records``, the rows of csv, or in ``first``, the only rows that are shown.
     """
 
     reports: Sequence[GroupLag]
@@ -147,6 +143,8 @@ class LagRows(msgspec.Struct, frozen=True):
     pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
     scope: LagScope | None = None
     documents: Mapping[str, PackedDocument] = msgspec.field(default_factory=dict)
+    records: LagRecords | None = None
+    first: FirstRows | None = None
 
 
 class LagScope(msgspec.Struct):
@@ -215,13 +213,28 @@ def outcome(lag_rows: LagRows, view: LagView, cluster: ClusterRef, errors: tuple
         cluster=cluster,
         errors=errors,
         check_failed=bool(lag_rows.violations),
-        names=lambda: dict.fromkeys(row.group for row in _shown_rows(lag_rows, view)),
+        names=lambda: dict.fromkeys(str(row[0]) for row in records(lag_rows, view).rows),
     )
 
 
-def _shown_rows(lag_rows: LagRows, view: LagView) -> Sequence[LagRow]:
+def records(lag_rows: LagRows, view: LagView) -> Records:
+    """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
+    if lag_rows.records is not None:
+        return lag_rows.records.in_order(report.group for report in lag_rows.reports)
+    state_of = {report.group: report.state for report in lag_rows.reports}
+    shown, _ = _shown_rows(lag_rows, view)
+    return records_of(shown, state_of)
+
+
+def _shown_rows(lag_rows: LagRows, view: LagView) -> tuple[Sequence[LagRow], OmittedRows]:
+    """The rows that are shown, in their order, and what is left out."""
+    if lag_rows.first is not None:
+        return lag_rows.first.shown()
     rows = sort_rows(rows_of(lag_rows.reports, view.level), view.sort)
-    return rows if view.top is None else rows[: view.top]
+    shown = rows if view.top is None else rows[: view.top]
+    omitted = OmittedRows()
+    omitted.add(rows[len(shown) :])
+    return shown, omitted
 
 
 def screen(lag_rows: LagRows, view: LagView) -> Screen:
@@ -235,10 +248,9 @@ def screen(lag_rows: LagRows, view: LagView) -> Screen:
         blocks += _head(verdict, lag_rows.pending_lines.get(verdict.group.name, ()))
     else:
         blocks.append(Title(_title(reports, lag_rows.scope)))
-    rows = sort_rows(rows_of(reports, view.level), view.sort)
-    shown = rows if view.top is None else rows[: view.top]
+    shown, omitted = _shown_rows(lag_rows, view)
     blocks.append(_table(shown, lag_rows, view))
-    if omitted := rows[len(shown) :]:
+    if omitted.count:
         blocks.append(Text((_omitted_line(omitted),)))
     blocks += _closing_blocks(lag_rows, verdict)
     return Screen(tuple(blocks))
@@ -344,10 +356,9 @@ def _owner(row: PartitionLag, labels_of: Mapping[str, str]) -> str | None:
     return labels_of.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
 
 
-def _omitted_line(rows: Sequence[LagRow]) -> str:
-    lags = [row.lag for row in rows if row.lag is not None]
-    span = f", lag {min(lags)} to {max(lags)}" if lags else ""
-    return f"{len(rows)} more{span}: without --top all are shown"
+def _omitted_line(rows: OmittedRows) -> str:
+    span = "" if rows.smallest is None else f", lag {rows.smallest} to {rows.largest}"
+    return f"{rows.count} more{span}: without --top all are shown"
 
 
 def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator[Block]:
@@ -360,42 +371,3 @@ def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator
         lines.append(Hint("-> {}", ("describe", worst.name)))
     if lines:
         yield Text(tuple(lines))
-
-
-def records(lag_rows: LagRows, view: LagView) -> Records:
-    """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
-    report_of = {report.group: report for report in lag_rows.reports}
-    rows = sort_rows(rows_of(lag_rows.reports, view.level), view.sort, view.top)
-    return Records(_HEADER, (_record(row, report_of) for row in rows))
-
-
-def _record(row: LagRow, report_of: Mapping[str, GroupLag]) -> tuple[str | int | None, ...]:
-    subject: tuple[str | int | None, ...]
-    offsets: tuple[int | None, ...]
-    if isinstance(row, PartitionLag):
-        p = row.partition
-        subject = (row.group, p.topic, p.partition, report_of[row.group].state)
-        offsets = (p.commit.offset if p.commit else None, row.end)
-        commit_ms, outlook = row.last_commit_ms, row.outlook
-    else:
-        assert isinstance(row, LagSum)
-        subject = (row.group, row.topic, None, report_of[row.group].state)
-        offsets, commit_ms, outlook = (None, None), None, row.outlook
-    seconds = outlook.seconds
-    return (
-        *subject,
-        *offsets,
-        row.lag,
-        row.time_lag_ms,
-        commit_ms,
-        _rate(row.rates.incoming),
-        _rate(row.rates.outgoing),
-        row.rates.span_ms,
-        None if seconds is None else round(seconds * 1000),
-        None if row.status_result.status is None else row.status_result.status.code,
-        row.status_result.since_ms,
-    )
-
-
-def _rate(rate: float | None) -> str | None:
-    return None if rate is None else f"{rate:.3f}"
