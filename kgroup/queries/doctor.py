@@ -21,8 +21,6 @@ from kgroup.groups.doctor.about_lag import standing_of
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
-    CommitPoint,
-    CommitSeries,
     GroupSnapshot,
     LogDetails,
     MemberSettings,
@@ -33,8 +31,8 @@ from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
-from kgroup.model.groups import Group, LogRange, Partition, RowError
-from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, OpenTransaction
+from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
+from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
@@ -48,6 +46,8 @@ PRODUCTION_MS = 600_000
 
 _NOT_ASKED = KgroupError("not asked for")
 _STATE_SUFFIX = "-changelog"
+_NO_OFFSET = 0
+"""Where a commit is in the log of groups: the past of a group does not keep it, and no rule needs it."""
 Layouts = Mapping[str, TopicLayout | KgroupError]
 Views = Mapping[TopicPartition, LogView | KgroupError]
 OpenTransactions = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
@@ -266,15 +266,17 @@ def _snapshot(
         unread["transactions"] = why_not_read
     topics = {topic: layout for topic in topics_of(group) if isinstance(layout := logs.layouts.get(topic), TopicLayout)}
     missing_topics = {topic for topic in topics_of(group) if isinstance(logs.layouts.get(topic), NotFound)}
+    group_past = item.past if item else None
     emptied_ms = log_facts.emptied_at_ms if log_facts else None
-    if emptied_ms is None and group.is_empty and item and item.past:
-        emptied_ms = item.past.emptied_at_ms
+    if emptied_ms is None and group.is_empty and group_past:
+        emptied_ms = group_past.emptied_at_ms
     broker = item.broker if item else BrokerFacts()
     return GroupSnapshot(
         group=group,
         now_ms=query.now_ms,
         settings=_settings(log_facts, group),
-        commits=_commits(log_facts, item, group),
+        commits=_commits(log_facts, group_past, group),
+        topic_ids={**(group_past.topic_ids if group_past else {}), **(log_facts.topic_ids if log_facts else {})},
         commits_since_ms=log_facts.commits_since_ms if log_facts else None,
         logs={tp: logs.facts(tp) for tp in partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
@@ -311,19 +313,20 @@ def _settings(log_facts: DoctorLogFacts | None, group: Group) -> Mapping[str, Me
 
 
 def _commits(
-    log_facts: DoctorLogFacts | None, item: MigrationEvidence | None, group: Group
-) -> Mapping[TopicPartition, CommitSeries] | None:
+    log_facts: DoctorLogFacts | None, past: GroupPast | None, group: Group
+) -> Mapping[TopicPartition, tuple[LoggedCommit, ...]] | None:
     """The commits in the log; without one, the current commit if its time is known. None if nothing was read."""
-    past = item.past if item else None
     if log_facts is None and past is None:
         return None
-    commits = dict(log_facts.commits) if log_facts else {}
-    for partition in group.partitions if past else ():
-        tp = partition.tp
-        at_ms = past.commits_ms.get(tp) if past else None
-        if past and at_ms is not None and partition.commit is not None and tp not in commits:
-            commits[tp] = CommitSeries((CommitPoint(partition.commit.offset, at_ms),), past.topic_ids.get(tp))
-    return commits
+    logged = log_facts.commits if log_facts else {}
+    older = past.commits_ms.keys() - logged.keys() if past else ()
+    if not past or not older:
+        return logged
+    return {**logged} | {
+        p.tp: (LoggedCommit(*p.tp, p.commit.offset, None, past.commits_ms[p.tp], _NO_OFFSET),)
+        for p in group.partitions
+        if p.commit is not None and p.tp in older
+    }
 
 
 def _state_topics(group: str, names: Sequence[str]) -> list[str]:

@@ -55,7 +55,7 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
 
 def _has_other_committer(snapshot: GroupSnapshot) -> bool:
     """Whether a group without members has a recent commit that was made after it became Empty, or never had members."""
-    newest = max((p.at_ms for known in (snapshot.commits or {}).values() for p in known.points), default=None)
+    newest = max((c.timestamp_ms for each in (snapshot.commits or {}).values() for c in each), default=None)
     if newest is None or snapshot.now_ms - newest > IN_USE.value:
         return False
     after = snapshot.emptied_at_ms is not None and newest > snapshot.emptied_at_ms
@@ -112,7 +112,7 @@ def _from_empty(snapshot: GroupSnapshot, keys: list[TopicPartition]) -> dict[Top
 
 def _from_commits(snapshot: GroupSnapshot, keys: list[TopicPartition]) -> dict[TopicPartition, int]:
     known = snapshot.commits or {}
-    return {key: known[key].points[-1].at_ms for key in keys if key in known and known[key].points}
+    return {key: known[key][-1].timestamp_ms for key in keys if key in known}
 
 
 def _remedy(*, from_empty: bool, live: bool) -> str:

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 import msgspec
 
@@ -300,13 +301,13 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     if snapshot.commits is None:
         return NO_READER.unknown(snapshot.why("commits", _NO_COMMITS))
     emptied_ms = snapshot.emptied_at_ms
-    newest = [points[-1] for each in snapshot.commits.values() if (points := each.points)]
-    fresh = [p for p in newest if not p.by_tool and snapshot.now_ms - p.at_ms < STALLED.value]
-    if any(emptied_ms is None or point.at_ms > emptied_ms for point in fresh):
+    newest = [commits[-1] for commits in snapshot.commits.values()]
+    fresh = [c for c in newest if not c.by_tool and snapshot.now_ms - c.timestamp_ms < STALLED.value]
+    if any(emptied_ms is None or commit.timestamp_ms > emptied_ms for commit in fresh):
         return ()
     arrivals = _arrivals(snapshot, lagging)
-    last_ms = max((point.at_ms for point in newest), default=None)
-    by_tool = any(point.by_tool for point in newest)
+    last_ms = max((commit.timestamp_ms for commit in newest), default=None)
+    by_tool = any(commit.by_tool for commit in newest)
     lag = sum(p.lag or 0 for p in lagging)
     if not by_tool and arrivals is None and lag < WAITING.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
@@ -421,18 +422,13 @@ def _is_covered(snapshot: GroupSnapshot, partition: Partition) -> bool:
     return first < len(commits) and commits[first].timestamp_ms <= since_ms + RATE_SPAN.value // 10
 
 
-def _logged(snapshot: GroupSnapshot, partition: Partition) -> list[LoggedCommit]:
-    """The commits of a partition in the last ``RATE_SPAN`` of them, as the functions about lag need them."""
-    known = (snapshot.commits or {}).get(partition.tp)
-    points = known.points if known else ()
-    if not points:
-        return []
-    first = bisect_right(points, points[-1].at_ms - RATE_SPAN.value, key=lambda point: point.at_ms) - 1
-    topic, number = partition.tp
-    return [
-        LoggedCommit(topic, number, point.offset, None, point.at_ms, point.at_ms, "", point.by_tool)
-        for point in points[max(0, first) :]
-    ]
+def _logged(snapshot: GroupSnapshot, partition: Partition) -> tuple[LoggedCommit, ...]:
+    """The commits of a partition in the last ``RATE_SPAN`` of them."""
+    commits = (snapshot.commits or {}).get(partition.tp, ())
+    if len(commits) < 2:
+        return commits
+    first = bisect_right(commits, commits[-1].timestamp_ms - RATE_SPAN.value, key=attrgetter("timestamp_ms")) - 1
+    return commits[max(0, first) :]
 
 
 def _arrivals(snapshot: GroupSnapshot, partitions: list[Partition]) -> Production | None:
@@ -469,10 +465,10 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
         if not lag or commit is None:
             continue
         key = partition.tp
-        known = (snapshot.commits or {}).get(key)
-        if known is None or not known.points:
+        logged = (snapshot.commits or {}).get(key, ())
+        if not logged:
             continue
-        if known.points[-1].offset != commit.offset:
+        if logged[-1].offset != commit.offset:
             continue  # it moved between the two reads
         facts = snapshot.logs.get(key)
         if facts is not None and (facts.unread is False or commit.offset >= _stable(facts, commit.offset + 1)):
@@ -481,15 +477,15 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
         if lag < WAITING.value if production is None else not production.records:
             continue
         same = []
-        for point in reversed(known.points):
-            if point.offset != commit.offset:
+        for each in reversed(logged):
+            if each.offset != commit.offset:
                 break
-            same.append(point)
+            same.append(each)
         # A consumer at the log end does not move either: the time counts from the first unread record.
-        since_ms = max(same[-1].at_ms, facts.unread_since_ms or 0) if facts else same[-1].at_ms
+        since_ms = max(same[-1].timestamp_ms, facts.unread_since_ms or 0) if facts else same[-1].timestamp_ms
         for_ms = snapshot.now_ms - since_ms
         if for_ms >= EARLY.value:
-            tries = [point.at_ms for point in same if point.at_ms >= since_ms]
+            tries = [each.timestamp_ms for each in same if each.timestamp_ms >= since_ms]
             repeated = len(tries) >= REPEATS.value and tries[0] - since_ms >= EARLY.value
             stalls.append(Stall(partition, for_ms, len(same), lag, repeated))
     return stalls
@@ -503,18 +499,18 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     """It ignores stalled partitions: their repeated commits are a symptom of a worse problem."""
     if snapshot.commits is None:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
-    if sum(len(known.points) - 1 for known in snapshot.commits.values() if known.points) < IDLE_COMMITS.value:
+    if sum(map(len, snapshot.commits.values())) - len(snapshot.commits) < IDLE_COMMITS.value:
         return ()
     stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
     repeats: Counter[TopicPartition] = Counter()
     total, first_ms, last_ms = 0, snapshot.now_ms, 0
     for key, known in snapshot.commits.items():
-        if key in stalled or not known.points:
+        if key in stalled:
             continue
-        offsets = [point.offset for point in known.points]
+        offsets = [commit.offset for commit in known]
         repeats[key] = sum(before == after for before, after in pairwise(offsets))
         total += max(len(offsets) - 1, 0)
-        first_ms, last_ms = min(first_ms, known.points[0].at_ms), max(last_ms, known.points[-1].at_ms)
+        first_ms, last_ms = min(first_ms, known[0].timestamp_ms), max(last_ms, known[-1].timestamp_ms)
     idle = sum(repeats.values())
     if total < IDLE_COMMITS.value or 100 * idle < IDLE_SHARE.value * total:
         return ()

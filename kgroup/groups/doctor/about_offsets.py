@@ -204,8 +204,8 @@ def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
     topic = (snapshot.topics or {}).get(partition.topic)
     if partition.commit is None or topic is None or topic.id is None:
         return None
-    known = (snapshot.commits or {}).get(partition.tp)
-    return None if known is None or known.topic_id is None else known.topic_id != topic.id
+    known = snapshot.topic_ids.get(partition.tp)
+    return None if known is None else known != topic.id
 
 
 def _epoch_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:

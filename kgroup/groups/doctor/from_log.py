@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from kgroup.groups.doctor.snapshot import (
-    CommitPoint,
-    CommitSeries,
     MemberRestart,
     MemberSettings,
     Rebalance,
@@ -20,7 +18,7 @@ from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_hist
 from kgroup.groups.lag.from_log import emptied_record_ms
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -28,7 +26,8 @@ class DoctorLogFacts(msgspec.Struct, frozen=True):
     """The part of ``GroupSnapshot`` that comes from the log, with the same field names."""
 
     settings: Mapping[str, MemberSettings]
-    commits: Mapping[TopicPartition, CommitSeries]
+    commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
+    topic_ids: Mapping[TopicPartition, str]
     commits_since_ms: int | None
     history: RebalanceHistory
     emptied_at_ms: int | None
@@ -37,35 +36,30 @@ class DoctorLogFacts(msgspec.Struct, frozen=True):
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: HistoryQuery) -> DoctorLogFacts:
     """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
     log_facts = evidence_of(events, reach, group, query.now_ms)
-    ids = _topic_ids(events)
     return DoctorLogFacts(
         settings={
             member_id: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
             for member_id, facts in log_facts.members.items()
         },
-        commits={
-            tp: CommitSeries(
-                tuple(CommitPoint(commit.offset, commit.timestamp_ms, commit.by_tool) for commit in commits),
-                ids.get(tp),
-            )
-            for tp, commits in log_facts.commits.items()
-        },
+        commits=log_facts.commits,
+        topic_ids=_topic_ids(events),
         commits_since_ms=log_facts.read_since_ms,
         history=history_of(group_history(group.name, events, reach, query)),
         emptied_at_ms=emptied_record_ms(events, group) if group.is_empty else None,
     )
 
 
-def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str | None]:
-    """The topic id of the newest commit of each partition."""
+def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str]:
+    """The topic id in the newest commit of each partition, of those that have one."""
     plain, committed = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
-    return {
+    newest = {
         event.tp: event.topic_id
         for event in events
         if isinstance(event, CommitWritten)
         and event.offset is not None
         and (event.ending is plain or event.ending is committed)
     }
+    return {tp: topic_id for tp, topic_id in newest.items() if topic_id is not None}
 
 
 def history_of(full_history: GroupHistory) -> RebalanceHistory:

@@ -11,7 +11,7 @@ import msgspec
 
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.migration.check import Readiness
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
@@ -26,24 +26,6 @@ class MemberSettings(msgspec.Struct, frozen=True):
 
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-
-
-class CommitPoint(msgspec.Struct, frozen=True, gc=False):
-    """A commit: the offset, and its time by the broker's clock. ``by_tool``: a reset or a release, not a consumer."""
-
-    offset: int
-    at_ms: int
-    by_tool: bool = False
-
-
-class CommitSeries(msgspec.Struct, frozen=True, gc=False):
-    """Commits of one partition, oldest first, as far back as the log holds them.
-
-    ``topic_id`` is the topic id in the newest commit, as text (written since Kafka 4.1); None if it has none.
-    """
-
-    points: tuple[CommitPoint, ...]
-    topic_id: str | None = None
 
 
 class Production(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +59,7 @@ class LogDetails(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicDetails(msgspec.Struct, frozen=True):
-    """A topic that exists. ``id`` is text, as in ``CommitSeries``. ``cleanup`` are the words of ``cleanup.policy``."""
+    """A topic that exists. ``id`` is text, as in ``GroupSnapshot``. ``cleanup`` are the words of ``cleanup.policy``."""
 
     partitions: int
     id: str | None = None
@@ -129,7 +111,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True):
 
     ``group`` has the members, and a row for every partition that is assigned or committed, and for every other
     partition of a topic that the group commits to. ``settings`` are by member id. ``commits`` are the present commits
-    with their history since ``commits_since_ms``. ``topics`` are the existing topics. ``gone`` are topics of commits
+    with their history since ``commits_since_ms``, oldest first, none without any. ``topic_ids`` are those in the newest
+    commits, as text (written since Kafka 4.1). ``topics`` are the existing topics. ``gone`` are topics of commits
     and subscriptions that certainly do not exist. A topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
     ``emptied_at_ms`` is when it became Empty. ``transactions`` are the open ones in its partitions,
@@ -140,7 +123,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True):
     group: Group
     now_ms: int
     settings: Mapping[str, MemberSettings] | None = None
-    commits: Mapping[TopicPartition, CommitSeries] | None = None
+    commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]] | None = None
+    topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
     commits_since_ms: int | None = None
     logs: Mapping[TopicPartition, LogDetails] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicDetails] | None = None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.about_rebalances import rebalance_storm
 from kgroup.groups.doctor.finding import Finding, Severity
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
-from kgroup.groups.doctor.snapshot import CommitPoint, CommitSeries, MemberRestart, MemberSettings
+from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.model.group_log import GenerationMember, TransactionEnd
 from tests.support.cases.doctor import EMPTY, HEALTHY
@@ -216,6 +216,7 @@ def test_commits_that_stand_with_the_newest_topic_id() -> None:
     log.commit(0, 99, topic_id="aborted", producer_id=7, ending=TransactionEnd.ABORTED)
     log.commit(1, 3).commit(1, None)
 
-    assert told(log).commits == {
-        (TOPIC, 0): CommitSeries((CommitPoint(5, T0, by_tool=True), CommitPoint(6, T0 + 1000, by_tool=True)), "new"),
-    }
+    found = told(log)
+    commits = {tp: [(c.offset, c.timestamp_ms, c.by_tool) for c in of_one] for tp, of_one in found.commits.items()}
+    assert commits == {(TOPIC, 0): [(5, T0, True), (6, T0 + 1000, True)]}
+    assert found.topic_ids == {(TOPIC, 0): "new"}

@@ -12,7 +12,7 @@ from kgroup.groups.doctor.about_rebalances import not_static
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, CommitPoint, CommitSeries, GroupSnapshot
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.support.cases.doctor import (
     CLUSTER,
@@ -29,6 +29,7 @@ from tests.support.cases.doctor import (
     M,
     S,
     consumer,
+    logged,
 )
 from tests.support.cases.doctor_of_members import restarts
 from tests.support.cases.doctor_of_offsets import unread
@@ -162,9 +163,9 @@ def test_a_group_with_unread_records_is_not_offered_for_deletion() -> None:
 def test_a_large_gap_without_a_reader_is_offered_for_a_catch_up(
     read_per_s: float, lag: int, by_tool: bool, offered: bool
 ) -> None:
-    read = [CommitPoint(round(1000 - ago * read_per_s), NOW - 20 * M - ago * S) for ago in (100, 0)]
-    series = CommitSeries((*read, *((CommitPoint(1000, NOW - M, by_tool=True),) if by_tool else ())), "id-1")
-    found = [each for each in no_reader(replace(unread(20 * M, lag=lag), commits={KEYS[0]: series}))
+    read = [logged(round(1000 - ago * read_per_s), NOW - 20 * M - ago * S) for ago in (100, 0)]
+    made = (*read, *((logged(1000, NOW - M, by_tool=True),) if by_tool else ()))
+    found = [each for each in no_reader(replace(unread(20 * M, lag=lag), commits={KEYS[0]: made}))
              if isinstance(each, Finding)]  # fmt: skip
 
     assert [command for each in found for command in each.commands][1:] == (
@@ -173,8 +174,8 @@ def test_a_large_gap_without_a_reader_is_offered_for_a_catch_up(
 
 
 def test_a_large_gap_without_a_reader_is_a_warning_also_where_nothing_arrives() -> None:
-    read = tuple(CommitPoint(1000 - 10 * ago, NOW - 20 * M - ago * S) for ago in (100, 0))
-    known = replace(unread(20 * M, records=0, lag=6100), commits={KEYS[0]: CommitSeries(read, "id-1")})
+    read = tuple(logged(1000 - 10 * ago, NOW - 20 * M - ago * S) for ago in (100, 0))
+    known = replace(unread(20 * M, records=0, lag=6100), commits={KEYS[0]: read})
 
     (found,) = no_reader(known)
     assert isinstance(found, Finding)

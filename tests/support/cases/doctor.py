@@ -11,8 +11,6 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.finding import Severity
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
-    CommitPoint,
-    CommitSeries,
     GroupSnapshot,
     LogDetails,
     MemberSettings,
@@ -22,7 +20,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
@@ -91,14 +89,15 @@ def group(members: Sequence[Member] | None, partitions: Sequence[Partition], **o
     return Group(members=None if members is None else tuple(members), partitions=rows, **(given | other))
 
 
-def commits(
-    *offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S, topic_id: str | None = "id-1"
-) -> CommitSeries:
+def commits(*offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S) -> tuple[LoggedCommit, ...]:
     """Commits of these offsets, the last one at ``until_ms``."""
     first = until_ms - every_ms * (len(offsets) - 1)
-    return CommitSeries(
-        tuple(CommitPoint(offset, first + every_ms * at) for at, offset in enumerate(offsets)), topic_id
-    )
+    return tuple(logged(offset, first + every_ms * at) for at, offset in enumerate(offsets))
+
+
+def logged(offset: int, at_ms: int, *, by_tool: bool = False) -> LoggedCommit:
+    """A commit of ``orders:0``; the rules do not look at its partition, nor at its place in the log."""
+    return LoggedCommit("orders", 0, offset, None, at_ms, 0, "", by_tool)
 
 
 def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogDetails:
@@ -119,6 +118,7 @@ HEALTHY = GroupSnapshot(
     now_ms=NOW,
     settings={m.member_id: MemberSettings(45_000, 300_000) for m in (A, B)},
     commits={key: commits(900, 950, 1000) for key in KEYS},
+    topic_ids=dict.fromkeys(KEYS, "id-1"),
     commits_since_ms=NOW - H,
     logs={key: log() for key in KEYS},
     topics={"orders": TopicDetails(6, "id-1", frozenset({"delete"}))},

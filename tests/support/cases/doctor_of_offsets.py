@@ -7,8 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from kgroup.groups.doctor.snapshot import (
-    CommitPoint,
-    CommitSeries,
     GroupSnapshot,
     LogDetails,
     OpenTransaction,
@@ -39,6 +37,7 @@ from tests.support.cases.doctor import (
     commits,
     having,
     log,
+    logged,
     partition,
 )
 
@@ -65,11 +64,11 @@ def standing(
     """orders:0 at 1000 for so long, committed so often since."""
     until = NOW - S if attempts > 1 else NOW - ms
     every = (ms - S) // max(attempts - 1, 1)
-    points = commits(*[1000] * attempts, every_ms=every, until_ms=until)
-    before = commits(900, until_ms=NOW - ms - S).points
+    before = commits(900, until_ms=NOW - ms - S)
+    since = commits(*[1000] * attempts, every_ms=every, until_ms=until)
     return replace(
         one(partition(0, end=1000 + lag)),
-        commits={**(HEALTHY.commits or {}), KEYS[0]: CommitSeries(before + points.points, "id-1")},
+        commits={**(HEALTHY.commits or {}), KEYS[0]: before + since},
         logs={**HEALTHY.logs, KEYS[0]: log(stable, records, **other)},
     )
 
@@ -83,11 +82,10 @@ def unread(
 ) -> GroupSnapshot:
     """An Empty group for so long, with unread records on orders:0, which a reset or a consumer committed later."""
     ago = reset_ago or by_consumer_ago or ms + S
-    point = CommitPoint(1000, NOW - ago, by_tool=reset_ago is not None)
     return replace(
         one(partition(0, end=1000 + lag), EMPTY),
         emptied_at_ms=NOW - ms,
-        commits={KEYS[0]: CommitSeries((point,), "id-1")},
+        commits={KEYS[0]: (logged(1000, NOW - ago, by_tool=reset_ago is not None),)},
         logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
     )
 
