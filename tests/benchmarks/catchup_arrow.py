@@ -25,7 +25,7 @@ def measurements(records: int = 1_500_000, runs: int = 5) -> Iterator[Measuremen
     if kcat is None:
         raise SystemExit("kcat is not on PATH: apt install kcat")
     with broker(FOR_REPLAYS) as bootstrap, KafkaWorld(bootstrap) as world:
-        for size, count, hold in ((1024, records, 0.6), (100, 2 * records, 0.5)):
+        for size, count, hold in ((1024, records, 0.8), (100, 2 * records, 0.5)):
             topic = fill(world, f"bench-{size}", 1, count, size)
 
             def ours(arrow: bool, topic: str = topic, count: int = count) -> None:

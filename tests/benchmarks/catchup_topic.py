@@ -54,7 +54,7 @@ def _one_task(world: KafkaWorld, records: int, size: int, runs: int) -> Iterator
 
     mine, loop, same = turns(runs, ours, peer(headers=False), peer(headers=True))
     name = f"{records:,} x {size} B, one task"
-    yield of_rates(name, records, mine, loop, Hold(at_least=0.6))
+    yield of_rates(name, records, mine, loop, Hold(at_least=0.75 if size == 1024 else 0.6))
     yield of_rates(f"{name}; peer: with headers as ours", records, mine, same)
 
 
