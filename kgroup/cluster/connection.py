@@ -138,14 +138,17 @@ class ClusterConnection:
         floors: Mapping[str, int] | None = None,
         progress: Callable[[int, int], None] | None = None,
         limit_s: float | None = None,
+        pasts: Sequence[Group] = (),
     ) -> GroupLogs:
         """All records of groups in ``__consumer_offsets``, each group back to a moment (None: to the log start).
 
         ``to_last_state`` reads on to the group's state at that moment, but never below the offsets in ``floors``. The
         scan ends after ``budget_s`` or ``max_bytes``. It calls ``progress`` with (offsets read, offsets expected).
-        ``limit_s`` is the limit in messages, if ``budget_s`` is only these groups' share of it.
+        ``limit_s`` is the limit in messages, if ``budget_s`` is only these groups' share of it. The past of ``pasts``
+        is looked for in the same records.
         """
         from kgroup.cluster.offsets_topic.group_log import ReadDepth, read_group_logs
+        from kgroup.cluster.offsets_topic.group_past import PastQuery
         from kgroup.cluster.offsets_topic.scan import ByteBudget
 
         lowest = floors or {}
@@ -156,7 +159,14 @@ class ClusterConnection:
             # The lookup of topic names after the scan has a time limit of its own.
             client = self._client.within(Deadline.after(budget_s + self._timeout_s))
             return await read_group_logs(
-                client, layout, depths, Deadline.after(budget_s), ByteBudget(max_bytes), progress, limit_s=limit_s
+                client,
+                layout,
+                depths,
+                Deadline.after(budget_s),
+                ByteBudget(max_bytes),
+                progress,
+                limit_s=limit_s,
+                pasts=map(PastQuery.of, pasts),
             )
 
         return self._ask(read)

@@ -91,7 +91,7 @@ class GroupPast(msgspec.Struct, frozen=True):
 
     ``members`` and ``assignor`` are those of the newest generation with members; empty and None if none was found.
     ``emptied_at_ms`` is the time of the record that made the group Empty, None if the group is not Empty.
-    ``commits_ms`` is the time of each current commit. ``topic_ids`` is the id that its topic had then, as text
+    ``commits_ms`` is the time of each current commit's record. ``topic_ids`` is the id that its topic had then, as text
     (written since Kafka 4.1). ``pending`` are partitions with a commit in an open transaction; the log is the only
     trace of one that is the first commit of its partition. ``hidden`` are partitions with a commit in the log that
     the broker omits, because this user may not DESCRIBE the topic.

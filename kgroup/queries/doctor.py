@@ -17,7 +17,7 @@ from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout
-from kgroup.groups.doctor.about_lag import standing_of
+from kgroup.groups.doctor.about_lag import asks_for_first_unread, standing_of
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
@@ -123,13 +123,24 @@ class GroupsReader:
         except KgroupError:
             return ()
 
-    def evidence(self, selected: SelectedGroups, part: int) -> tuple[MigrationEvidence, ...]:
+    def evidence(
+        self, selected: SelectedGroups, part: int, known_pasts: Mapping[str, GroupPast]
+    ) -> tuple[MigrationEvidence, ...]:
         """The evidence of a part of so many groups; some may have been left out."""
         with _spent(self._past_time):
             share_s = self._past_time.share_s(part)
             self._groups_with_past += len(selected.groups)
             report = self._unknown_pasts.append
-            return read_evidence(NullReporter(), self.cluster, selected, (), (), past_budget_s=share_s, report=report)
+            return read_evidence(
+                NullReporter(),
+                self.cluster,
+                selected,
+                (),
+                (),
+                past_budget_s=share_s,
+                report=report,
+                known_pasts=known_pasts,
+            )
 
     def logs(self, groups: Sequence[Group], part: int) -> GroupLogs:
         """The groups' events in the log; if it cannot be read, only the reasons."""
@@ -146,7 +157,7 @@ class GroupsReader:
         share_s, limit_s = self._log_time.share_s(part), self._log_time.limit_s
         try:
             with _spent(self._log_time):
-                return self.cluster.group_logs(since_ms, share_s, to_last_state=True, limit_s=limit_s)
+                return self.cluster.group_logs(since_ms, share_s, to_last_state=True, limit_s=limit_s, pasts=groups)
         except KgroupError as error:
             return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
 
@@ -180,15 +191,19 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
         return ()
     cluster, depth = reader.cluster, reader.depth
     now_ms = utc_ms()
-    evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), part)
+    past = reader.logs(snapshot.groups, part)
+    evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), part, past.pasts)
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in snapshot.groups]
     layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
     groups = [_with_all_partitions(group, layouts) for group in known]
-    past = reader.logs(groups, part)
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
     logs = _read_logs(cluster, layouts, partitions, now_ms)
+    # A deleted topic is not a failure.
+    failed = {
+        tp: view for tp, view in logs.views.items() if isinstance(view, KgroupError) and not isinstance(view, NotFound)
+    }
     names = reader.topic_names
     rules = load_rules()
     snapshots = []
@@ -200,7 +215,7 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
             assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         )
         group_snapshot = replace(
-            group_snapshot, unread={**_unread_logs(group, snapshot.errors, logs.views), **group_snapshot.unread}
+            group_snapshot, unread={**_unread_logs(group, snapshot.errors, failed), **group_snapshot.unread}
         )
         snapshots.append(replace(group_snapshot, readiness=group_readiness, bootstrap=cluster.ref.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
@@ -213,6 +228,7 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
             max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
         )
         for snapshot in snapshots
+        if asks_for_first_unread(snapshot)
         for stall in standing_of(snapshot)
         if stall.partition.commit is not None and stall.partition.log is not None
     }
@@ -292,15 +308,13 @@ def _snapshot(
     )
 
 
-def _unread_logs(group: Group, errors: Sequence[RowError], views: Views) -> dict[str, str]:
-    """Why the logs of some partitions are unknown, by the first failure; a deleted topic is not a failure."""
+def _unread_logs(
+    group: Group, errors: Sequence[RowError], failed: Mapping[TopicPartition, KgroupError]
+) -> dict[str, str]:
+    """Why the logs of some partitions are unknown, by the first failure."""
     whys = [f"{error.topic} {error.message}" for error in errors if error.group == group.name and error.topic]
-    failed = ((p, views.get(p.tp)) for p in group.partitions)
-    whys += [
-        f"{partition.tp} {view.message}"
-        for partition, view in failed
-        if isinstance(view, KgroupError) and not isinstance(view, NotFound)
-    ]
+    if failed:
+        whys += [f"{p.tp} {failed[p.tp].message}" for p in group.partitions if p.tp in failed]
     return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
 
 
@@ -337,11 +351,13 @@ def _transactions(
     logs: _Logs, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
     """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
+    if not logs.open_transactions:
+        return (), None
     transactions: list[OpenTransaction] = []
-    for topic, number in partitions:
-        read = logs.open_transactions.get(TopicPartition(topic, number), ())
+    for tp in partitions:
+        read = logs.open_transactions.get(tp, ())
         if isinstance(read, KgroupError):
-            return None, f"open transactions of {topic}:{number}: {read.message}"
+            return None, f"open transactions of {tp}: {read.message}"
         transactions += read
     return tuple(transactions), None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.snapshot import Cluster
@@ -11,7 +12,7 @@ from kgroup.groups.members import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
 from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, ListedGroup
-from kgroup.model.migration_facts import Access, BrokerFacts
+from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.clock import utc_ms
@@ -38,11 +39,12 @@ def read_evidence(
     configured: tuple[str, ...] = (),
     past_budget_s: float = PAST_BUDGET_S,
     report: Callable[[UnknownPasts], None] | None = None,
+    known_pasts: Mapping[str, GroupPast] = MappingProxyType({}),
 ) -> tuple[MigrationEvidence, ...]:
     """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
 
     ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
-    own configuration. ``past_budget_s`` is how long the groups' past is read. ``report`` gets
+    own configuration. ``past_budget_s`` is how long the groups' past is read, but of ``known_pasts``. ``report`` gets
     what is not known of it, instead of the reporter: for groups that are read in parts.
     """
     names = [group.name for group in selected.groups]
@@ -52,7 +54,12 @@ def read_evidence(
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}
     may_hide = _may_hide(cluster, access)
-    pasts, note = cluster.pasts(selected.groups, past_budget_s, to_start=may_hide is not False) if names else ({}, None)
+    # If the broker may hide commits, only the whole log shows them.
+    pasts = {name: past for name, past in known_pasts.items() if may_hide is False or past.searched}
+    note = None
+    if unknown := [group for group in selected.groups if group.name not in pasts]:
+        read, note = cluster.pasts(unknown, past_budget_s, to_start=may_hide is not False)
+        pasts |= read
     if note and report is not None:
         report(note)
     elif note:

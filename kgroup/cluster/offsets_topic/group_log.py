@@ -14,6 +14,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
+from kgroup.cluster.offsets_topic.group_past import PastQuery, PastVisitor
 from kgroup.cluster.offsets_topic.record_batches import RawRecord
 from kgroup.cluster.offsets_topic.records import FOREIGN, RecordType
 from kgroup.cluster.offsets_topic.scan import (
@@ -31,6 +32,7 @@ from kgroup.cluster.offsets_topic.scan import (
 from kgroup.cluster.topics import LogView, TopicLayout, log_views, names_of_topics
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import LogRange
+from kgroup.model.migration_facts import GroupPast
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
@@ -57,11 +59,15 @@ class GroupLog(msgspec.Struct, frozen=True):
 
 
 class GroupLogs(msgspec.Struct, frozen=True):
-    """The logs by group, and why others could not be read; ``forbidden``: for lack of a right on the topic."""
+    """The logs by group, and why others could not be read; ``forbidden``: for lack of a right on the topic.
+
+    ``pasts`` are those that were asked for and are complete in what was read.
+    """
 
     logs: Mapping[str, GroupLog]
     unread: Mapping[str, str]
     forbidden: bool = False
+    pasts: Mapping[str, GroupPast] = msgspec.field(default_factory=dict)
 
 
 class ReadDepth(msgspec.Struct, frozen=True):
@@ -87,17 +93,20 @@ async def read_group_logs(
     *,
     named: bool = True,
     limit_s: float | None = None,
+    pasts: Iterable[PastQuery] = (),
 ) -> GroupLogs:
     """The logs of the groups, as far as they are read before ``budget`` ends or ``byte_budget`` is fetched.
 
     Without ``named`` topics in assignments are identified by id: for callers that only need commits and epochs.
+    ``pasts`` are those to be found in the same records; for them nothing more is read.
     ``limit_s`` is the limit in messages, if ``budget`` is only these groups' share of it.
     """
     if isinstance(layout, KgroupError):
         reason = f"{OFFSETS_TOPIC} {layout.message}"
         return GroupLogs({}, dict.fromkeys(depths, reason), bool(depths) and isinstance(layout, NotAuthorized))
     budget_s = budget.left_s if limit_s is None else limit_s
-    visitors = {name: _Records(depth) for name, depth in depths.items()}
+    wanted = {query.name: PastVisitor(query) for query in pasts}
+    visitors = {name: _Records(depth, wanted.get(name)) for name, depth in depths.items()}
     scans = await partition_scans(client, layout, depths, budget)
     totals = ScanTotals(progress, await _expected_offsets(client, layout, scans, depths) if progress is not None else 0)
     await run_scans(client, scans, visitors, budget, byte_budget=byte_budget, totals=totals)
@@ -115,7 +124,8 @@ async def read_group_logs(
         else:
             stopped = why_stopped(scan.stopped, budget_s, byte_budget)
             logs |= {name: visitors[name].log(scan, stopped, topics) for name in scan.groups}
-    return GroupLogs(logs, unread, forbidden)
+    found = {name: wanted[name].past(at_start=logs[name].reach.to_log_start) for name in wanted.keys() & logs.keys()}
+    return GroupLogs(logs, unread, forbidden, {name: past for name, past in found.items() if past.complete})
 
 
 async def _expected_offsets(
@@ -147,7 +157,8 @@ class _Records(Visitor):
 
     types = TYPES
 
-    def __init__(self, depth: ReadDepth) -> None:
+    def __init__(self, depth: ReadDepth, past: PastVisitor | None = None) -> None:
+        self._past = past
         self.assignments: list[RawRecord] = []
         self._depth = depth
         self._records: list[Entry | list[CommitWritten]] = []
@@ -170,6 +181,8 @@ class _Records(Visitor):
         kind = int.from_bytes(raw.key[:2])
         if kind in WITH_TOPIC_IDS:
             self.assignments.append(raw)
+        if self._past is not None and kind in PastVisitor.types:
+            self._past.add(entry)
         if not self._depth.to_last_state:
             return
         if kind in _STATES:
@@ -211,5 +224,7 @@ class _Records(Visitor):
             events.append(event)
             if ending is _OPEN and isinstance(event, CommitWritten):
                 opened.append(event.at_ms)
+        if self._past is not None:
+            self._past.add_commits(events)
         reach = scan.scanned_range(None if self.complete else stopped, min(opened, default=None))
         return GroupLog(tuple(events), reach)

@@ -15,6 +15,7 @@ from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscript
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.offsets_topic.decode import usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import (
     ClassicMember,
@@ -22,18 +23,20 @@ from kgroup.cluster.offsets_topic.records import (
     GroupMetadata,
     GroupMetadataValue,
     OffsetCommit,
-    OffsetCommitValue,
     RecordType,
 )
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.commit import Commit
-from kgroup.model.group_log import TransactionEnd
+from kgroup.model.group_log import CommitWritten, Event, TransactionEnd, Unreadable
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import GroupPast, PastMember
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import TopicPartition, shared_tp
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
+
+_OPEN, _ABORTED = TransactionEnd.OPEN, TransactionEnd.ABORTED
+"""Names of their own: Python 3.11 needs longer to find a member of an enum than for the rest of a round."""
 
 
 class PastQuery(msgspec.Struct, frozen=True):
@@ -90,7 +93,7 @@ async def read_pasts(
     No group has a past if the topic cannot be read at all. ``to_start`` reads on to the log start after all known
     commits are found: the broker may hide others.
     """
-    visitors = {group.name: _Past(group, to_start=to_start) for group in groups}
+    visitors = {group.name: PastVisitor(group, to_start=to_start) for group in groups}
     scans = await scan_groups(client, layout, visitors, budget)
     pasts: dict[str, GroupPast] = {}
     for scan in scans:
@@ -104,12 +107,12 @@ async def read_pasts(
     return known, UnknownPasts(len(incomplete), len(pasts), reason)
 
 
-class _Past(Visitor):
+class PastVisitor(Visitor):
     """Keeps the past of one group. ``to_start``: the scan must reach the log start."""
 
     types = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
-    def __init__(self, query: PastQuery, *, to_start: bool) -> None:
+    def __init__(self, query: PastQuery, *, to_start: bool = False) -> None:
         self._query = query
         self._to_start = to_start
         self._seen: set[TopicPartition] = set()
@@ -147,16 +150,22 @@ class _Past(Visitor):
 
     def add(self, entry: Entry) -> None:
         record, ending = entry[0], ending_of(*entry)
-        if ending is TransactionEnd.ABORTED:
+        if ending is _ABORTED:
+            return
+        # Nearly all records are commits of this kind.
+        if record.value is not None and (usual := usual_commit(record.key, record.value)) is not None:
+            topic, partition, offset, _, _, topic_id = usual
+            self._add_commit(shared_tp(topic, partition), offset, record.timestamp_ms, topic_id, ending)
             return
         match decode_or_none(record):
             case OffsetCommit(topic=topic, partition=partition, value=commit):
-                if ending is TransactionEnd.OPEN:
-                    self._pending.add(TopicPartition(topic, partition))
-                elif (topic, partition) not in self._seen:
-                    self._seen.add(TopicPartition(topic, partition))
-                    if commit is not None:  # otherwise it was deleted, or has expired
-                        self._commit(TopicPartition(topic, partition), commit)
+                self._add_commit(
+                    shared_tp(topic, partition),
+                    commit.offset if commit else None,
+                    record.timestamp_ms,
+                    commit.topic_id if commit else None,
+                    ending,
+                )
             case GroupMetadata(value=group):
                 self._classic(group, record.timestamp_ms)
             case ConsumerGroupMetadata(value=epoch):
@@ -166,13 +175,32 @@ class _Past(Visitor):
                     self._emptied(record.timestamp_ms)
                     self._group_known = True
             case _:
-                self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
+                self._unreadable = self._unreadable or ending is not _OPEN
 
-    def _commit(self, tp: TopicPartition, commit: OffsetCommitValue) -> None:
+    def add_commits(self, events: Sequence[Event]) -> None:
+        """Add the commits among these events, which are in log order; nothing else, so add their other records."""
+        for event in reversed(events):
+            if isinstance(event, CommitWritten):
+                self._add_commit(event.tp, event.offset, event.at_ms, event.topic_id, event.ending)
+            elif isinstance(event, Unreadable) and event.record_type == RecordType.OFFSET_COMMIT:
+                self._unreadable = True
+
+    def _add_commit(
+        self, tp: TopicPartition, offset: int | None, at_ms: int, topic_id: str | None, ending: TransactionEnd
+    ) -> None:
+        """``offset`` is None if the commit was deleted, or has expired."""
+        if ending is _OPEN:
+            self._pending.add(tp)
+            return
+        if tp in self._seen or ending is _ABORTED:
+            return
+        self._seen.add(tp)
+        if offset is None:
+            return
         if self._query.commits is None or tp in self._query.commits:
-            self._commits_ms[tp] = commit.commit_timestamp_ms
-            if commit.topic_id is not None:
-                self._topic_ids[tp] = commit.topic_id
+            self._commits_ms[tp] = at_ms
+            if topic_id is not None:
+                self._topic_ids[tp] = topic_id
         elif not (self._query.has_members or tp in self._query.unread):
             # (If the group has members, one of them may have committed since the broker's answer.)
             self._hidden.add(tp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -452,6 +452,18 @@ def _committed(partitions: Sequence[Partition]) -> list[Partition]:
     return [partition for partition in partitions if partition.commit is not None or partition.error]
 
 
+def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
+    """Whether a rule may ask when the first unread records were written: this costs requests.
+
+    Most groups that have no members, or a small lag, are judged without.
+    """
+    group, loops = snapshot.group, snapshot.history.crash_loops if snapshot.history else ()
+    if loops or not group.is_empty:
+        return True
+    reads = group.is_simple and (group.totals.lag or 0) >= LEAST_LAG.value
+    return reads or _has_many_commits(snapshot.commits or {})
+
+
 def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
     """The partitions whose commit certainly does not move although records are unread or arrive."""
     return [stall for stall in standing_of(snapshot) if stall.is_certain]
@@ -495,11 +507,15 @@ def _stable(facts: LogDetails, otherwise: int) -> int:
     return otherwise if facts.last_stable is None else facts.last_stable
 
 
+def _has_many_commits(commits: Mapping[TopicPartition, Sequence[LoggedCommit]]) -> bool:
+    return sum(map(len, commits.values())) - len(commits) >= IDLE_COMMITS.value
+
+
 def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     """It ignores stalled partitions: their repeated commits are a symptom of a worse problem."""
     if snapshot.commits is None:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
-    if sum(map(len, snapshot.commits.values())) - len(snapshot.commits) < IDLE_COMMITS.value:
+    if not _has_many_commits(snapshot.commits):
         return ()
     stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
     repeats: Counter[TopicPartition] = Counter()

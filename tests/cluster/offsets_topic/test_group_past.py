@@ -48,12 +48,15 @@ def group_of(cluster: ChangingCluster, name: str) -> Group:
 
 
 def past_of(cluster: ChangingCluster, name: str) -> GroupPast:
-    """Its past, the same by name and with what is known of it."""
+    """Its past, the same by name, with what is known of it, and out of its whole log."""
     by_name, note = cluster.pasts([name], BUDGET_S)
-    found, other_note = cluster.pasts([group_of(cluster, name)], BUDGET_S)
+    group = group_of(cluster, name)
+    found, other_note = cluster.pasts([group], BUDGET_S)
+    beside_log = cluster.group_logs({name: None}, BUDGET_S, pasts=[group]).pasts
     assert note is None
     assert other_note is None
     assert replace(by_name[name], searched=False) == replace(found[name], searched=False)
+    assert beside_log[name] == replace(found[name], searched=True)
     assert found[name].complete
     return found[name]
 

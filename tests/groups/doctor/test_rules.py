@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from kgroup.groups.doctor.about_lag import no_reader
+from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader
 from kgroup.groups.doctor.about_rebalances import not_static
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
+from kgroup.groups.history.model import CrashLoop
 from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.support.cases.doctor import (
     CLUSTER,
@@ -43,6 +44,21 @@ def look(case: Case) -> Answer:
     if isinstance(case.snapshot, ClusterSnapshot):
         return {rule.id: function for rule, function in CLUSTER_RULES}[case.rule](case.snapshot)
     return {rule.id: function for rule, function in GROUP_RULES}[case.rule](case.snapshot)
+
+
+def test_which_groups_are_judged_without_their_first_unread_records() -> None:
+    """Of them no rule says anything else if these are known."""
+    groups = [case.snapshot for case in CASES if isinstance(case.snapshot, GroupSnapshot)]
+    judged_without = [snapshot for snapshot in groups if not asks_for_first_unread(snapshot)]
+    for snapshot in judged_without:
+        for known in ({"unread": False}, {"unread": True, "unread_since_ms": NOW}):
+            logs = {tp: replace(facts, **known) for tp, facts in snapshot.logs.items()}
+            assert diagnose_group(replace(snapshot, logs=logs)) == diagnose_group(snapshot)
+    assert EMPTY in judged_without
+    assert len(judged_without) < len(groups) / 2
+    assert asks_for_first_unread(HEALTHY)
+    looping = replace(EMPTY, history=RebalanceHistory(NOW, crash_loops=(CrashLoop("orders", 0, 1000, ()),)))
+    assert asks_for_first_unread(looping), "all its members are gone"
 
 
 @for_each("case", CASES)
