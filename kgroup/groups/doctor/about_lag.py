@@ -338,7 +338,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
-        affected=[str(p.tp) for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
+        affected=[f"{p.topic}:{p.partition}" for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
         commands=(jumps, catch_up(group.name)) if large else (jumps,),
     )
 
