@@ -116,7 +116,9 @@ class TopicAdmin:
             entries = self._answer(configs, f"the configuration of {topic} could not be read")
             config = {name: entry.value or "" for name, entry in entries.items()}
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_ALLOWED | _MISSING:
+            if error.args[0].code() in _MISSING:  # a broker that has not learned of it yet, or no longer has it
+                return None
+            if error.args[0].code() not in _NOT_ALLOWED:
                 raise topic_client_error(error.args[0], topic, topic, "DescribeConfigs") from error
             config = None
         operations = metadata.authorized_operations
@@ -136,11 +138,27 @@ class TopicAdmin:
         except KafkaException as error:
             raise KgroupError(f"{what}: {error.args[0].str()}", code="broker-error") from error
 
-    def create(self, topic: NewTopicSpec, *, validate_only: bool = False) -> bool:
-        """Create a topic and wait until its partitions have leaders; False if it exists already.
+    def validate(self, topic: NewTopicSpec) -> None:
+        """Let a broker validate that ``create`` could create this topic. Raises as ``create``; changes nothing."""
+        self._create(topic, validate_only=True)
 
-        With ``validate_only`` the broker only validates the request. Raises NotAuthorized, KgroupError, Unreachable.
+    def create(self, topic: NewTopicSpec) -> TopicDescription:
+        """Create a topic if there is none, and wait until its partitions have leaders. Returns what it is then.
+
+        A topic that exists already is left as it is. Raises NotAuthorized, KgroupError, Unreachable.
         """
+        self._create(topic, validate_only=False)
+        self._watch.progress()
+        while True:
+            # Brokers learn of a topic after the controller has created it: one may know it, and the next one not yet.
+            description = self.describe(topic.name)
+            if description is not None and description.has_leaders:
+                return description
+            if self._watch.over:
+                raise self._watch.fault(f"{topic.name} was created, and has no leader")
+            time.sleep(_PAUSE_S)
+
+    def _create(self, topic: NewTopicSpec, *, validate_only: bool) -> None:
         created = self._admin.create_topics(
             [NewTopic(topic.name, topic.partitions, topic.replicas or -1, config=dict(topic.config))],
             request_timeout=self._timeout_s,
@@ -150,23 +168,8 @@ class TopicAdmin:
         try:
             self._answer(created, f"{topic.name} could not be created")
         except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
-        if not validate_only:
-            self._await_leaders(topic.name)
-        return True
-
-    def _await_leaders(self, topic: str) -> None:
-        """Wait for leaders: the brokers we ask learn of the topic after the controller has created it."""
-        self._watch.progress()
-        while True:
-            description = self.describe(topic)
-            if description is not None and description.has_leaders:
-                return
-            if self._watch.over:
-                raise self._watch.fault(f"{topic} was created, and has no leader")
-            time.sleep(_PAUSE_S)
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
 
     def _answer(self, future: Future[Any], what: str) -> Any:
         return _answer(self._admin, self._watch, future, what)

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from kgroup.cluster.reader.to_end import CommittedReader
-from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
 from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
@@ -337,33 +336,6 @@ def test_closing_does_not_wait_for_a_broker_that_is_gone(behind_proxy: tuple[Pro
     closing.join(30)
 
     assert not closing.is_alive()
-
-
-def test_a_topic_described_and_made(config: Config, name: Name, world: KafkaWorld) -> None:
-    admin, topic = TopicAdmin(config, timeout_s=TIMEOUT_S), name("made")
-    assert admin.describe(topic) is None
-    assert admin.brokers() == 1
-    wanted = NewTopicSpec(topic, 1, 1, {"cleanup.policy": "compact"})
-
-    assert admin.create(wanted, validate_only=True)
-    assert admin.describe(topic) is None
-    assert admin.create(wanted)
-    assert not admin.create(wanted)
-    found = admin.describe(topic)
-
-    assert found is not None
-    assert (found.partitions, found.replicas, found.has_leaders) == (1, 1, True)
-    assert (found.config or {})["cleanup.policy"] == "compact"
-    assert found.operations is not None
-    assert {"READ", "WRITE", "DESCRIBE"} <= found.operations
-
-
-def test_admin_without_a_broker() -> None:
-    admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
-    with pytest.raises(Unreachable):
-        admin.describe("t")
-    with pytest.raises(Unreachable):
-        admin.brokers()
 
 
 def test_spark_s_workers_need_no_kafka_python() -> None:

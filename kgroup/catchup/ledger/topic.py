@@ -11,7 +11,7 @@ from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicDescriptio
 from kgroup.cluster.transactions import Transactions
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import KgroupError, NotAuthorized, Refused
+from kgroup.support.errors import NotAuthorized, Refused
 from kgroup.support.quoting import quote
 
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -63,16 +63,16 @@ def _checked(config: Mapping[str, Any], topic: str, timeout_s: float, *, make: b
     if facts is None:
         wanted = _wanted(admin, topic)
         try:
-            admin.create(wanted, validate_only=not make)
+            if make:
+                # Another client may have created it meanwhile, with other settings.
+                facts = admin.create(wanted)
+            else:
+                admin.validate(wanted)
         except NotAuthorized as error:
             raise _may_not_make(wanted, str(config.get("bootstrap.servers", "..."))) from error
-        if not make:
-            _may_take(config, None, timeout_s)
-            return LedgerTopic(topic, exists=False)
-        # Another client may have created it meanwhile, with other settings.
-        facts = admin.describe(topic)
-        if facts is None:
-            raise KgroupError(f"ledger topic {topic} disappeared right after it was created", code="no-ledger")
+    if facts is None:
+        _may_take(config, None, timeout_s)
+        return LedgerTopic(topic, exists=False)
     fit = _fit(topic, facts)
     if not make:
         _may_take(config, topic, timeout_s)
