@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kgroup.sandbox import Sandbox
 from tests.support.catchup.catchups import own_ledger
 from tests.support.changes import VERBS, Commits, command, crashed, has_happened
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
-from tests.support.three_brokers import BROKERS, busy_partition, hanging, in_sync, killed
+from tests.support.three_brokers import BROKERS, busy_partition, hanging, in_sync, killed, three_replicas_needed
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -51,23 +49,6 @@ def test_undone_while_the_coordinator_is_gone(
     with FAULTS[fault](sandbox, three.coordinator(group)), busy_partition(three, group, topic):
         CommandLine()("undo", "--execute", "--timeout", "60s")
     wait_for(lambda: (three.exact(group), three.groups().get(group, ("", ""))[0]) == (before, kind), "as it was")
-
-
-@contextmanager
-def three_replicas_needed(world: KafkaWorld, topic: str) -> Iterator[None]:
-    """Writes to this topic need all three brokers, as with min.insync.replicas=3; one value less is usual."""
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-
-    def change(value: str, operation: AlterConfigOpType) -> None:
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        resource.add_incremental_config(ConfigEntry("min.insync.replicas", value, incremental_operation=operation))
-        admin.incremental_alter_configs([resource])[resource].result(30)
-
-    change("3", AlterConfigOpType.SET)
-    try:
-        yield
-    finally:
-        change("", AlterConfigOpType.DELETE)
 
 
 UNDOABLE = ("reset", "delete-offsets", "delete")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
@@ -143,3 +143,20 @@ def hanging(sandbox: Sandbox, broker: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def three_replicas_needed(world: KafkaWorld, topic: str) -> Iterator[None]:
+    """Writes to this topic need all three brokers, as with min.insync.replicas=3; one value less is usual."""
+    admin = AdminClient({"bootstrap.servers": world.bootstrap})
+
+    def change(value: str, operation: AlterConfigOpType) -> None:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        resource.add_incremental_config(ConfigEntry("min.insync.replicas", value, incremental_operation=operation))
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    change("3", AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        change("", AlterConfigOpType.DELETE)
