@@ -58,6 +58,10 @@ _FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_ID_MAPPING,
     }
 )
+_NOT_ENDED = (
+    "Its last transaction has not ended in all its topics yet: "
+    "one with too few replicas in sync (min.insync.replicas) prevents that."
+)
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
@@ -316,6 +320,7 @@ class Transactions:
             self._pause(error)
 
     def _until(self, call: Callable[[], object], what: str) -> None:
+        more: tuple[str, ...] = ()
         while True:
             try:
                 call()
@@ -325,8 +330,10 @@ class Transactions:
             self._pause(error)
             if not error.retriable() and error.code() not in NOT_YET:
                 raise self._fault(error, what)
+            if error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
+                more = (_NOT_ENDED,)
             if self._watch.over:
-                raise self._watch.fault(what)
+                raise self._watch.fault(what, *more)
 
     def _pause(self, error: KafkaError) -> None:
         if error.code() not in NOT_YET:

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 
+from kgroup.catchup.ledger.transactional_ids import of_plan
 from kgroup.sandbox import Sandbox
-from tests.commands.test_broker_faults import three_replicas_needed
 from tests.commands.test_catchup_cluster import committed, leader
 from tests.support.catchup.catchups import copied, own_ledger, written
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
 from tests.support.running import running
-from tests.support.three_brokers import BROKERS, in_sync, killed, replicated
+from tests.support.three_brokers import BROKERS, in_sync, killed, replicated, three_replicas_needed
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 
 Name = Callable[[str], str]
+
+
+def await_last_transaction(world: KafkaWorld, plan: str) -> None:
+    """Its broker writes the end to each topic after it has answered. A producer that takes the id waits for that."""
+    Producer({"bootstrap.servers": world.bootstrap, "transactional.id": of_plan(plan)}).init_transactions(30)
 
 
 def test_a_ledger_that_takes_no_records(
@@ -40,6 +46,7 @@ def test_a_ledger_that_takes_no_records(
         return [plan["state"] for plan in kgroup("catchup", "list", group, "-o", "json").data]
 
     kgroup("catchup", "start", group, "--release-only", "--execute")
+    await_last_transaction(three, plan_of(group))
     victim = min(BROKERS - {three.coordinator(group), leader(three, ledger)})
     with killed(sandbox, victim):
         wait_for(lambda: not in_sync(three, ledger), "too few replicas", 60)
@@ -78,3 +85,47 @@ def test_a_ledger_that_takes_no_records(
     places = [f"{topic}:{partition}:{offset}" for partition in (0, 1) for offset in range(100, 300)]
     assert copied(three, copy) == sorted(places)
     assert committed(three, group) == head
+
+
+def test_a_transaction_that_cannot_end(
+    three: KafkaWorld, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, name: Name
+) -> None:
+    """Its broker has answered that it is committed, and cannot write the end to a topic: the plan waits for that."""
+    kgroup, ledger = CommandLine(), own_ledger(monkeypatch, name("ledger"))
+    topic, copy, group = replicated(three, name("orders"), 300), replicated(three, name("copy"), 0), name("svc")
+    here, head = {(topic, 0): 100, (topic, 1): 100}, {(topic, 0): 300, (topic, 1): 300}
+    three.commit(group, here)
+    kgroup("catchup", "start", group, "--release-only", "--execute")
+    transaction = Producer({"bootstrap.servers": three.bootstrap, "transactional.id": of_plan(plan_of(group))})
+    with killed(sandbox, min(BROKERS - {three.coordinator(group), leader(three, ledger)})):
+        wait_for(lambda: not in_sync(three, copy), "too few replicas", 60)
+        transaction.init_transactions(30)
+        transaction.begin_transaction()
+        transaction.produce(copy, b"1", partition=0)
+        assert transaction.flush(30) == 0
+
+        with three_replicas_needed(three, copy):
+            wait_for(lambda: refuses(three, copy), "refused records", 30)
+            transaction.commit_transaction(30)
+            cancel = ("catchup", "cancel", group, "--execute", "--timeout", "5s")
+            said = kgroup(*cancel, exit_code=3).stderr
+        assert f"transactional id {of_plan(plan_of(group))} could not be initialized: no answer for 5 s" in said
+        assert "one with too few replicas in sync (min.insync.replicas) prevents that" in said
+        assert committed(three, group) == head
+
+        kgroup(*cancel)
+        assert committed(three, group) == here
+
+
+def plan_of(group: str) -> str:
+    plan_id: str = CommandLine()("catchup", "list", group, "-o", "json").data[0]["plan_id"]
+    return plan_id
+
+
+def refuses(world: KafkaWorld, topic: str) -> bool:
+    """Whether its first partition refuses a record now."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": world.bootstrap, "retries": 0})
+    producer.produce(topic, b"2", partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    return errors[0] is not None
