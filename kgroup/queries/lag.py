@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _RATES_MS = (600_000, 60_000)
 _SPAN_MS = 3_600_000
+_OF_GENERATIONS = (GenerationWritten, GroupDeleted)
 _IDLE_SPAN_MS = 600_000
 """For a group that has read everything only its pace matters, so less is read."""
 
@@ -153,7 +154,7 @@ def _of_group(
     )
     newest = None
     if log is not None:
-        newest = next((e for e in reversed(log.events) if isinstance(e, GenerationWritten | GroupDeleted)), None)
+        newest = next((event for event in reversed(log.events) if isinstance(event, _OF_GENERATIONS)), None)
     return LagReading(
         evidence,
         generation=newest.generation if isinstance(newest, GenerationWritten) else None,
@@ -164,7 +165,7 @@ def _of_group(
 
 
 def _names_by_id(group: Group, facts: LagFacts) -> dict[str, str]:
-    layouts = {p.topic: facts.layouts.get(p.topic) for p in group.partitions}
+    layouts = {topic: facts.layouts.get(topic) for topic in {p.topic for p in group.partitions}}
     return {each.id: topic for topic, each in layouts.items() if isinstance(each, TopicLayout) and each.id is not None}
 
 

@@ -26,7 +26,7 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import holds_group
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 _PLAIN, _COMMITTED = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
 """Compared by ``is``: the hash of a member of an enum takes longer than the rest of a round."""
@@ -73,11 +73,11 @@ def from_log(
         if isinstance(event, CommitWritten):
             if not _counts(event):
                 continue
-            tp, offset, log_offset = event.tp, event.offset, event.log_offset
+            topic, number, offset, log_offset = event.topic, event.partition, event.offset, event.log_offset
+            tp = shared_tp(topic, number)
             if offset is None:
                 commits.pop(tp, None)
             else:
-                topic, number = tp
                 by_a_tool = log_offset in by_tool
                 commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset, "", by_a_tool))
             continue
@@ -120,7 +120,7 @@ def _tool_commits(
     members that a consumer group had before the range are not known, so there only its present Empty state counts.
     """
     found: set[int] = set()
-    alone: defaultdict[TopicPartition, list[CommitWritten]] = defaultdict(list)
+    alone: defaultdict[tuple[str, int], list[CommitWritten]] = defaultdict(list)
     emptied_by = _emptied_by(others) if group.is_empty else None
     empty = reach.complete or (group.is_empty and emptied_by is None)
     for event in events:
@@ -130,7 +130,7 @@ def _tool_commits(
             if event.metadata and event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)
             elif empty:
-                alone[event.tp].append(event)
+                alone[event.topic, event.partition].append(event)
             continue
         match event:
             case GenerationWritten(members=here):
@@ -156,7 +156,7 @@ def _emptied_by(others: Sequence[Event]) -> Event | None:
     return next((event for event in reversed(others) if isinstance(event, kinds)), None)
 
 
-def _single_commits(alone: Mapping[TopicPartition, Sequence[CommitWritten]]) -> set[int]:
+def _single_commits(alone: Mapping[tuple[str, int], Sequence[CommitWritten]]) -> set[int]:
     """The commits to an Empty group that are not those of a consumer with ``assign()``: too few since the last rewind.
 
     A consumer shows by three commits, or by two with a leader epoch, which administrators do not send.

@@ -158,14 +158,11 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
     known = base is not None
     base = reading.read_since_ms if base is None else base
     since = None if base is None else max(base, reading.waiting_since_ms or base)
-    rewound = _rewound(reading, rules) if reading.commits else None
-    return StatusResult(
-        LagStatus.NO_READER,
-        since,
-        at_least=not known and since is not None and since == base,
-        back=rewound.back if rewound else None,
-        back_at_ms=rewound.back_at_ms if rewound else None,
-    )
+    at_least = not known and since is not None and since == base
+    rewound = _rewound(reading, rules) if len(reading.commits) > 1 else None
+    if rewound is None:
+        return StatusResult(_NO_READER, since, None, at_least)
+    return StatusResult(_NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
 
 
 def _rewound(reading: CommitReading, rules: StatusRules) -> StatusResult | None:
