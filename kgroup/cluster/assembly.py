@@ -104,14 +104,12 @@ def _partition(
     log: LogRange | KgroupError | None,
     owner: Member | None,
 ) -> Partition:
-    topic, number = tp
     # The usual case first: this runs a hundred thousand times when all groups of a cluster are described.
     if type(commit) is Commit and type(log) is LogRange:
-        return Partition(topic, number, commit, log, owner, None)
+        return Partition(tp, commit, log, owner, None)
     failed = commit if isinstance(commit, KgroupError) else log if isinstance(log, KgroupError) else None
     return Partition(
-        topic,
-        number,
+        tp,
         None if isinstance(commit, KgroupError) else commit,
         None if isinstance(log, KgroupError) else log,
         owner,

@@ -152,9 +152,8 @@ async def _of_topics(
     query: LagQuery,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
-    # Pairs first: thousands of groups may have the same partitions.
-    pairs = {(p.topic, p.partition) for group in groups for p in group.partitions if p.log is not None}
-    views = await log_views(client, layouts, [TopicPartition(*pair) for pair in pairs], query.moments_ms)
+    partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
+    views = await log_views(client, layouts, partitions, query.moments_ms)
     spans: dict[str, list[Span]] = {}
     lagging: dict[TopicPartition, None] = {}
     for group in groups:

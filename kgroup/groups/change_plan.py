@@ -243,24 +243,19 @@ def row_moves(rows: Sequence[ChangeRow]) -> Iterator[tuple[int, int]]:
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
     """The commits of a group, by (topic, partition)."""
-    partitions = group.partitions
-    fields = zip(
-        column(partitions, "topic"), column(partitions, "partition"), column(partitions, "commit"), strict=True
-    )
-    return {TopicPartition(topic, number): commit for topic, number, commit in fields if commit}
+    fields = zip(column(group.partitions, "tp"), column(group.partitions, "commit"), strict=True)
+    return {tp: commit for tp, commit in fields if commit is not None}
 
 
 def committed_partitions(group: Group) -> list[TopicPartition]:
     """The keys of ``committed``, without making commits."""
-    topics, numbers = column(group.partitions, "topic"), column(group.partitions, "partition")
     offsets = column(group.partitions, "commit", "offset")
-    return [TopicPartition(t, n) for t, n, offset in zip(topics, numbers, offsets, strict=True) if offset is not None]
+    return [tp for tp, offset in zip(column(group.partitions, "tp"), offsets, strict=True) if offset is not None]
 
 
 def committed_topics(group: Group) -> set[str]:
     """The topics of ``committed``, without making commits."""
-    topics, offsets = column(group.partitions, "topic"), column(group.partitions, "commit", "offset")
-    return {topic for topic, offset in zip(topics, offsets, strict=True) if offset is not None}
+    return {tp.topic for tp in committed_partitions(group)}
 
 
 def commit_count(group: Group) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kgroup.model.groups import Group, Member, Partition, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ def _group(fields: _Fields) -> Group:
         assignment_epoch=fields.number_or_none("assignment_epoch"),
         members=_distinct(fields, members),
         partitions=tuple(
-            Partition(topic, number, None, None, owners.get((topic, number)), None) for topic, number in places or ()
+            Partition(TopicPartition(*place), None, None, owners.get(place), None) for place in places or ()
         ),
     )
 

@@ -190,15 +190,24 @@ class Positions(msgspec.Struct, frozen=True, dict=True):
         return LogRange(self.start.offset, self.end.offset)
 
 
-class Partition(PartitionValue, msgspec.Struct, frozen=True, gc=False):
+class Partition(msgspec.Struct, frozen=True, gc=False):
     """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     commit: Commit | None
     log: LogRange | None
     owner: Member | None
     error: str | None
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.tp.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self.tp.partition
 
     @property
     def lag(self) -> int | None:

@@ -158,8 +158,8 @@ def test_a_plan_in_columns_is_the_same_plan(kept: Callable[[Iterable[ChangeRow]]
 @pytest.mark.parametrize("kept", [tuple, Columns.of])
 def test_commits_of_a_group_in_columns(kept: Callable[[Iterable[Partition]], Sequence[Partition]]) -> None:
     commits = {TopicPartition("orders", 0): Commit(5, 2, "m"), TopicPartition("audit", 3): Commit(7, None, "")}
-    partitions = [Partition(*tp, commit, None, None, None) for tp, commit in commits.items()]
-    partitions.append(Partition("other", 1, None, None, None, "unreadable"))
+    partitions = [Partition(tp, commit, None, None, None) for tp, commit in commits.items()]
+    partitions.append(Partition(TopicPartition("other", 1), None, None, None, "unreadable"))
     found = Group("svc", "classic", "Empty", "", None, None, None, None, None, None, (), kept(partitions))
     assert committed(found) == commits
     assert (committed_partitions(found), committed_topics(found)) == ([*commits], {"orders", "audit"})
@@ -172,7 +172,10 @@ def test_an_unusual_reset_of_several_groups_names_the_stalled_partition() -> Non
     groups = [
         Group(
             name, "classic", "Empty", "", None, None, None, None, None, None, (),
-            tuple(Partition("orders", at, Commit(offset, None, ""), None, None, None) for at, offset in enumerate(own)),
+            tuple(
+                Partition(TopicPartition("orders", at), Commit(offset, None, ""), None, None, None)
+                for at, offset in enumerate(own)
+            ),
         )
         for name, own in offsets.items()
     ]  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, ListedGroup, Member, Partition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode
 
 
@@ -37,7 +38,7 @@ def group(
         members=tuple(
             Member(f"{c}-1", None, c, "/10.0.0.1", None, None, None, None, None, None, None) for c in clients
         ),
-        partitions=tuple(Partition(t, 0, Commit(1, None, m), None, None, None) for t, m in commits),
+        partitions=tuple(Partition(TopicPartition(t, 0), Commit(1, None, m), None, None, None) for t, m in commits),
     )
 
 

@@ -81,7 +81,7 @@ def test_a_partition_and_a_group(word: str, partitions: list[tuple[str, int]] | 
 
 def partition(number: int, committed: int | None, end: int = 200, topic: str = "orders") -> Partition:
     commit = None if committed is None else Commit(committed, None, "")
-    return Partition(topic, number, commit, LogRange(100, end), None, None)
+    return Partition(TopicPartition(topic, number), commit, LogRange(100, end), None, None)
 
 
 PARTITIONS = [

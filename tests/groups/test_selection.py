@@ -17,6 +17,7 @@ from kgroup.groups.selection import (
 )
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, ListedGroup, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
 
 
@@ -243,9 +244,9 @@ def member(subscription: tuple[str, ...] | None, *assigned: str) -> Member:
 def group(*, members: tuple[Member, ...] = (), committed: str | None = None, assigned: str | None = None) -> Group:
     partitions = []
     if committed:
-        partitions.append(Partition(committed, 0, Commit(1, None, ""), LogRange(0, 2), None, None))
+        partitions.append(Partition(TopicPartition(committed, 0), Commit(1, None, ""), LogRange(0, 2), None, None))
     if assigned:
-        partitions.append(Partition(assigned, 0, None, LogRange(0, 2), members[0], None))
+        partitions.append(Partition(TopicPartition(assigned, 0), None, LogRange(0, 2), members[0], None))
     return Group("g", "classic", "Stable", "consumer", None, None, None, None, None, None, members, tuple(partitions))
 
 

@@ -12,6 +12,7 @@ from kgroup.groups.change_plan import ChangeRow
 from kgroup.model.columns import Columns, column, joined
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition, RowError
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from tests.support.memory import bytes_of
 
@@ -104,7 +105,10 @@ def test_equal_hints_keep_their_own_words() -> None:
 
 
 def test_owners_and_errors_of_partitions_are_kept() -> None:
-    given = (Partition("orders", 0, at(5), None, None, "unreadable"), Partition("audit", 0, None, None, None, None))
+    given = (
+        Partition(TopicPartition("orders", 0), at(5), None, None, "unreadable"),
+        Partition(TopicPartition("audit", 0), None, None, None, None),
+    )
     assert [*Columns.of(given)] == [*given]
 
 

@@ -21,6 +21,7 @@ from kgroup.model.groups import (
     is_of_consumers,
 )
 from kgroup.model.outcome import Outcome
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Unreachable
 
@@ -100,7 +101,7 @@ def partition(
     error: str | None = None,
 ) -> Partition:
     commit = None if committed is None else Commit(committed, None, "")
-    return Partition("orders", number, commit, LogRange(*log) if log else None, owner, error)
+    return Partition(TopicPartition("orders", number), commit, LogRange(*log) if log else None, owner, error)
 
 
 def group(members: tuple[Member, ...] = (), partitions: tuple[Partition, ...] = (), **other: Any) -> Group:
@@ -187,7 +188,7 @@ def test_the_document_of_a_group_has_the_fields_of_the_contract() -> None:
     owner = member("a", 0, instance_id="i-1", rack="r1")
     document = group(
         (owner,),
-        (Partition("orders", 0, Commit(70, 3, "note"), LogRange(0, 120), owner, None),),
+        (Partition(TopicPartition("orders", 0), Commit(70, 3, "note"), LogRange(0, 120), owner, None),),
         coordinator=Coordinator(2, "b2", 9092, None),
         generation=112,
         leader="a",

@@ -14,7 +14,7 @@ from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.hidden_commits import Hidden, hidden_notes, hidden_words
 from kgroup.model.topic_partition import TopicPartition
 
-READ = Partition("orders", 0, Commit(10, None, ""), LogRange(0, 10), None, None)
+READ = Partition(TopicPartition("orders", 0), Commit(10, None, ""), LogRange(0, 10), None, None)
 GROUP = Group("svc", "classic", "Empty", "consumer", None, None, None, None, None, None, (), (READ,))
 MISSING = "commits on topics that you may not describe may be missing"
 NOW_MS = 1_795_229_931_000

@@ -29,8 +29,7 @@ NOTHING = LastActivity()
 def group_at(*commits: int | None, topic: str = "orders", unread: dict[int, str] | None = None) -> Group:
     partitions = tuple(
         Partition(
-            topic,
-            number,
+            TopicPartition(topic, number),
             None if offset is None else Commit(offset, 2, f"m{number}"),
             None,
             None,

@@ -10,12 +10,13 @@ from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 from tests.support.catchup.plans import gap_range, ledgered, make_plan
 
 
 def group(*commits: tuple[int, str]) -> Group:
     partitions = tuple(
-        Partition("orders", number, Commit(offset, None, metadata), None, None, None)
+        Partition(TopicPartition("orders", number), Commit(offset, None, metadata), None, None, None)
         for number, (offset, metadata) in enumerate(commits)
     )
     return Group(
@@ -35,7 +36,7 @@ def group(*commits: tuple[int, str]) -> Group:
 
 
 def without_commit() -> Partition:
-    return Partition("orders", 99, None, None, None, None)
+    return Partition(TopicPartition("orders", 99), None, None, None, None)
 
 
 def release(plan_id: str = "cu-7f3a", start: int | None = 70) -> str:

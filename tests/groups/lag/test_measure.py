@@ -50,7 +50,7 @@ def one(
     **known: Any,
 ) -> PartitionLag:
     commit = None if committed is None else Commit(committed, None, "")
-    partition = Partition("orders", 0, commit, None if log is None else LogRange(*log), None, None)
+    partition = Partition(TopicPartition("orders", 0), commit, None if log is None else LogRange(*log), None, None)
     about = structs.replace(group([]), partitions=(partition,))
     found = LagEvidence(NOW, isolation, {TopicPartition("orders", 0): PartitionEvidence(**known)})
     return measure_lag(about, found).partitions[0]

@@ -79,7 +79,9 @@ def measured(consumer: Consumer, seed: int) -> PartitionLag:
         ends=(past,),
         first_unread=FirstUnread(committed, ms(records[committed])) if committed < len(records) else FirstUnread(None),
     )
-    partition = Partition("orders", 0, Commit(committed, None, ""), LogRange(0, len(records)), None, None)
+    partition = Partition(
+        TopicPartition("orders", 0), Commit(committed, None, ""), LogRange(0, len(records)), None, None
+    )
     about = replace(group([]), partitions=(partition,))
     return measure_lag(about, LagEvidence(NOW, partitions={TopicPartition("orders", 0): known})).partitions[0]
 

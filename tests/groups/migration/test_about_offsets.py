@@ -33,7 +33,9 @@ def aged(age_ms: int, *, commits: int = 2) -> MigrationEvidence:
 MINUTE = broker(aged(75_000), offsets_retention_ms=60_000)
 UNREADABLE = replace(
     EMPTY,
-    group=replace(group(commits=0), partitions=(Partition("orders", 0, None, None, None, "not-authorized"),)),
+    group=replace(
+        group(commits=0), partitions=(Partition(TopicPartition("orders", 0), None, None, None, "not-authorized"),)
+    ),
 )
 
 

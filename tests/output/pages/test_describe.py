@@ -14,6 +14,7 @@ from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe import membership_line, outcome, title
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
@@ -53,7 +54,7 @@ def partition(
     """A partition whose lag is ``lag``; None: its log could not be read."""
     log = None if lag is None else LogRange(log_start, (committed or 0) + lag)
     commit = None if committed is None else Commit(committed, 4, "note")
-    return Partition(topic, number, commit, log, owner, error)
+    return Partition(TopicPartition(topic, number), commit, log, owner, error)
 
 
 def group(
@@ -181,8 +182,8 @@ def test_lag_zero_is_not_said_of_partitions_that_could_not_be_read() -> None:
     assert "unknown" in text
 
 
-BELOW = Partition("orders", 3, Commit(5, None, ""), LogRange(100, 120), None, None)
-ABOVE = Partition("orders", 4, Commit(130, None, ""), LogRange(100, 120), None, None)
+BELOW = Partition(TopicPartition("orders", 3), Commit(5, None, ""), LogRange(100, 120), None, None)
+ABOVE = Partition(TopicPartition("orders", 4), Commit(130, None, ""), LogRange(100, 120), None, None)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def partition(
 ) -> Partition:
     commit = None if committed is None else Commit(committed, other.pop("epoch", 4), "")
     given: dict[str, Any] = {"log": LogRange(start, end), "owner": None, "error": None}
-    return Partition(topic, number, commit, **(given | other))
+    return Partition(TopicPartition(topic, number), commit, **(given | other))
 
 
 def group(members: Sequence[Member] | None, partitions: Sequence[Partition], **other: Any) -> Group:

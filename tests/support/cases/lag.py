@@ -76,7 +76,7 @@ class Part:
     def partition(self) -> Partition:
         log = None if self.lag is None else LogRange(self.log_start, self.committed + self.lag)
         commit = Commit(self.committed, None, "")
-        return Partition(self.topic, self.number, commit, log, self.owner, self.error)
+        return Partition(TopicPartition(self.topic, self.number), commit, log, self.owner, self.error)
 
     @property
     def evidence(self) -> PartitionEvidence:

@@ -83,7 +83,9 @@ def group(
         group_epoch=epochs[0] if epochs else None,
         assignment_epoch=epochs[1] if epochs else None,
         members=members,
-        partitions=tuple(Partition("orders", n, Commit(n, None, ""), None, None, None) for n in range(commits)),
+        partitions=tuple(
+            Partition(TopicPartition("orders", n), Commit(n, None, ""), None, None, None) for n in range(commits)
+        ),
     )
 
 

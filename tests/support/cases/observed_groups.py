@@ -22,7 +22,9 @@ def partition(
     number: int, committed: int | None, start: int | None = 0, end: int = 100, error: str | None = None
 ) -> Partition:
     commit = None if committed is None else Commit(committed, None, "")
-    return Partition("orders", number, commit, None if start is None else LogRange(start, end), None, error)
+    return Partition(
+        TopicPartition("orders", number), commit, None if start is None else LogRange(start, end), None, error
+    )
 
 
 def group(
