@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A committed offset: the offset of the next record that the group will read. Metadata is kept byte for byte."""
+class Commit(NamedTuple):
+    """A committed offset: the offset of the next record that the group will read. Metadata is kept byte for byte.
+
+    A plan for a large cluster makes some millions of them, which takes half the time of frozen dataclasses.
+    """
 
     offset: int
     leader_epoch: int | None
