@@ -25,6 +25,8 @@ _LOOK_EVERY_S = 0.01
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_000
 _SHELL = "pyspark-shell"
+# For the JVM that only prints Spark's command line. A collector here would not start with another in JAVA_TOOL_OPTIONS.
+_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1"
 # Lines that Java prints at every start, which are never of interest.
 _USUAL = ("WARNING: Using incubator modules",)
 # Frames of a Java stack. The exception itself is in the line above them.
@@ -162,12 +164,16 @@ def submit_command(ready: DriverSetup, words: Sequence[str], environment: Mappin
 
 
 def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str]) -> dict[str, str]:
-    """The JVM's environment: the Java that was found, Spark's home, and for a local master no network lookup."""
+    """The JVM's environment: the Java that was found, Spark's home, and for a local master no network lookup.
+
+    The user's own SPARK_LAUNCHER_OPTS and SPARK_LOCAL_IP win.
+    """
     found = dict(environment)
     found["SPARK_HOME"] = str(ready.home)
     java_home = ready.java.executable.resolve().parent.parent
     if os.access(java_home / "bin" / "java", os.X_OK):
         found["JAVA_HOME"] = str(java_home)
+    found.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
     if local:
         found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return found
