@@ -37,6 +37,7 @@ START_TIMEOUT_S = 90.0
 """Spark needs 60 s to report an address that answers but is not a master."""
 
 _END_S = 20.0
+_TERMINATE_S = 2.0
 _LOOK_EVERY_S = 0.1
 _HEAVY = ("-XX:+UseSerialGC", "-XX:MetaspaceSize=128m")
 """Java options for a driver through which rows pass.
@@ -153,7 +154,9 @@ class DriverSession:
         """Stop Spark within ``wait_s``."""
         self._given_up = True
         if not self._started.is_set() and self._jvm is not None:
-            self._jvm.process.kill()
+            self._jvm.process.terminate()  # a JVM that is killed leaves its temporary directories
+            if not self._jvm.has_ended(_TERMINATE_S):
+                self._jvm.process.kill()
         self._thread.join(_END_S)
         if self._context is not None:
             stopping = threading.Thread(target=self._stop_context, name="spark stop", daemon=True)

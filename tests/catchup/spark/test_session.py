@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.worker_package import WorkerPackage
 from kgroup.support.errors import KgroupError, Unreachable
+from tests.support.waiting import wait_for
 
 
 def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> None:
@@ -29,6 +31,16 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
         "Spark's JVM ended at its start (exit code 1)",
     )
     assert any("Too small maximum heap" in line for line in caught.value.details)
+
+
+def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
+    settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
+
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
+        wait_for(lambda: [*tmp_path.glob("spark-*")], "Spark's temporary directory")
+
+    assert not session.is_alive
+    assert not [*tmp_path.glob("spark-*"), *tmp_path.glob("blockmgr-*")]
 
 
 def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
