@@ -19,6 +19,7 @@ from kgroup.queries.doctor_explanations import explain
 from kgroup.queries.json_schemas import PRIMITIVES, Field, field_table
 from kgroup.support.errors import EXIT_MEANINGS
 from tests.benchmarks.catalogue import RESULTS, about, stored
+from tests.benchmarks.scale_page import cpu_table, memory_table, runs
 from tests.benchmarks.table import as_markdown
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.support.command_line import CommandLine
@@ -129,6 +130,8 @@ def _refusals() -> str:
 
 _PARTS = {
     "benchmarks": lambda: as_markdown(stored(RESULTS), about),
+    "scale-cpu": lambda: cpu_table(runs(stored(RESULTS))),
+    "scale-memory": lambda: memory_table(runs(stored(RESULTS))),
     "json": _json,
     "verbs": _verbs,
     "rights": lambda: _table(("verb", "needs", "more rights add"), [(v, least, m or "-") for v, least, m in RIGHTS]),
