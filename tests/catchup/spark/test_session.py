@@ -36,8 +36,11 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
 def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
     settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
 
-    with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        wait_for(lambda: [*tmp_path.glob("spark-*")], "Spark's temporary directory")
+    said: list[str] = []
+
+    with DriverSession(settings, check(settings, timeout_s=5), say=said.append) as session:
+        wait_for(lambda: [line for line in said if "default log level" in line], "Spark's log")
+        assert [*tmp_path.glob("spark-*")]
 
     assert not session.is_alive
     assert not [*tmp_path.glob("spark-*"), *tmp_path.glob("blockmgr-*")]
