@@ -2,9 +2,8 @@
 
 ``catchup start GROUP --to-topic TOPIC --execute`` as a process of its own, cold, with Spark's start, the ledger, the
 release and the verification; over as many partitions as there are cores. Two more rows are the line through the first
-and the last number of records: what a start costs, and what a million records cost. The smallest number is measured
-once more with Spark's classes in an archive, which a user can make (docs/catchup/sinks.md). Memory is that of the
-driver, the JVM, and the largest worker.
+and the last number of records: what a start costs, and what a million records cost. The floor of a start is PySpark
+alone, with an empty job on this machine. Memory is that of the driver, the JVM, and the largest worker.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from msgspec.structs import replace
-
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.measure import kgroup, turns
@@ -33,8 +30,12 @@ from tests.support.kafka_world import KafkaWorld
 
 SIZE, SOURCE = 1024, "bench"
 TINY = {"records": [100, 200], "runs": 1}
+_SPARK_ALONE = """
+from pyspark import SparkContext
+with SparkContext("local[*]") as spark:
+    spark.parallelize([], 2).mapPartitions(lambda _: [1]).collect()
+"""
 _LOOK_EACH_S = 0.1
-_ATTEMPTS = 3
 
 
 def measurements(records: Sequence[int] = (500_000, 1_000_000, 2_000_000), runs: int = 3) -> Iterator[Measurement]:
@@ -47,29 +48,11 @@ def measurements(records: Sequence[int] = (500_000, 1_000_000, 2_000_000), runs:
         for count in records:
             rows.append(_measured(world, count, records[-1], runs))
             yield rows[-1]
-        with tempfile.TemporaryDirectory(prefix="kgroup-bench-") as directory:
-            words = _archive_classes(world, Path(directory) / "spark.jsa", records[0], records[-1])
-            archived = _measured(world, records[0], records[-1], runs, words)
-            yield replace(archived, name=f"{archived.name}, with a class data archive")
     ours = _line(records, rows[0].ours, rows[-1].ours)
     peer = _line(records, rows[0].peer, rows[-1].peer)
-    for name, at, hold in (("without any record", 0, 3.5), ("a million records more", 1, 4.6)):
-        yield Measurement(name, "s", (ours[at],), (peer[at],), holds=(Hold(at_most=hold, of="ours"),))
-    start_s = ours[0] + statistics.median(archived.ours) - statistics.median(rows[0].ours)
-    yield Measurement("without any record, with a class data archive", "s", (start_s,), (peer[0],))
-
-
-def _archive_classes(world: KafkaWorld, archive: Path, records: int, most: int) -> list[str]:
-    """Make an archive of Spark's classes with a replay; the words that use it. On a busy machine it is tried again."""
-    for _ in range(_ATTEMPTS):
-        _replay(world, records, most, {}, _java_option(f"-XX:ArchiveClassesAtExit={archive}"))
-        if archive.exists():
-            return _java_option(f"-XX:SharedArchiveFile={archive}")
-    raise SystemExit("Java wrote no archive within the 20 s that kgroup waits for it")
-
-
-def _java_option(option: str) -> list[str]:
-    return ["--conf", f"spark.driver.extraJavaOptions={option}"]
+    (spark,) = turns(runs, lambda: _process([sys.executable, "-c", _SPARK_ALONE], {}))
+    for name, at, hold, floor in (("without any record", 0, 3.5, spark), ("a million records more", 1, 4.6, ())):
+        yield Measurement(name, "s", (ours[at],), (peer[at],), floor, (Hold(at_most=hold, of="ours"),))
 
 
 def _line(records: Sequence[int], few: Sequence[float], many: Sequence[float]) -> tuple[float, float]:
@@ -78,28 +61,27 @@ def _line(records: Sequence[int], few: Sequence[float], many: Sequence[float]) -
     return statistics.median(few) - records[0] * each_s, each_s * 1e6
 
 
-def _measured(world: KafkaWorld, records: int, most: int, runs: int, words: Sequence[str] = ()) -> Measurement:
+def _measured(world: KafkaWorld, records: int, most: int, runs: int) -> Measurement:
     peaks: dict[str, float] = {}
+    until = ends(CORES, records)
+
+    def ours() -> float:
+        group = f"bench-{secrets.token_hex(4)}"
+        behind = [end - gap for end, gap in zip(ends(CORES, most), until, strict=True)]
+        world.commit(group, {(SOURCE, partition): offset for partition, offset in enumerate(behind)})
+        with _target(world, f"ours-{group}") as target:
+            took = _process(kgroup("catchup", "start", group, "--to-topic", target, "--execute"), peaks)
+            _require(world, target, records)
+        return took
 
     def plain() -> float:
         with _target(world, f"plain-{secrets.token_hex(4)}") as target:
-            of_copy = [world.bootstrap, SOURCE, target, json.dumps(ends(CORES, records))]
-            return _process([sys.executable, "-m", "tests.benchmarks.plain_copy", *of_copy], {})
+            words = [world.bootstrap, SOURCE, target, json.dumps(until)]
+            return _process([sys.executable, "-m", "tests.benchmarks.plain_copy", *words], {})
 
-    mine, loop = turns(runs, lambda: _replay(world, records, most, peaks, words), plain)
+    mine, loop = turns(runs, ours, plain)
     holds = (Hold(at_most=1),) if records >= 2_000_000 else ()
     return Measurement(f"{records:,} x {SIZE} B", "s", mine, loop, holds=holds, also=peaks)
-
-
-def _replay(world: KafkaWorld, records: int, most: int, peaks: dict[str, float], words: Sequence[str]) -> float:
-    """Seconds of a replay of the last ``records`` of ``most``; ``words`` are more of kgroup's command line."""
-    group = f"bench-{secrets.token_hex(4)}"
-    gaps = zip(ends(CORES, most), ends(CORES, records), strict=True)
-    world.commit(group, {(SOURCE, partition): end - gap for partition, (end, gap) in enumerate(gaps)})
-    with _target(world, f"ours-{group}") as target:
-        took = _process(kgroup("catchup", "start", group, "--to-topic", target, "--execute", *words), peaks)
-        _require(world, target, records)
-    return took
 
 
 @contextlib.contextmanager
