@@ -11,9 +11,7 @@ import importlib
 import inspect
 import os
 import platform
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Machine, Measurement, Result, rounded
 from tests.benchmarks.table import cells
 
@@ -68,25 +65,12 @@ def run(name: str, settings: Iterable[str], *, tiny: bool = False, note: str = "
     """
     module = importlib.import_module(f"tests.benchmarks.{name}")
     sizes = {**(module.TINY if tiny else {}), **sizes_of(name, settings, module.measurements)}
-    began, load, loop_ms = datetime.now(UTC), os.getloadavg()[0], _loop_ms()
+    began, load = datetime.now(UTC), os.getloadavg()[0]
     rows: list[Measurement] = []
     for row in module.measurements(**sizes):
         rows.append(rounded(row))
         print(f"{name}: {'  '.join(cells(rows[-1], 0)[:-1])}", file=sys.stderr, flush=True)
-    at = began.isoformat(timespec="seconds")
-    return Result(name, at, this_machine(), load, tuple(rows), loop_ms, sizes, note)
-
-
-def _loop_ms() -> float:
-    """CPU time of a million additions in Python, the median of five times."""
-
-    def add() -> None:
-        total = 0
-        for number in range(1_000_000):
-            total += number
-
-    (seconds,) = turns(5, timed(add, time.process_time))
-    return round(statistics.median(seconds) * 1000, 1)
+    return Result(name, began.isoformat(timespec="seconds"), this_machine(), load, tuple(rows), sizes, note)
 
 
 def sizes_of(name: str, settings: Iterable[str], benchmark: Callable[..., object]) -> Mapping[str, Any]:

@@ -89,9 +89,6 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """The load average of one minute before it began: 0 is an idle machine."""
 
     measurements: tuple[Measurement, ...]
-    loop_ms: float | None = None
-    """CPU time of a million additions in Python before it began: how fast the machine was. None: not measured."""
-
     sizes: dict[str, Any] = {}
     """What was not as the benchmark has it by default."""
 

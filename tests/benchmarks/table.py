@@ -68,6 +68,5 @@ def _machine_lines(machines: Sequence[Machine]) -> list[str]:
 
 def _circumstances(result: Result) -> str:
     sizes = "".join(f", {name} {value}" for name, value in result.sizes.items())
-    loop = "" if result.loop_ms is None else f", a million additions in Python in {figure(result.loop_ms)} ms"
     note = f"; {result.note}" * bool(result.note)
-    return f"Measured on {result.measured_at[:10]}, load average before it {result.load_before:.1f}{loop}{sizes}{note}."
+    return f"Measured on {result.measured_at[:10]}, load average before it {result.load_before:.1f}{sizes}{note}."

@@ -17,7 +17,7 @@ FIRST = Result(
     (Measurement("alone", "MB", (12.0,)), Measurement("floored", "s", (2.0,), floor=(1.0,), also={"requests": 17.0})),
 )
 SECOND = Result(
-    "writing", "2026-01-03T03:04:05+00:00", LARGE, 0.0, (Measurement("all", "s", (1.0,)),), 85.2, {"runs": 1}, "alone"
+    "writing", "2026-01-03T03:04:05+00:00", LARGE, 0.0, (Measurement("all", "s", (1.0,)),), {"runs": 1}, "alone"
 )
 
 
@@ -57,11 +57,7 @@ def test_markdown_has_a_table_for_each_benchmark() -> None:
 
     assert text.count("| measured | unit |") == 2
     assert "### reading\n\nAbout reading.\n\nMeasured on 2026-01-02, load average before it 1.2.\n\n| measured" in text
-    assert (
-        "### writing\n\nAbout writing.\n\nMeasured on 2026-01-03, load average before it 0.0, a million additions"
-        in text
-    )
-    assert " in Python in 85.2 ms, runs 1; alone.\n" in text
+    assert "### writing\n\nAbout writing.\n\nMeasured on 2026-01-03, load average before it 0.0, runs 1; alone." in text
     assert "| floored | s | 2.00 | - | 1.00 | 2.00 | - | - | requests 17 | 1 |" in text
     assert "| all | s | 1.00 | - | - | - | - | - | - | 2 |" in text
 
