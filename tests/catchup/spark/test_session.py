@@ -35,7 +35,6 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
 
 def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
     settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
-
     said: list[str] = []
 
     with DriverSession(settings, check(settings, timeout_s=5), say=said.append) as session:
