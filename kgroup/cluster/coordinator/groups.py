@@ -153,10 +153,12 @@ class GroupCoordinators:
         """All groups of all types (ListGroups, KIP-518, KIP-848).
 
         A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
-        groups have moved: all brokers are asked again, and once more when the move has settled.
+        groups have moved: all brokers are asked again, and once more when the move has settled. A listing counts only
+        if it began after all partitions were seen to have their coordinators.
         """
         complete = await self.can_describe_cluster()
         catch_up: Deadline | None = None
+        retried = False
         while True:
             began_s = time.monotonic()
             (absent, behind), (groups, failures) = await self.client.gather(
@@ -166,8 +168,9 @@ class GroupCoordinators:
                 failures.append(partial(_no_coordinator, absent))
             catch_up = (catch_up or self._catch_up()) if behind else None
             retry = failures or (catch_up is not None and not catch_up.passed)
-            if self.client.deadline.passed or not (retry or self._has_moved(began_s)):
+            if self.client.deadline.passed or not (retry or retried or self._has_moved(began_s)):
                 break
+            retried = bool(retry)
             if retry:
                 self.client.note_move()
             await self.client.sleep(RETRY_PAUSE_S if retry else SETTLING_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from kgroup.cluster.coordinator import groups as groups_module
 from kgroup.cluster.coordinator.client import CoordinatorClient, _Observed
 from kgroup.cluster.coordinator.groups import GroupCoordinators
 from kgroup.cluster.deadline import Deadline
+from kgroup.model.groups import ListedGroup
+from kgroup.support.errors import KgroupError
 
 SETTLING_S = 0.05
 
@@ -20,8 +23,16 @@ class NoBrokers(CoordinatorClient):
     def __init__(self, deadline: Deadline) -> None:
         self._deadline, self._observed = deadline, _Observed()
 
+    refresh_takes_s = 0.0
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def refresh_brokers(self) -> None:
+        await asyncio.sleep(self.refresh_takes_s)
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+        return list(await asyncio.gather(*coroutines))
 
 
 class Reading:
@@ -83,6 +94,38 @@ def test_a_move_that_has_settled_costs_nothing(client: NoBrokers) -> None:
     run(GroupCoordinators(client), reading)
 
     assert reading.count == 1
+
+
+class Rounds(GroupCoordinators):
+    """Each round of requests finds so many partitions without a coordinator, and these groups."""
+
+    def __init__(self, client: CoordinatorClient, *rounds: tuple[int, set[str]]) -> None:
+        super().__init__(client)
+        self.absent = [absent for absent, _ in rounds]
+        self.found = [groups for _, groups in rounds]
+
+    async def can_describe_cluster(self) -> bool:
+        return True
+
+    async def _count_unready_partitions(self) -> tuple[int, int]:
+        return self.absent.pop(0), 0
+
+    async def _list_once(self) -> tuple[dict[str, ListedGroup], list[Callable[[], KgroupError]]]:
+        return {name: ListedGroup(name, "classic", "Empty", "consumer", None) for name in self.found.pop(0)}, []
+
+
+def test_a_listing_that_began_before_all_coordinators_were_ready_does_not_count(client: NoBrokers) -> None:
+    """The second round lists before the last coordinator is ready, and asks each partition for it afterwards.
+
+    A slow machine takes longer than a move takes to settle before it begins that round.
+    """
+    client.refresh_takes_s = 2 * SETTLING_S
+    rounds = Rounds(client, (1, {"a"}), (0, {"a"}), (0, {"a", "b"}))
+
+    listing = asyncio.run(rounds.list_groups())
+
+    assert [group.name for group in listing.groups] == ["a", "b"]
+    assert listing.failures == ()
 
 
 def test_at_the_deadline_what_was_read_counts() -> None:
