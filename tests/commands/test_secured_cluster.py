@@ -10,13 +10,12 @@ from kafka.admin import ACLOperation, KafkaAdminClient
 
 from tests.commands.test_catchup_rights import Bob as Replayer
 from tests.commands.test_rights import HISTORY, LEDGER, Bob, group, topic
-from tests.conftest import MORTAL
 from tests.support.catchup.catchups import copied, offsets
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
 from tests.support.secure_broker import SecureBroker, secure_broker
-from tests.support.three_brokers import BROKERS, in_sync, replicated
+from tests.support.three_brokers import BROKERS, PROPERTIES, in_sync, replicated
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
@@ -28,7 +27,7 @@ PATIENT = ("--timeout", "60s")
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    with secure_broker(tmp_path_factory.mktemp("secured"), QuietReporter(), MORTAL, brokers=3) as broker:
+    with secure_broker(tmp_path_factory.mktemp("secured"), QuietReporter(), PROPERTIES, brokers=3) as broker:
         yield broker
 
 

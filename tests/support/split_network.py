@@ -22,13 +22,9 @@ from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.launch import await_ready
 from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout
 from kgroup.sandbox.request import SandboxRequest
-from tests.conftest import MORTAL
 from tests.support.command_line import QuietReporter
 from tests.support.kafka_proxy import read_frame
-from tests.support.three_brokers import BROKERS
-
-PROPERTIES = {**MORTAL, "broker.session.timeout.ms": "6000"}
-"""A broker that the controller does not hear is replaced after so long; one on a busy machine is not."""
+from tests.support.three_brokers import BROKERS, PROPERTIES
 
 CLIENT = 0
 """Whoever is no broker, as the source of a link."""
