@@ -110,7 +110,7 @@ def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> b
 def topics_of(group: Group) -> set[str]:
     """The topics of a group: committed, assigned or subscribed."""
     subscribed = {topic for member in group.members or () for topic in member.subscription or ()}
-    return subscribed | {partition.topic for partition in group.partitions}
+    return subscribed | {partition.tp.topic for partition in group.partitions}
 
 
 def _of_other_kind(listed: ListedGroup, now_ms: int) -> MigrationEvidence:

@@ -308,7 +308,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     arrivals = _arrivals(snapshot, lagging)
     last_ms = max((commit.timestamp_ms for commit in newest), default=None)
     by_tool = any(commit.by_tool for commit in newest)
-    lag = sum(p.lag or 0 for p in lagging)
+    lags = {p.tp: p.lag or 0 for p in lagging}
+    lag = sum(lags.values())
     if not by_tool and arrivals is None and lag < WAITING.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
     quiet = not by_tool and arrivals is not None and not arrivals.records
@@ -326,8 +327,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     tool = (
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
-    worst = max(lagging, key=lambda p: p.lag or 0)
-    one_topic = () if by_tool else ("--topic", str(worst.tp))  # a reset may have moved any partition
+    worst_first = sorted(lags, key=lags.__getitem__, reverse=True)
+    one_topic = () if by_tool else ("--topic", str(worst_first[0]))  # a reset may have moved any partition
     jumps = kgroup_command("history", group.name, "--commits", *one_topic)
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
@@ -338,7 +339,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
-        affected=[f"{p.topic}:{p.partition}" for p in sorted(lagging, key=lambda p: -(p.lag or 0))],
+        affected=[str(tp) for tp in worst_first],
         commands=(jumps, catch_up(group.name)) if large else (jumps,),
     )
 

@@ -83,9 +83,9 @@ def _more(count: int) -> str:
 def never_read(snapshot: GroupSnapshot) -> Answer:
     """Ignores topics without any commit: the group may not have started. INFO for a group that only uses assign()."""
     group = snapshot.group
-    topics = {partition.topic for partition in group.partitions if partition.commit is not None}
-    rows = [p for p in group.partitions if p.topic in topics]
-    here = {(p.topic, p.partition) for p in rows}
+    topics = {p.tp.topic for p in group.partitions if p.commit is not None}
+    rows = [p for p in group.partitions if p.tp.topic in topics]
+    here = {p.tp for p in rows}
     sizes = {topic: facts.partitions for topic, facts in (snapshot.topics or {}).items()}
     unlisted = [
         f"{topic}:{number}"
@@ -201,10 +201,11 @@ def _recreated(snapshot: GroupSnapshot) -> list[Partition]:
 
 
 def _id_differs(snapshot: GroupSnapshot, partition: Partition) -> bool | None:
-    topic = (snapshot.topics or {}).get(partition.topic)
+    tp = partition.tp
+    topic = (snapshot.topics or {}).get(tp.topic)
     if partition.commit is None or topic is None or topic.id is None:
         return None
-    known = snapshot.topic_ids.get(partition.tp)
+    known = snapshot.topic_ids.get(tp)
     return None if known is None else known != topic.id
 
 
