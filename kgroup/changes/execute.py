@@ -26,7 +26,7 @@ from kgroup.changes.verify import (
     recheck_plan,
 )
 from kgroup.cluster.commit_requests import parts_of
-from kgroup.cluster.coordinator.groups import CommittedOffsets
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.lost_responses import unknown_outcome
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.topics import TopicLayout

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
-from kgroup.cluster.coordinator.groups import CommittedOffsets
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
+from kgroup.cluster.coordinator.groups import GroupDescription
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError

@@ -15,7 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupListing
+from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupListing
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline, SharedTime
 from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from kgroup.cluster.assembly import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
 from kgroup.cluster.connection import ClusterConnection
-from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription, GroupListing
+from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache

@@ -15,7 +15,7 @@ from kafka.protocol.admin.acl import DescribeAclsRequest
 from kgroup.cluster.acls import ALL, DENY, DESCRIBE, PREFIXED, TOPIC, may_allow_everyone
 from kgroup.cluster.broker_errors import NONE, SECURITY_DISABLED
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import CommittedOffsets
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout, topic_layouts
 from kgroup.model.commit import Commit

@@ -18,7 +18,8 @@ from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
-from kgroup.cluster.coordinator.groups import SETTLING_S, CommittedOffsets, GroupCoordinators
+from kgroup.cluster.coordinator.groups import SETTLING_S, GroupCoordinators
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import (
     MAYBE_LATER,

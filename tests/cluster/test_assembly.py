@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.assembly import GroupParts, assemble, failures
-from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupDescription
+from kgroup.cluster.coordinator.groups import GroupDescription
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, RowError, TopicPartitions

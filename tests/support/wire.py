@@ -21,7 +21,7 @@ def just_before(monkeypatch: pytest.MonkeyPatch, request: str, act: Callable[[],
 
     def send(self: KafkaConnectionManager, message: Any, *arguments: Any, **named: Any) -> Any:
         nonlocal left
-        if type(message).__name__ == f"{request}Request" and not happened:
+        if message.name == f"{request}Request" and not happened:
             if left:
                 left -= 1
             else:
@@ -39,7 +39,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def send(self: KafkaConnectionManager, message: Any, *arguments: Any, **named: Any) -> Any:
-        names.append(type(message).__name__.removesuffix("Request"))
+        names.append(message.name.removesuffix("Request"))
         return real(self, message, *arguments, **named)
 
     monkeypatch.setattr(KafkaConnectionManager, "send", send)

@@ -42,6 +42,8 @@ PRIVATE_NAMES = {
     "kafka.net.sasl:get_sasl_mechanism": (),
     "kafka.net.sasl.oauth:AbstractTokenProvider": ("register",),
     "kafka.cluster:ClusterMetadata": ("bootstrap_brokers", "broker_metadata", "brokers", "refresh_metadata"),
+    "kafka.protocol.api_header:RequestHeader": ("get_response_class",),
+    "kafka.protocol.api_message:ApiMessage": ("header_class", "parse_header"),
 }
 """What this package uses beyond kafka-python's public classes; a test checks each new version against it."""
 

@@ -17,7 +17,6 @@ from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from kgroup.cluster.broker_errors import (
@@ -32,12 +31,12 @@ from kgroup.cluster.broker_errors import (
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S, Broker, CoordinatorClient
+from kgroup.cluster.coordinator.offset_fetch import CommitsRequest, CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
 from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
-from kgroup.model.commit import Commit
 from kgroup.model.groups import Assignment, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
-from kgroup.model.topic_partition import TopicPartition, shared_tp
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
 
@@ -63,8 +62,6 @@ _EXPLAINING = RETRIABLE_COORDINATOR_ERRORS - {COORDINATOR_NOT_AVAILABLE}
 _PROTOCOL_OF_MEMBER_TYPE: dict[int | None, str] = {0: "classic", 1: "consumer"}
 
 T = TypeVar("T")
-CommittedOffsets = dict[TopicPartition, Commit | KgroupError]
-"""The committed offsets of one group, with an error for each that could not be read."""
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -329,18 +326,10 @@ class GroupCoordinators:
         With ``stable``, a commit that an open transaction is about to replace is an error (KIP-447). A partition whose
         only commit is in an open transaction is not listed either way. ``up_to_date``: see ``send_until_answered``.
         """
-        # The schema's default for topics is null: all topics of the group.
-        entry = OffsetFetchRequest.OffsetFetchRequestGroup
-        # From version 10 on, topics are identified by id instead of name.
         return await self.send_until_answered(
             groups,
-            lambda ids: OffsetFetchRequest(
-                groups=[entry(group_id=group, topics=None) for group in ids],
-                require_stable=stable,
-                min_version=8,
-                max_version=9,
-            ),
-            lambda answer: ((row.group_id, row.error_code, _committed_offsets(row)) for row in answer.groups),
+            lambda ids: CommitsRequest(ids, stable=stable),
+            lambda answer: ((row.group, row.error_code, row.committed) for row in answer.groups),
             up_to_date=up_to_date,
         )
 
@@ -584,21 +573,6 @@ def _consumer_member(row: Any) -> Member:
         assignment=sorted_assignment(partitions_of(row.assignment)),
         target_assignment=partitions_of(row.target_assignment),
     )
-
-
-def _committed_offsets(row: Any) -> CommittedOffsets:
-    found: CommittedOffsets = {}
-    for topic in row.topics:
-        name = topic.name
-        for item in topic.partitions:
-            if item.error_code:
-                found[shared_tp(name, item.partition_index)] = group_error(item.error_code, row.group_id)
-            elif item.committed_offset >= 0:
-                epoch = item.committed_leader_epoch
-                found[shared_tp(name, item.partition_index)] = Commit(
-                    item.committed_offset, epoch if epoch >= 0 else None, item.metadata or ""
-                )
-    return found
 
 
 def _prefer_earlier_codes(

@@ -35,7 +35,8 @@ from kgroup.cluster.broker_errors import (
 )
 from kgroup.cluster.commit_requests import commit_request, commit_rows, parts_of
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
-from kgroup.cluster.coordinator.groups import CommittedOffsets, GroupCoordinators, GroupDescription
+from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, send_to_coordinator
 from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_commit_outcome

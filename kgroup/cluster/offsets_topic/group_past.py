@@ -13,7 +13,7 @@ import msgspec
 
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.coordinator.groups import CommittedOffsets
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.offsets_topic.decode import usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of
