@@ -17,7 +17,7 @@ from kgroup.settings.environment import environment
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import Refused
 from kgroup.support.file_lock import exclusive_lock
-from kgroup.support.java_home import Java
+from kgroup.support.java_home import Java, with_one_collector
 
 QUICK_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
 """Options for Kafka's tools, and the first ones for a broker."""
@@ -68,6 +68,7 @@ class Distribution(msgspec.Struct, frozen=True):
         archived: bool = True,
     ) -> list[str]:
         """Java's command line, with the archive if there is one. ``quiet``: log only warnings, to stderr."""
+        flags = with_one_collector(flags, environment())
         if archived and (archive := self.archive).exists():  # Java silently ignores one that does not fit
             flags = (*flags, f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
         # The class path is explicit and ordered, as a class data archive requires.

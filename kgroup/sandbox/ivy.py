@@ -24,7 +24,7 @@ import msgspec
 from kgroup.sandbox.manifest import Artifact
 from kgroup.settings.environment import environment
 from kgroup.support.errors import ConfigError, Refused
-from kgroup.support.java_home import Java
+from kgroup.support.java_home import Java, with_one_collector
 
 INSTALL_PYSPARK = "pip install pyspark"
 
@@ -113,7 +113,8 @@ class Ivy(msgspec.Struct, frozen=True):
         module = directory / "ivy.xml"
         module.write_text(module_file(artifacts, directory.name), encoding="utf-8")
         command = [
-            *(str(self.java.executable), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            str(self.java.executable),
+            *with_one_collector(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"), environment()),
             *proxy_flags(environment()),
             *("-cp", str(self.jar), "org.apache.ivy.Main", "-warn"),
             *("-settings", str(self.settings.path(directory)), "-cache", str(directory / "cache")),

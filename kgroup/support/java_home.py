@@ -1,4 +1,4 @@
-"""Finds a Java that can run Kafka: ``JAVA_HOME`` first, then ``PATH``."""
+"""Finds a Java that can run Kafka: ``JAVA_HOME`` first, then ``PATH``; and which of our options it can take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,8 @@ OLDEST = 17
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ASKING_TIMEOUT_S = 20
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
 class Java(msgspec.Struct, frozen=True):
@@ -48,6 +50,17 @@ def find_java(environment: Mapping[str, str]) -> Java:
         details=tuple(tried),
         hint=f"Install one (Debian: openjdk-{OLDEST}-jre-headless), or set JAVA_HOME.",
     )
+
+
+def with_one_collector(options: Sequence[str], environment: Mapping[str, str], *others: str) -> tuple[str, ...]:
+    """``options`` of ours, without the garbage collector if the user chose one: Java does not start with two.
+
+    The user's options are in the variables that Java reads, and in ``others``.
+    """
+    of_user = " ".join([*(environment.get(name, "") for name in _OPTION_VARIABLES), *others])
+    if not _COLLECTOR.search(of_user):
+        return tuple(options)
+    return tuple(option for option in options if not _COLLECTOR.fullmatch(option))
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.sandbox.distribution import Distribution, user_distribution
+from kgroup.sandbox.distribution import BROKER_FLAGS, Distribution, user_distribution
 from kgroup.support.errors import Refused
 from kgroup.support.java_home import Java
 
@@ -42,3 +42,14 @@ def test_a_kafka_that_needs_zookeeper_is_refused(tmp_path: Path, version: str, f
         user_distribution(tmp_path, tmp_path / "cache", java)
     assert refused.value.code == "kafka-too-old"
     assert refused.value.hint == "Name a Kafka 3.3 or newer."
+
+
+def test_a_garbage_collector_of_the_users_replaces_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Distribution("any", (), Java(Path("java"), 17, ""), tmp_path)
+    assert "-XX:+UseSerialGC" in kafka.command("kafka.Kafka", flags=BROKER_FLAGS, archived=False)
+
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
+
+    given = kafka.command("kafka.Kafka", flags=BROKER_FLAGS, archived=False)
+    assert "-XX:+UseSerialGC" not in given
+    assert "-Xmx512m" in given

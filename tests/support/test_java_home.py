@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from kgroup.support.errors import ExitCode, Refused
-from kgroup.support.java_home import find_java
+from kgroup.support.java_home import find_java, with_one_collector
 
 
 def fake_java(directory: Path, version: str | None) -> Path:
@@ -63,3 +64,21 @@ def test_java_home_without_java(tmp_path: Path) -> None:
     with pytest.raises(Refused) as raised:
         find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
     assert raised.value.details[0] == f"JAVA_HOME={tmp_path} has no bin/java"
+
+
+@pytest.mark.parametrize(
+    ("environment", "other", "kept"),
+    [
+        ({}, "", ("-XX:+UseSerialGC", "-Xss512k")),
+        ({"JAVA_TOOL_OPTIONS": "-Dx=y -XX:-UseG1GC", "PATH": "-XX:+UseG1GC"}, "", ("-XX:+UseSerialGC", "-Xss512k")),
+        ({"JAVA_TOOL_OPTIONS": "-Dx=y -XX:+UseG1GC"}, "", ("-Xss512k",)),
+        ({"JDK_JAVA_OPTIONS": "-XX:+UseZGC -Xmx1g"}, "", ("-Xss512k",)),
+        ({"_JAVA_OPTIONS": "-XX:+UseShenandoahGC"}, "", ("-Xss512k",)),
+        ({}, "-XX:+UseParallelGC", ("-Xss512k",)),
+        ({}, "-XX:+UseDynamicNumberOfGCThreads", ("-XX:+UseSerialGC", "-Xss512k")),
+    ],
+)
+def test_our_collector_gives_way_to_the_users(
+    environment: Mapping[str, str], other: str, kept: tuple[str, ...]
+) -> None:
+    assert with_one_collector(("-XX:+UseSerialGC", "-Xss512k"), environment, other) == kept

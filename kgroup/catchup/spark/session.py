@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,7 @@ from kgroup.catchup.spark.settings import SparkSettings, conf_words, configurati
 from kgroup.cluster.deadline import Deadline
 from kgroup.settings.environment import environment, variables_set
 from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.java_home import with_one_collector
 
 PRIVATE_NAMES = {
     "pyspark:SparkContext": ("_accumulatorServer", "_active_spark_context", "_gateway", "_jvm"),
@@ -207,7 +208,7 @@ class DriverSession:
     def _launched(self) -> tuple[dict[str, str], int, str]:
         """Start the JVM; returns Spark's configuration, and the gateway's port and secret."""
         of_jvm = jvm_environment(self.ready, local=self.settings.is_local, environment=environment())
-        conf = configuration(self.settings, _HEAVY if self.settings.heavy else _QUICK)
+        conf = configuration(self.settings, self._java_options(of_jvm))
         command = submit_command(self.ready, conf_words(conf), of_jvm)
         self._jvm = Jvm(command, of_jvm, self._say, self._hidden)
         if self._given_up:
@@ -215,6 +216,12 @@ class DriverSession:
         import pyspark  # noqa: F401  # takes 0.2 s, in parallel with Java's start
 
         return conf, *self._jvm.gateway(lambda: self._given_up or self._deadline.passed)
+
+    def _java_options(self, of_jvm: Mapping[str, str]) -> tuple[str, ...]:
+        """Our options for the driver's JVM that fit the user's."""
+        of_user = [dict(self.settings.conf).get("spark.driver.extraJavaOptions", "")]
+        of_user += [of_jvm.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")]
+        return with_one_collector(_HEAVY if self.settings.heavy else _QUICK, of_jvm, *of_user)
 
     def _explained(self, error: BaseException) -> BaseException:
         """An error that the user can act on. For any error of Spark's start, it has the last lines of its log."""

@@ -33,6 +33,23 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
     assert any("Too small maximum heap" in line for line in caught.value.details)
 
 
+@pytest.mark.parametrize("place", ["variable", "conf", "submit"])
+def test_a_garbage_collector_of_the_users_replaces_ours(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    option, conf = "-XX:+UseParallelGC", {}
+    match place:
+        case "variable":
+            monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {option}")
+        case "conf":
+            conf = {"spark.driver.extraJavaOptions": option}
+        case "submit":
+            monkeypatch.setenv("SPARK_SUBMIT_OPTS", option)
+    settings = SparkSettings("local[1]", tuple(conf.items()))
+
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
+        beans = session.context()._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+        assert {bean.getName() for bean in beans} == {"PS MarkSweep", "PS Scavenge"}
+
+
 def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
     settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
     said: list[str] = []
