@@ -25,8 +25,8 @@ BROKERS = frozenset({1, 2, 3})
 PROPERTIES = {**MORTAL, "broker.session.timeout.ms": "6000"}
 """A broker that the controller does not hear is replaced after so long; one on a busy machine is not.
 
-Else partitions would move to and fro between the live ones, which Kafka 4.3 does not always survive: a load that ends
-after the partition has left and come back counts for the new one, which then is ready too early, or never.
+Else partitions would move to and fro between the live ones. By the source of Kafka 4.3 (CoordinatorRuntime) a load that
+ends after its partition has left and come back counts for the new one, which then is ready too early, or never.
 """
 
 RECORDS = 12

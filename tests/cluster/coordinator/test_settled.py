@@ -20,10 +20,10 @@ SETTLING_S = 0.05
 
 
 class NoBrokers(CoordinatorClient):
+    refresh_takes_s = 0.0
+
     def __init__(self, deadline: Deadline) -> None:
         self._deadline, self._observed = deadline, _Observed()
-
-    refresh_takes_s = 0.0
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
