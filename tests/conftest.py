@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
+from tests.support import expiring_ids
 from tests.support.catchup.spark_archive import archive_in
 from tests.support.command_line import CommandLine
 from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
@@ -150,6 +151,13 @@ def proxied(proxied_shared: ProxiedBroker) -> Iterator[ProxiedBroker]:
     proxied_shared.proxy.reset()
     yield proxied_shared
     proxied_shared.proxy.reset()
+
+
+@pytest.fixture(scope="session")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaWorld]:
+    """A broker that forgets transactional ids soon."""
+    with proxied_broker(tmp_path_factory.mktemp("forgetful"), BROKER_PROPERTIES | expiring_ids.PROPERTIES) as made:
+        yield made.world
 
 
 @pytest.fixture(autouse=True, scope="session")

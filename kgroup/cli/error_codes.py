@@ -45,7 +45,7 @@ _ALL = (
         _UNREACHABLE,
         "The answer to a change was lost, and kgroup could not find out whether it was applied. kgroup undo finds out.",
     ),
-    ErrorHelp("not-written", _UNREACHABLE, "A record could not be written to the ledger of catch-ups."),
+    ErrorHelp("not-written", _UNREACHABLE, "A transaction of a catch-up wrote nothing; it can be tried again."),
     ErrorHelp("spark-master", _UNREACHABLE, "The master of Spark does not answer, or does not accept the application."),
     ErrorHelp("auth-failed", _NOT_AUTHORIZED, "A broker rejected the credentials."),
     ErrorHelp(

@@ -55,13 +55,13 @@ _FENCED = frozenset(
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.INVALID_PRODUCER_ID_MAPPING,
     }
 )
 _NOT_ENDED = (
     "Its last transaction has not ended in all its topics yet: "
     "one with too few replicas in sync (min.insync.replicas) prevents that."
 )
+_UNSPECIFIC = "broker-error"
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
@@ -175,7 +175,7 @@ class Transactions:
         self._stage = _Stage.OPEN
 
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
-        """Add a record, waiting for room. Raises Refused with code ``too-large``, and what ``commit`` raises."""
+        """Add a record, waiting for room. Raises Refused with code ``too-large``, and what ``produce_all`` raises."""
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
         self._topics.add(topic)
@@ -188,11 +188,14 @@ class Transactions:
                 if self._watch.over:
                     raise self._watch.fault(f"{topic} does not accept records") from None
             except KafkaException as error:
-                self._await_delivery_report()
-                raise self._fault(error.args[0], "a record could not be sent", topic) from error
+                raise self._refusal(error.args[0], topic) from error
 
     def produce_all(self, rows: Iterable[Row]) -> int:
-        """Add many records at full speed, waiting for room. Returns how many. Raises what ``commit`` raises."""
+        """Add many records at full speed, waiting for room. Returns how many.
+
+        Raises what ``commit`` raises, but no CommitUnknown: Unreachable with code ``not-written``, for the transaction
+        has failed and nothing of it was written.
+        """
         assert self._stage is _Stage.OPEN, self._stage
         self._watch.progress()
         produce, sent, topic = self.producer.produce, 0, None
@@ -210,9 +213,16 @@ class Transactions:
                 self._topics.add(topic)
             self.producer.poll(0)
         except KafkaException as error:
-            self._await_delivery_report()
-            raise self._fault(error.args[0], "records could not be sent", topic) from error
+            raise self._refusal(error.args[0], topic) from error
         return sent
+
+    def _refusal(self, error: KafkaError, topic: str | None) -> KgroupError:
+        """The error to raise when the client takes no record: of that record, or of a transaction that has failed."""
+        self._await_delivery_report()
+        cause = self._cause(error)
+        is_over = cause.txn_requires_abort()
+        fault = self._fault(cause, "no record could be sent", None if is_over else topic)
+        return _not_written(fault) if is_over and fault.code == _UNSPECIFIC else fault
 
     def _await_delivery_report(self) -> None:
         """Wait up to 0.5 s for the delivery report of a refused record: the transaction may fail before it comes."""
@@ -228,15 +238,6 @@ class Transactions:
             self._watch.progress()
         elif self._watch.over:
             raise self._watch.fault(f"{topic} does not accept records")
-
-    def flush(self) -> None:
-        """Wait until all produced records are acknowledged. Raises what ``commit`` raises for a record."""
-        assert self._stage is _Stage.OPEN, self._stage
-        self._watch.progress()
-        while len(self.producer) and self._failed is None:
-            self._make_room(f"{len(self.producer)} records wait: the broker")
-        if self._failed is not None:
-            raise self._fault(self._failed[1], "a record was rejected", self._failed[0])
 
     def commit(self) -> None:
         """Commit the open transaction, records and all.
@@ -256,24 +257,30 @@ class Transactions:
                 return
             except KafkaException as raised:
                 error = raised.args[0]
-            if error.code() == KafkaError.UNKNOWN and not len(self.producer):
-                # The coordinator failed during the commit: seen when several producers took the id at the same time.
-                raise self._unanswered(0)
-            if error.txn_requires_abort():
-                self._stage = _Stage.OPEN
-                fault = self._fault(error, "the transaction could not be committed")
-                self.close()
-                raise fault
             # A call that resumes one that timed out may ask for its result a moment early (seen once, librdkafka 2.16:
             # "not valid in state CommittingTransaction"). The commit continues, and the next call gets its result.
-            if not error.retriable() and error.code() != KafkaError._STATE:
-                raise self._fault(error, "the transaction could not be committed")
+            if error.txn_requires_abort() or not (error.retriable() or error.code() == KafkaError._STATE):
+                raise self._not_committed(error)
             self._pause(error)
             if len(self.producer) < unacknowledged:
                 unacknowledged = len(self.producer)
                 self._watch.progress()
             if self._watch.over:
                 raise self._unanswered(unacknowledged)
+
+    def _not_committed(self, error: KafkaError) -> KgroupError:
+        """The error for a commit that failed: if its reason leaves open what the broker did, only the log knows.
+
+        With a failed record librdkafka does not ask the broker to commit. Seen without one: UNKNOWN when several
+        producers took the id at the same time, INVALID_PRODUCER_ID_MAPPING when its coordinator no longer knew the id.
+        """
+        if error.txn_requires_abort():
+            self._stage = _Stage.OPEN
+        fault = self._fault(error, "the transaction could not be committed")
+        self.close()
+        if fault.code != _UNSPECIFIC:
+            return fault
+        return self._unknown(fault.message) if self._failed is None else _not_written(fault)
 
     def _unanswered(self, unacknowledged: int) -> KgroupError:
         """The error for a commit without a response; while records are unacknowledged, it was not sent at all."""
@@ -288,10 +295,13 @@ class Transactions:
             return fault
         # From here on this client must send nothing more, or the caller would read the log too early.
         self.close()
+        return self._unknown(*self._watch.fault("").details, hint="a longer --timeout may help")
+
+    def _unknown(self, *details: str, hint: str | None = None) -> CommitUnknown:
         return CommitUnknown(
             f"it is unknown whether the transaction of {self.transactional_id} was committed",
-            details=self._watch.fault("").details,
-            hint="a longer --timeout may help",
+            details=details,
+            hint=hint,
         )
 
     def close(self) -> None:
@@ -348,8 +358,8 @@ class Transactions:
             self._failed = (message.topic(), error)
 
     def _cause(self, error: KafkaError) -> KafkaError:
-        """The reason of a fatal error: librdkafka reports it to begin_transaction, not to produce."""
-        if error.code() == KafkaError._FATAL and self._producer is not None:
+        """The reason why nothing can be produced: librdkafka reports it to begin_transaction, not to produce."""
+        if error.code() in (KafkaError._FATAL, KafkaError._STATE) and self._producer is not None:
             try:
                 self._producer.begin_transaction()
             except KafkaException as raised:
@@ -391,5 +401,9 @@ class Transactions:
             topics = sorted(self._topics)
             return NotAuthorized(f"no WRITE on Topic {' or '.join(topics)}", hint=acl_hint("Write", "topic", *topics))
         if topic is None:
-            return KgroupError(f"{whose}: {what}: {error.str()} ({error.name()})", code="broker-error")
+            return KgroupError(f"{whose}: {what}: {error.str()} ({error.name()})", code=_UNSPECIFIC)
         return record_client_error(error, topic)
+
+
+def _not_written(fault: KgroupError) -> Unreachable:
+    return Unreachable(fault.message, hint="nothing of the transaction was written: try again", code="not-written")

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
+from tests.support.expiring_ids import forgotten
 from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
@@ -309,6 +310,27 @@ def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
     # Its client is closed, so the broker ends what is open: no id must be taken to read the truth.
     with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
         assert keys(reader.committed()) == committed
+
+
+def test_an_id_that_its_coordinator_no_longer_knows(forgetful: KafkaWorld, name: Name) -> None:
+    """A fault that fails the transaction, and no record in it."""
+    place, config = forgetful.topic(name("log")), {"bootstrap.servers": forgetful.bootstrap}
+    with taken(config, name("id"), place) as one, taken(config, name("other"), place) as other:
+        write(one, place, "a")
+        write(other, place, "b")
+        for each in (one, other):
+            forgotten(forgetful, each.transactional_id)
+            each.begin()
+        with pytest.raises(Unreachable, match="INVALID_PRODUCER_ID_MAPPING") as sending:
+            wait_for(lambda: other.produce_all([(place, b"v", b"c", 0, 0, None)]) == 0, "an error")
+        one.produce(place, b"d", b"v", 0)
+        with pytest.raises(CommitUnknown) as committing:
+            one.commit()
+
+    assert sending.value.code == "not-written"
+    assert "INVALID_PRODUCER_ID_MAPPING" in committing.value.details[0]
+    with CommittedReader(config, place, timeout_s=TIMEOUT_S) as reader:
+        assert keys(reader.committed()) == ["a", "b"]
 
 
 def test_a_transaction_that_lasts_too_long(behind_proxy: tuple[ProxiedBroker, str], name: Name) -> None:

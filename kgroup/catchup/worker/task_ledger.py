@@ -163,14 +163,6 @@ class TaskLedger:
             self.close()
             raise
 
-    def flush(self) -> None:
-        """Wait until the broker has accepted what was sent; raises its error for a record. Nothing is committed."""
-        try:
-            self._taken().flush()
-        except BaseException:
-            self.close()
-            raise
-
     def commit(self, first: ChunkProgress, *more: ChunkProgress) -> None:
         """Commit what was produced together with the progress of these chunks; without ``begin``, the progress alone.
 

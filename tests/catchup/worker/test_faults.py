@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.worker.task_spec import Handling, TaskResult, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.sandbox import Sandbox
@@ -16,6 +17,7 @@ from tests.support.catchup import handler_functions
 from tests.support.catchup.ledgers import hurried_commits
 from tests.support.catchup.replays import replay, seen, sources
 from tests.support.command_line import QuietReporter
+from tests.support.expiring_ids import forgotten
 from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.waiting import wait_for
@@ -65,6 +67,28 @@ def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: Proxie
         assert result.finished
         assert plan.proof(result).complete
     assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(40)]
+
+
+def test_where_its_transactional_id_is_unknown_it_takes_it_again(forgetful: KafkaWorld, name: Name) -> None:
+    """The id expires before each transaction but the first."""
+    source, target = forgetful.topic(name("orders")), forgetful.topic(name("copy"))
+    forgetful.produce(source, 3)
+    with replay(forgetful.bootstrap, name("ledger"), [(source, 0, 0, 3)]) as plan:
+        work = plan.spec("topic", {"topic": target}).work
+        told = [0]
+
+        def wait() -> bool:
+            if len(plan.told) > told[-1]:
+                told.append(len(plan.told))
+                forgotten(forgetful, transactional_ids.of_task(work.plan_id, work.task.number))
+            return False
+
+        result = plan.run("topic", {"topic": target}, wait, bounds=TransactionBounds(records=1))
+
+        assert len(told) > 2
+        assert result.finished
+        assert plan.proof(result).complete
+    assert sources(seen(forgetful.bootstrap, target)) == [f"{source}:0:{n}" for n in range(3)]
 
 
 @pytest.fixture

@@ -201,7 +201,7 @@ def test_a_retry_of_the_killed_task_itself_waits_for_nothing(
 
 
 @pytest.mark.parametrize(
-    ("value", "code"), [(b"x" * 3_000_000, "too-large"), (None, "broker-error")], ids=["large", "no topic"]
+    ("value", "code"), [(b"x" * 3_000_000, "too-large"), (None, "not-written")], ids=["large", "no topic"]
 )
 def test_after_a_record_that_is_refused_it_begins_anew(
     config: Config, ledger: Ledger, runner: Runner, copy: str, world: KafkaWorld, name: Name, value: Any, code: str

@@ -156,7 +156,7 @@ def hurried_commits(given_up: Callable[[], object] = lambda: None) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
 
         def hurried(self: Transactions) -> None:
-            self.flush()
+            self.producer.flush(30)
             self._watch.timeout_s = 1.0
             try:
                 commit(self)
