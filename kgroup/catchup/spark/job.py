@@ -170,6 +170,8 @@ class _Job:
     def _run(self) -> None:
         try:
             self._context.setJobGroup(_GROUP, "catch-up", interruptOnCancel=False)
+            # Without the names of operations, which Spark's UI shows, its JSON library stays unloaded.
+            self._context.setLocalProperty("spark.rdd.scope.noOverride", "true")
             self._answers = tuple(self._collect())
         except Exception as error:  # Py4J can raise anything
             self._failure = error

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from kgroup.catchup.spark import worker_package
-from kgroup.catchup.spark.launch import Jvm, jvm_environment, python_of_workers, submit_command
+from kgroup.catchup.spark.launch import Jvm, first_jars, jvm_environment, python_of_workers, submit_command
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings, conf_words, configuration
 from kgroup.cluster.deadline import Deadline
@@ -208,7 +208,8 @@ class DriverSession:
     def _launched(self) -> tuple[dict[str, str], int, str]:
         """Start the JVM; returns Spark's configuration, and the gateway's port and secret."""
         of_jvm = jvm_environment(self.ready, local=self.settings.is_local, environment=environment())
-        conf = configuration(self.settings, self._java_options(of_jvm))
+        class_path = first_jars(self.ready, of_jvm)
+        conf = configuration(self.settings, self._java_options(of_jvm), class_path)
         command = submit_command(self.ready, conf_words(conf), of_jvm)
         self._jvm = Jvm(command, of_jvm, self._say, self._hidden)
         if self._given_up:

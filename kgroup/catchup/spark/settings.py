@@ -98,8 +98,11 @@ def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> dict[str, str]:
-    """Spark's whole configuration. It has nothing of Kafka's, since Spark's UI and event log show it."""
+def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), class_path: str = "") -> dict[str, str]:
+    """Spark's whole configuration. It has nothing of Kafka's, since Spark's UI and event log show it.
+
+    ``jvm_options`` and ``class_path`` are ours for the driver's JVM. Only the options are added to the user's.
+    """
     said = dict(settings.conf)
     ours = {
         "spark.app.name": settings.app,
@@ -125,6 +128,8 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> d
     options = " ".join([*quoted, said.pop("spark.driver.extraJavaOptions", "")]).strip()
     if options:
         ours["spark.driver.extraJavaOptions"] = options
+    if class_path:
+        ours["spark.driver.extraClassPath"] = class_path
     return ours | said | {"spark.master": _master(settings), "spark.speculation": "false"}
 
 

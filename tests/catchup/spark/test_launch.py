@@ -1,10 +1,12 @@
-"""The environment of Spark's JVM."""
+"""The environment and the class path of Spark's JVM."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from kgroup.catchup.spark.launch import jvm_environment
+import pytest
+
+from kgroup.catchup.spark.launch import first_jars, jvm_environment
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.support.java_home import Java
 
@@ -23,3 +25,25 @@ def test_the_users_own_variables_win() -> None:
     own = {"SPARK_LAUNCHER_OPTS": "-Xmx64m", "SPARK_LOCAL_IP": "10.0.0.1"}
 
     assert jvm_environment(READY, local=True, environment=own) == {**own, "SPARK_HOME": "/spark"}
+
+
+def installed(home: Path) -> DriverSetup:
+    (home / "jars").mkdir(parents=True)
+    for name in ("hive-1", "py4j-1", "scala-compiler-2", "scala-library-2", "spark-core_2", "spark-sql_2"):
+        (home / "jars" / f"{name}.jar").touch()
+    return DriverSetup(READY.java, home)
+
+
+def test_the_jars_of_a_start_come_first(tmp_path: Path) -> None:
+    names = [Path(path).name for path in first_jars(installed(tmp_path), {"LANG": "C"}).split(":")]
+
+    assert names == ["scala-library-2.jar", "spark-core_2.jar", "py4j-1.jar"]
+
+
+@pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", None])
+def test_a_class_path_that_the_user_may_have_is_not_replaced(tmp_path: Path, variable: str | None) -> None:
+    ready = installed(tmp_path)
+    if variable is None:
+        (tmp_path / "conf").mkdir()
+
+    assert first_jars(ready, {variable: "/mine"} if variable else {}) == ""

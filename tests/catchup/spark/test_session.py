@@ -50,6 +50,15 @@ def test_a_garbage_collector_of_the_users_replaces_ours(monkeypatch: pytest.Monk
         assert {bean.getName() for bean in beans} == {"PS MarkSweep", "PS Scavenge"}
 
 
+def test_java_searches_the_jars_of_a_start_first() -> None:
+    settings = SparkSettings("local[1]")
+
+    with DriverSession(settings, check(settings, timeout_s=5)) as session:
+        first, second, *_ = session.context()._jvm.java.lang.System.getProperty("java.class.path").split(":")
+        assert Path(first).name.startswith("scala-library-")
+        assert Path(second).name.startswith("spark-core_")
+
+
 def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
     settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
     said: list[str] = []
