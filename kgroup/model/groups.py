@@ -273,7 +273,7 @@ def is_of_consumers(protocol_type: str | None) -> bool:
     return protocol_type in (None, "", "consumer")
 
 
-class Group(msgspec.Struct, frozen=True):
+class Group(msgspec.Struct, frozen=True, dict=True):
     """A group at one moment.
 
     ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups; they are None if they were
@@ -313,7 +313,7 @@ class Group(msgspec.Struct, frozen=True):
         """Whether the group has no members. If this user may not see the members, the state alone decides."""
         return self.state in ("Empty", "Dead") and not self.members
 
-    @property
+    @cached_property
     def totals(self) -> GroupTotals:
         """Counts of members and partitions, and the summed lag of the partitions whose lag is known."""
         lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]

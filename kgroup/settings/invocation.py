@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,6 +183,14 @@ class Invocation:
         return self._without_secrets(("kgroup", *self.words))
 
     def _without_secrets(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        from kgroup.support.redact import redact, redact_words
+        secrets = frozenset(self.secrets)
+        return tuple([_without_secrets(word, secrets) for word in words])
 
-        return tuple(redact(word, self.secrets) for word in redact_words(words))
+
+@lru_cache(maxsize=1_024)
+def _without_secrets(word: str, secrets: frozenset[str]) -> str:
+    """A word of a command line; a page of ten thousand groups shows the same words as often, with another name each."""
+    from kgroup.support.redact import redact, redact_words
+
+    (shown,) = redact_words((word,))
+    return redact(shown, secrets)

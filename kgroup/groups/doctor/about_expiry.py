@@ -75,16 +75,15 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
         return rule.unknown(snapshot.why("offsets_retention_ms", "offsets.retention.minutes could not be read"))
     from_empty = subscribed is None and group.type == "classic" and not group.is_simple
     base = _from_empty(snapshot, keys) if from_empty else _from_commits(snapshot, keys)
-    missing = [f"{topic}:{number}" for topic, number in keys if (topic, number) not in base]
     if not base:
         return rule.unknown(snapshot.why("emptied_at_ms" if from_empty else "commits", _NO_TIMES))
+    missing = [f"{tp}" for tp in keys if tp not in base] if len(base) < len(keys) else []
     partly = rule.partly(f"{_NO_TIMES}: {some_of(missing)}" if missing else None)
-    left_ms = {key: since + retention - snapshot.now_ms for key, since in base.items()}
-    horizon = min(SOON.value, retention // 2)
-    soon = sorted((key for key in left_ms if left_ms[key] < horizon), key=lambda key: (left_ms[key], key))
+    latest_ms = snapshot.now_ms - retention + min(SOON.value, retention // 2)
+    soon = sorted((tp for tp, since in base.items() if since < latest_ms), key=lambda tp: (base[tp], tp))
     if not soon:
         return partly
-    first = left_ms[soon[0]]
+    first = base[soon[0]] + retention - snapshot.now_ms
     when = f"the first in {duration(first)}" if first > 0 else "the first at the broker's next check"
     expire = "expires" if len(keys) == 1 else "expire"
     since = f"Empty since {utc_minute(base[soon[0]])}" if from_empty else f"committed {utc_minute(base[soon[0]])}"

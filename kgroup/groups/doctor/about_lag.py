@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import msgspec
 
@@ -295,8 +295,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     group = snapshot.group
     if not group.is_empty:
         return ()
-    lagging = [p for p in group.partitions if p.commit is not None and p.lag]
-    if not lagging:
+    unread = [(p, lag) for p in group.partitions if (lag := p.lag)]
+    if not unread:
         return NO_READER.partly(unread_partitions_text(_committed(group.partitions)))
     if snapshot.commits is None:
         return NO_READER.unknown(snapshot.why("commits", _NO_COMMITS))
@@ -305,11 +305,11 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     fresh = [c for c in newest if not c.by_tool and snapshot.now_ms - c.timestamp_ms < STALLED.value]
     if any(emptied_ms is None or commit.timestamp_ms > emptied_ms for commit in fresh):
         return ()
+    lagging = [p for p, _ in unread]
     arrivals = _arrivals(snapshot, lagging)
     last_ms = max((commit.timestamp_ms for commit in newest), default=None)
     by_tool = any(commit.by_tool for commit in newest)
-    lags = {p.tp: p.lag or 0 for p in lagging}
-    lag = sum(lags.values())
+    lag = sum(lag for _, lag in unread)
     if not by_tool and arrivals is None and lag < WAITING.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
     quiet = not by_tool and arrivals is not None and not arrivals.records
@@ -327,8 +327,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     tool = (
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
-    worst_first = sorted(lags, key=lags.__getitem__, reverse=True)
-    one_topic = () if by_tool else ("--topic", str(worst_first[0]))  # a reset may have moved any partition
+    worst_first = [str(p.tp) for p, _ in sorted(unread, key=itemgetter(1), reverse=True)]
+    one_topic = () if by_tool else ("--topic", worst_first[0])  # a reset may have moved any partition
     jumps = kgroup_command("history", group.name, "--commits", *one_topic)
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
@@ -339,7 +339,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
-        affected=[str(tp) for tp in worst_first],
+        affected=worst_first,
         commands=(jumps, catch_up(group.name)) if large else (jumps,),
     )
 

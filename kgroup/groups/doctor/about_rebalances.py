@@ -109,9 +109,12 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
 
 def crash_loops_in(snapshot: GroupSnapshot) -> tuple[CrashLoop, ...]:
     """The crash loops whose record is unread, and was before the owners went."""
+    suspects = snapshot.history.crash_loops if snapshot.history else ()
+    if not suspects:
+        return ()
     lagging = {p.tp: p for p in snapshot.group.partitions if p.lag and p.commit is not None}
     found = []
-    for suspect in () if snapshot.history is None else snapshot.history.crash_loops:
+    for suspect in suspects:
         partition, facts = lagging.get(suspect.tp), snapshot.logs.get(suspect.tp)
         if partition is None or partition.commit is None or suspect.offset not in (None, partition.commit.offset):
             continue

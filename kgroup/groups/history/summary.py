@@ -16,6 +16,7 @@ from kgroup.groups.history import documents
 from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
 from kgroup.groups.history.model import (
     DEPARTURES,
+    LOOP,
     Cause,
     CrashLoop,
     HistoryStep,
@@ -142,7 +143,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
 
     ``events`` include at least the group's last record before the span: the first step is compared with it.
     """
-    tracked = track_group(events, reach, query.session_ms)
+    tracked = _tracked(events, reach, query)
     inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
@@ -162,6 +163,15 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         unreadable=sum(isinstance(event, Unreadable) for event in events),
         suspects=crash_loops(tracked.steps, tracked.commits, query.now_ms),
     )
+
+
+def _tracked(events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> TrackedGroup:
+    """With the commits only if they are asked for, or if there are steps enough for a crash loop."""
+    commits = query.commits or query.jumps
+    tracked = track_group(events, reach, query.session_ms, commits=commits)
+    if not commits and len(tracked.steps) > LOOP:
+        return track_group(events, reach, query.session_ms)
+    return tracked
 
 
 def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) -> CommitReport:

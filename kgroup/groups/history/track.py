@@ -39,22 +39,25 @@ class OwnedCommit(msgspec.Struct, frozen=True):
 
 
 class TrackedGroup(msgspec.Struct, frozen=True):
-    """The result of one pass over the events: all steps, oldest first, all commits, and the evidence from commits."""
+    """The result of one pass over the events: all steps, oldest first, the commits, and the evidence from commits."""
 
     steps: tuple[HistoryStep, ...]
     commits: tuple[OwnedCommit, ...]
     evidence: CommitEvidence
 
 
-def track_group(events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None) -> TrackedGroup:
+def track_group(
+    events: Sequence[Event], reach: ScannedRange, session_ms: int | None = None, *, commits: bool = True
+) -> TrackedGroup:
     """Steps and commits of one group; it never raises, whatever the order and the values of the events.
 
-    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown.
+    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
+    False: without the commits and their owners, of which there are many; the steps are the same.
     """
     evidence = CommitEvidence(events, reach)
     of_members = [event for event in events if not isinstance(event, CommitWritten)]
     follower = _Follower(HistoryContext(names_of(of_members), evidence, session_ms), reach)
-    for event in events:
+    for event in events if commits else of_members:
         follower.follow(event)
     follower.end()
     return TrackedGroup(_finished(follower.steps), tuple(follower.commits), evidence)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import FIRST_RELEASE, MigrationCase
-from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, KnownProduct, parse_version
+from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, KnownProduct, Version, parse_version
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.units import plural, some_of
 
@@ -198,10 +199,17 @@ def broker_defects(case: MigrationCase) -> MigrationCheck | None:
 
 def _levels(case: MigrationCase, defect: BrokerDefect) -> str | None:
     """The patch levels of the brokers' release with the defect (``4.1.0 and 4.1.1``); None if it does not matter."""
-    release, since = case.release, parse_version(defect.since)
-    if release is None or since is None or release < since[:2] or not _concerns(case, defect):
+    if case.release is None or not _concerns(case, defect):
         return None
-    fixes = [fix for text in defect.fixed_in if (fix := parse_version(text))]
+    return _levels_of(case.release, defect.since, defect.fixed_in)
+
+
+@lru_cache
+def _levels_of(release: Version, first: str, fixed_in: tuple[str, ...]) -> str | None:
+    since = parse_version(first)
+    if since is None or release < since[:2]:
+        return None
+    fixes = [fix for text in fixed_in if (fix := parse_version(text))]
     line = ".".join(map(str, release))
     own = [fix for fix in fixes if fix[:2] == release]
     if own:
