@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -15,7 +16,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
 
-class GroupParts(msgspec.Struct, frozen=True):
+class GroupParts(msgspec.Struct, frozen=True, dict=True):
     """What the coordinator returned for one group. ``committed`` is empty if offsets were not requested.
 
     ``hidden`` are the commits that it left out, see ``Group.hidden_commits``.
@@ -32,7 +33,7 @@ class GroupParts(msgspec.Struct, frozen=True):
         """The commits; empty if they could not be read."""
         return {} if isinstance(self.committed, KgroupError) else self.committed
 
-    @property
+    @cached_property
     def owners(self) -> dict[TopicPartition, Member]:
         """Each assigned partition's member; a static member that left temporarily still counts."""
         return {
@@ -42,11 +43,11 @@ class GroupParts(msgspec.Struct, frozen=True):
             for number in item.partitions
         }
 
-    @property
+    @cached_property
     def topics(self) -> set[str]:
         """Every topic that the group has commits on, is assigned, or is subscribed to by name."""
         return {
-            *(topic for topic, _ in self.commits),
+            *[tp[0] for tp in self.commits],
             *(item.topic for member in self.described.members or () for item in member.assignment or ()),
             *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }

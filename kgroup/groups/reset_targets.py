@@ -31,7 +31,7 @@ _ISO_DURATION = (
 )
 
 
-class ResetTarget(msgspec.Struct, frozen=True):
+class ResetTarget(msgspec.Struct, frozen=True, gc=False):
     """The commit to be made, None to delete it. ``clamped`` and ``note`` explain the offset in words."""
 
     commit: Commit | None
@@ -93,7 +93,7 @@ class ToOffset(msgspec.Struct, frozen=True):
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
-        return _clamped(RequestedOffset(self.offset), self.offset, old, log)
+        return _clamped(_NOTHING_MORE, self.offset, old, log)
 
 
 class ShiftBy(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class ShiftBy(msgspec.Struct, frozen=True):
                 hint="--to-offset, --to-earliest or --to-latest need none",
                 exit_code=ExitCode.REFUSED,
             )
-        return _clamped(RequestedOffset(None), old.offset + self.records, old, log)
+        return _clamped(_NOTHING_MORE, old.offset + self.records, old, log)
 
 
 class RequestedOffset(msgspec.Struct, frozen=True):
@@ -124,6 +124,10 @@ class RequestedOffset(msgspec.Struct, frozen=True):
     offset: int | None
     leader_epoch: int | None = None
     metadata: str | None = None
+
+
+_NOTHING_MORE = RequestedOffset(None)
+"""Only an offset is requested, which comes from elsewhere."""
 
 
 class ToRequested(msgspec.Struct, frozen=True):
@@ -146,13 +150,17 @@ def _clamped(requested: RequestedOffset, offset: int, old: Commit | None, log: P
         return ResetTarget(
             _at(log.start, old, requested.metadata), f"{offset} is below the log start {log.start.offset}"
         )
-    return ResetTarget(_at(Position(offset, requested.leader_epoch), old, requested.metadata))
+    return ResetTarget(_commit(offset, requested.leader_epoch, old, requested.metadata))
 
 
 def _at(position: Position, old: Commit | None, metadata: str | None = None) -> Commit:
-    if old is not None and old.offset == position.offset and metadata is None:
+    return _commit(position.offset, position.leader_epoch, old, metadata)
+
+
+def _commit(offset: int, leader_epoch: int | None, old: Commit | None, metadata: str | None) -> Commit:
+    if old is not None and old.offset == offset and metadata is None:
         return old
-    return Commit(position.offset, position.leader_epoch, metadata or "")
+    return Commit(offset, leader_epoch, metadata or "")
 
 
 class TopicChoice(msgspec.Struct, frozen=True):

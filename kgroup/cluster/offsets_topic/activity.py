@@ -17,7 +17,7 @@ from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMet
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.columns import Columns, joined
-from kgroup.model.group_log import TransactionEnd
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.groups import Activities, Activity, Group, LastActivities, LoggedCommit
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
@@ -76,6 +76,7 @@ class _SinceEmpty(Visitor):
         """The commits of the last windows, newest first."""
         self._parts: list[Columns[LoggedCommit]] = []
         """Those before, each part in log order, the newest part first: of 10,000 groups there may be a million."""
+        self.add_run = self._add_run
 
     def activity(self, scan: PartitionScan) -> Activity:
         """The result."""
@@ -123,6 +124,15 @@ class _SinceEmpty(Visitor):
             case _:
                 # This may be the record that made the group Empty: older commits prove nothing.
                 self.complete = self._unreadable = True
+
+    def _add_run(self, commits: list[CommitWritten]) -> None:
+        # All commits of a run have one time.
+        if not self.complete and commits[0].at_ms >= self._since_ms:
+            self._commits += [
+                LoggedCommit(c.topic, c.partition, c.offset, c.leader_epoch, c.at_ms, c.log_offset, c.metadata)
+                for c in reversed(commits)
+                if c.offset is not None
+            ]
 
     def reached(self, scan: PartitionScan) -> None:
         if scan.oldest_ms is not None and scan.oldest_ms < self._since_ms:

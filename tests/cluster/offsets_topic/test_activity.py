@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kgroup.cluster import connection
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
-from kgroup.cluster.offsets_topic.activity import recent_activity
+from kgroup.cluster.offsets_topic.activity import _SinceEmpty, recent_activity
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import topic_layouts
 from kgroup.groups.active_committers import ActiveCommitter, active_committer
+from kgroup.model.group_log import CommitWritten
 from kgroup.model.groups import Activities, Activity, Group, LoggedCommit
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
@@ -309,6 +310,33 @@ def test_many_groups_are_read_in_one_scan(cluster: Cluster, world: KafkaWorld, n
     for number, group in enumerate(groups):
         seen = sorted((c.partition, c.offset) for c in activities.by_group[group].commits)
         assert seen == [(0, number), *([(0, 99)] if number == 0 else []), (1, 7)]
+
+
+def test_commits_of_one_request_are_read_at_once_and_as_one_by_one(
+    cluster: Cluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=120), name("svc")
+    rows = [(number, number * 7, f"row {number % 3}", number % 2 or None) for number in range(120)]
+    world.commit(group, {(topic, number): (offset, text, epoch) for number, offset, text, epoch in rows})
+    world.commit(group, dict.fromkeys(((topic, number) for number in range(60)), 5))
+    runs: list[int] = []
+    as_run = _SinceEmpty._add_run
+
+    def counted(self: _SinceEmpty, commits: list[CommitWritten]) -> None:
+        runs.append(len(commits))
+        as_run(self, commits)
+
+    monkeypatch.setattr(_SinceEmpty, "_add_run", counted)
+    at_once = activity_of(cluster, group)
+    monkeypatch.setattr(_SinceEmpty, "_add_run", None)
+    one_by_one = activity_of(cluster, group)
+
+    assert sum(runs) > 100
+    assert [*at_once.commits] == [*one_by_one.commits]
+    assert [(c.partition, c.offset, c.metadata, c.leader_epoch) for c in at_once.commits] == [
+        *rows,
+        *((number, 5, "", None) for number in range(60)),
+    ]
 
 
 def test_what_lies_before_the_span_is_left_out(cluster: Cluster, world: KafkaWorld, name: Name) -> None:
