@@ -183,12 +183,20 @@ class LogEnds(msgspec.Struct, frozen=True, gc=False):
                 later = point
         return cls(tuple(reversed(consistent)))
 
+    def _after(self, timestamp_ms: int) -> int:
+        """The index of the first later point. There are few points, and most questions are about the newest ones."""
+        points = self.points
+        after = len(points)
+        while after and points[after - 1].timestamp_ms > timestamp_ms:
+            after -= 1
+        return after
+
     def lag_at(self, timestamp_ms: int, committed: int) -> int | None:
         """The lag of a consumer at ``committed`` at that moment; None if too little is known.
 
         It is exact if lower and upper bound are equal: a commit of 100 before record 100 was written is a lag of 0.
         """
-        after = bisect_right(self.points, timestamp_ms, key=lambda p: p.timestamp_ms)
+        after = self._after(timestamp_ms)
         before = self.points[after - 1] if after else None
         least_end = committed if before is None else max(committed, before.end)
         if after == len(self.points):
@@ -203,7 +211,7 @@ class LogEnds(msgspec.Struct, frozen=True, gc=False):
 
     def end_at(self, timestamp_ms: int) -> float | None:
         """The log end at that moment, between two points in proportion; None before the first point."""
-        after = bisect_right(self.points, timestamp_ms, key=lambda p: p.timestamp_ms)
+        after = self._after(timestamp_ms)
         if not after:
             return None
         before = self.points[after - 1]

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.lag.evidence import LogEnds, Retention
-from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
+from kgroup.groups.lag.status import LagStatus, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
@@ -126,18 +126,19 @@ def rates_by_span(
         return arrivals.unread
     if len(commits) < 2 or not (readings := _readings(commits)):
         return arrivals.unknown
+    pause_ms = usual_pause_ms(readings) or 0
     rates = []
     for each, span_ms in zip(arrivals.unknown, SPANS_MS, strict=True):
-        if _covers(readings, now_ms, span_ms):
-            each = Rates(each.incoming, outgoing_rate(commits, status, now_ms - span_ms), span_ms)
+        if _covers(readings, pause_ms, now_ms, span_ms):
+            each = Rates(each.incoming, _reading_rate(readings, pause_ms, now_ms - span_ms), span_ms)
         rates.append(each)
     return tuple(rates)
 
 
-def _covers(readings: Sequence[LoggedCommit], now_ms: int, span_ms: int) -> bool:
+def _covers(readings: Sequence[LoggedCommit], pause_ms: int, now_ms: int, span_ms: int) -> bool:
     """Whether the consumer's commits show what it read in the span. In a minute that takes at least three commits."""
     since_ms = now_ms - span_ms
-    if readings[0].timestamp_ms > since_ms + max(span_ms // 10, usual_pause_ms(readings) or 0):
+    if readings[0].timestamp_ms > since_ms + max(span_ms // 10, pause_ms):
         return False
     return span_ms > _MINUTE_MS or sum(commit.timestamp_ms >= since_ms for commit in readings) >= _FEW
 
@@ -160,8 +161,12 @@ def _since_first_commit(
 
 def _readings(commits: Sequence[LoggedCommit]) -> Sequence[LoggedCommit]:
     """The commits that show what was read: those of consumers, since the last rewind or the last commit by a tool."""
-    after_tool = next((n for n in range(len(commits), 0, -1) if commits[n - 1].by_tool), 0)
-    return commits[max(after_tool, last_rewind(commits) or 0) :]
+    later = math.inf
+    for index, commit in zip(range(len(commits), 0, -1), reversed(commits), strict=True):
+        if commit.by_tool or later < commit.offset:
+            return commits[index:]
+        later = commit.offset
+    return commits
 
 
 def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
@@ -178,15 +183,20 @@ def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, sin
     """
     if status is not None and status.is_stuck:
         return 0.0
-    forward = _readings(commits)
-    if len(forward) <= 1:
+    readings = _readings(commits)
+    return _reading_rate(readings, usual_pause_ms(readings) or 0, since_ms)
+
+
+def _reading_rate(readings: Sequence[LoggedCommit], pause_ms: int, since_ms: int) -> float | None:
+    """``outgoing_rate`` by the commits that count, with their usual pause."""
+    if len(readings) <= 1:
         return None
-    first = max(0, min(sum(commit.timestamp_ms <= since_ms for commit in forward) - 1, len(forward) - 2))
-    start, last = forward[first], forward[-1]
+    first = max(0, min(sum([commit.timestamp_ms <= since_ms for commit in readings]) - 1, len(readings) - 2))
+    start, last = readings[first], readings[-1]
     start_ms = start.timestamp_ms
     if last.timestamp_ms > since_ms:
         # After a pause that began long before since_ms, the offsets were read at its end, not evenly during the pause.
-        start_ms = max(start_ms, min(since_ms - (usual_pause_ms(forward) or 0), last.timestamp_ms))
+        start_ms = max(start_ms, min(since_ms - pause_ms, last.timestamp_ms))
     passed_ms = last.timestamp_ms - start_ms
     return None if passed_ms < _LEAST_MS else (last.offset - start.offset) * 1000 / passed_ms
 
@@ -204,8 +214,10 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 
     Example: with 3,000 records per second and a commit every 5 s, that is a lag of up to 30,000.
     """
+    if incoming is None or (lag and not incoming):
+        return False
     pause_ms = usual_pause_ms(commits)
-    if incoming is None or pause_ms is None:
+    if pause_ms is None:
         return False
     return lag <= incoming * _PAUSES * pause_ms / 1000
 

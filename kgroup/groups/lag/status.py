@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
+from math import inf
+from operator import sub
 
 import msgspec
 
@@ -180,19 +182,23 @@ def _rewound(reading: CommitReading, rules: StatusRules) -> StatusResult | None:
 def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:
     """The last commits that count, oldest first: the newest one, and earlier ones at least ``distance_ms`` apart."""
     recent: list[LoggedCommit] = []
+    window, distance_ms, later_ms = rules.window, rules.distance_ms, inf
     for commit in reversed(commits):
-        if len(recent) == rules.window:
+        if len(recent) == window:
             break
-        if not recent or recent[-1].timestamp_ms - commit.timestamp_ms >= rules.distance_ms:
+        if later_ms - commit.timestamp_ms >= distance_ms:
             recent.append(commit)
+            later_ms = commit.timestamp_ms
     return recent[::-1]
 
 
 def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
     """The index of the newest commit with a lower offset than its predecessor; None if there is none."""
-    for index in range(len(commits) - 1, 0, -1):
-        if commits[index].offset < commits[index - 1].offset:
+    later = inf
+    for index, commit in zip(range(len(commits), 0, -1), reversed(commits), strict=True):
+        if later < commit.offset:
             return index
+        later = commit.offset
     return None
 
 
@@ -200,8 +206,8 @@ def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
     """The median time between two consecutive ``recent_commits``; None if there are fewer than two."""
     if len(commits) < 2:
         return None
-    recent = recent_commits(commits)
-    pauses = sorted(later.timestamp_ms - earlier.timestamp_ms for earlier, later in pairwise(recent))
+    times = [commit.timestamp_ms for commit in recent_commits(commits)]
+    pauses = sorted(map(sub, times[1:], times))
     return pauses[len(pauses) // 2] if pauses else None
 
 
@@ -258,8 +264,11 @@ def group_span_ms(commits: Iterable[Sequence[LoggedCommit]], rules: StatusRules 
 
 
 def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules) -> bool:
-    lags = [ends.lag_at(commit.timestamp_ms, commit.offset) for commit in commits]
-    return any(lag is not None and lag <= rules.allowed for lag in lags)
+    for commit in commits:
+        lag = ends.lag_at(commit.timestamp_ms, commit.offset)
+        if lag is not None and lag <= rules.allowed:
+            return True
+    return False
 
 
 def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> StatusResult | None:
