@@ -136,9 +136,9 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     recent = recent_commits(reading.commits, rules)
     if stopped := _stopped(reading, recent, rules):
         return stopped
-    if rewound := _rewound(reading, rules):
-        return rewound
     went_back = last_rewind(reading.commits)
+    if rewound := _rewound(reading, went_back, rules):
+        return rewound
     if went_back is not None:
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if reading.keeps_up or _reached(recent, reading.ends, rules):
@@ -161,15 +161,17 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
     base = reading.read_since_ms if base is None else base
     since = None if base is None else max(base, reading.waiting_since_ms or base)
     at_least = not known and since is not None and since == base
-    rewound = _rewound(reading, rules) if len(reading.commits) > 1 else None
+    rewound = _rewound(reading, last_rewind(reading.commits), rules) if len(reading.commits) > 1 else None
     if rewound is None:
         return StatusResult(_NO_READER, since, None, at_least)
     return StatusResult(_NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
 
 
-def _rewound(reading: CommitReading, rules: StatusRules) -> StatusResult | None:
-    """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since."""
-    went_back = last_rewind(reading.commits)
+def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) -> StatusResult | None:
+    """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since.
+
+    ``went_back`` is the ``last_rewind``.
+    """
     if went_back is None or _reached(reading.commits[went_back:], reading.ends, rules):
         return None
     before, after = reading.commits[went_back - 1 : went_back + 1]
