@@ -364,7 +364,7 @@ def _transactions(
 
 def _with_all_partitions(group: Group, layouts: Layouts) -> Group:
     """The group with the other partitions of its topics: a group that uses assign() may have missed a new one."""
-    committed = {(p.topic, p.partition) for p in group.partitions}
+    committed = {p.tp for p in group.partitions}
     uncommitted = [
         Partition(TopicPartition(topic, number), None, None, None, None)
         for topic in sorted({topic for topic, _ in committed})

@@ -101,13 +101,14 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         return ()
     committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
     partly = SKEWED_LAG.partly(unread_partitions_text(committed))
-    known = [(partition, lag) for partition in committed if (lag := partition.lag) is not None]
-    if committed and not known:
+    total = group.totals.lag
+    if committed and total is None:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
-    total = sum(lag for _, lag in known)
-    if total < LEAST_LAG.value or len(known) < FEW_PARTITIONS.value:
+    if total is None or total < LEAST_LAG.value:
         return partly
-    lags = {str(partition.tp): lag for partition, lag in known}
+    lags = {str(partition.tp): lag for partition in committed if (lag := partition.lag) is not None}
+    if len(lags) < FEW_PARTITIONS.value:
+        return partly
     worst = max(lags, key=lambda where: lags[where])
     by_member: Counter[str] = Counter()
     partition_counts: Counter[str] = Counter()

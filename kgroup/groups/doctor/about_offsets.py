@@ -133,6 +133,8 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
     group, missing_topics = snapshot.group, snapshot.gone
     if missing_topics is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
+    if not missing_topics:
+        return ()
     subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & missing_topics
     commits = sorted(f"{p.tp}" for p in group.partitions if p.commit is not None and p.topic in missing_topics)
     committed = {partition.topic for partition in group.partitions if partition.commit is not None} & missing_topics

@@ -157,7 +157,7 @@ class LagScope(msgspec.Struct):
         """Add the partitions of a group."""
         self.topics.update(of_topic.topic for of_topic in report.topics if of_topic.topic is not None)
         if len(self.topics) == 1:
-            self.partitions |= {row.partition.partition for row in report.partitions}
+            self.partitions |= {row.partition.tp.partition for row in report.partitions}
 
     @property
     def words(self) -> str:
