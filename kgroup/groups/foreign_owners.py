@@ -131,7 +131,7 @@ def _streams(
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
     metadata = [*column(partitions, "commit", "metadata")]  # None: no commit
     with_commits = zip(column(partitions, "tp"), metadata, strict=True)
-    topics = dict.fromkeys(tp.topic for tp, text in with_commits if text is not None)
+    topics = dict.fromkeys([tp.topic for tp, text in with_commits if text is not None])
     own = next((topic for topic in topics if _is_repartition_topic(topic, name)), None)
     marked = next((text for text in dict.fromkeys(metadata) if text and _is_streams_metadata(text)), None)
     if assignor in _STREAMS_ASSIGNORS:

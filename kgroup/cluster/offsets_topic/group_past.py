@@ -181,7 +181,8 @@ class PastVisitor(Visitor):
         """Add the commits among these events, which are in log order; nothing else, so add their other records."""
         for event in reversed(events):
             if isinstance(event, CommitWritten):
-                self._add_commit(event.tp, event.offset, event.at_ms, event.topic_id, event.ending)
+                tp = shared_tp(event.topic, event.partition)  # without the call of a property
+                self._add_commit(tp, event.offset, event.at_ms, event.topic_id, event.ending)
             elif isinstance(event, Unreadable) and event.record_type == RecordType.OFFSET_COMMIT:
                 self._unreadable = True
 

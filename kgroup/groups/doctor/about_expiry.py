@@ -55,7 +55,7 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
 
 def _has_other_committer(snapshot: GroupSnapshot) -> bool:
     """Whether a group without members has a recent commit that was made after it became Empty, or never had members."""
-    newest = max((c.timestamp_ms for each in (snapshot.commits or {}).values() for c in each), default=None)
+    newest = snapshot.last_commit_ms
     if newest is None or snapshot.now_ms - newest > IN_USE.value:
         return False
     after = snapshot.emptied_at_ms is not None and newest > snapshot.emptied_at_ms

@@ -19,7 +19,7 @@ from kgroup.groups.lag.from_log import emptied_record_ms
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group, LoggedCommit
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 
 class DoctorLogFacts(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str]:
     """The topic id in the newest commit of each partition, of those that have one."""
     plain, committed = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
     newest = {
-        event.tp: event.topic_id
+        shared_tp(event.topic, event.partition): event.topic_id
         for event in events
         if isinstance(event, CommitWritten)
         and event.offset is not None

@@ -6,6 +6,7 @@ A field that is None could not be read; ``unread`` has the reason under the fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -106,7 +107,7 @@ class RebalanceHistory(msgspec.Struct, frozen=True):
     crash_loops: tuple[CrashLoop, ...] = ()
 
 
-class GroupSnapshot(msgspec.Struct, frozen=True):
+class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     """All facts about one group.
 
     ``group`` has the members, and a row for every partition that is assigned or committed, and for every other
@@ -139,6 +140,11 @@ class GroupSnapshot(msgspec.Struct, frozen=True):
     readiness: Readiness | None = None
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def last_commit_ms(self) -> int | None:
+        """The time of the newest known commit; None without one."""
+        return max([c.timestamp_ms for each in (self.commits or {}).values() for c in each], default=None)
 
     def why(self, name: str, otherwise: str) -> str:
         """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""
