@@ -76,7 +76,6 @@ class _SinceEmpty(Visitor):
         """The commits of the last windows, newest first."""
         self._parts: list[Columns[LoggedCommit]] = []
         """Those before, each part in log order, the newest part first: of 10,000 groups there may be a million."""
-        self.add_run = self._add_run
 
     def activity(self, scan: PartitionScan) -> Activity:
         """The result."""
@@ -125,7 +124,7 @@ class _SinceEmpty(Visitor):
                 # This may be the record that made the group Empty: older commits prove nothing.
                 self.complete = self._unreadable = True
 
-    def _add_run(self, commits: list[CommitWritten]) -> None:
+    def add_run(self, commits: list[CommitWritten]) -> None:
         # All commits of a run have one time.
         if not self.complete and commits[0].at_ms >= self._since_ms:
             self._commits += [

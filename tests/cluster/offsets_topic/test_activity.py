@@ -320,15 +320,15 @@ def test_commits_of_one_request_are_read_at_once_and_as_one_by_one(
     world.commit(group, {(topic, number): (offset, text, epoch) for number, offset, text, epoch in rows})
     world.commit(group, dict.fromkeys(((topic, number) for number in range(60)), 5))
     runs: list[int] = []
-    as_run = _SinceEmpty._add_run
+    as_run = _SinceEmpty.add_run
 
     def counted(self: _SinceEmpty, commits: list[CommitWritten]) -> None:
         runs.append(len(commits))
         as_run(self, commits)
 
-    monkeypatch.setattr(_SinceEmpty, "_add_run", counted)
+    monkeypatch.setattr(_SinceEmpty, "add_run", counted)
     at_once = activity_of(cluster, group)
-    monkeypatch.setattr(_SinceEmpty, "_add_run", None)
+    monkeypatch.setattr(_SinceEmpty, "add_run", None)
     one_by_one = activity_of(cluster, group)
 
     assert sum(runs) > 100
