@@ -47,7 +47,7 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
     def topics(self) -> set[str]:
         """Every topic that the group has commits on, is assigned, or is subscribed to by name."""
         return {
-            *[tp[0] for tp in self.commits],
+            *(topic for topic, _ in self.commits),
             *(item.topic for member in self.described.members or () for item in member.assignment or ()),
             *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }

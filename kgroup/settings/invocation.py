@@ -184,11 +184,11 @@ class Invocation:
 
     def _without_secrets(self, words: tuple[str, ...]) -> tuple[str, ...]:
         secrets = frozenset(self.secrets)
-        return tuple([_without_secrets(word, secrets) for word in words])
+        return tuple([_shown(word, secrets) for word in words])
 
 
 @lru_cache(maxsize=1_024)
-def _without_secrets(word: str, secrets: frozenset[str]) -> str:
+def _shown(word: str, secrets: frozenset[str]) -> str:
     """A word of a command line; a page of ten thousand groups shows the same words as often, with another name each."""
     from kgroup.support.redact import redact, redact_words
 

@@ -32,6 +32,11 @@ _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _POLL_EARLY_MS = 1_000
 
 
+def can_loop(steps: Sequence[HistoryStep]) -> bool:
+    """Whether there are steps enough for a crash loop; the commits matter only then."""
+    return len(steps) > LOOP
+
+
 def crash_loops(
     steps: Sequence[HistoryStep],
     commits: Sequence[OwnedCommit],
@@ -44,7 +49,7 @@ def crash_loops(
     not count: it is slow, and its process lives. The loops are suspected until ``CrashLoop.since`` confirms them.
     ``topic_names`` has the names of topics that the steps identify by id.
     """
-    if len(steps) <= LOOP:
+    if not can_loop(steps):
         return ()
     moved = _last_moves(commits)
     by_partition: dict[TopicPartition, list[OwnerGone]] = {}

@@ -13,10 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
+from kgroup.groups.history.crash_loops import can_loop, crash_loops, with_crash_loops
 from kgroup.groups.history.model import (
     DEPARTURES,
-    LOOP,
     Cause,
     CrashLoop,
     HistoryStep,
@@ -169,7 +168,7 @@ def _tracked(events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) 
     """With the commits only if they are asked for, or if there are steps enough for a crash loop."""
     commits = query.commits or query.jumps
     tracked = track_group(events, reach, query.session_ms, commits=commits)
-    if not commits and len(tracked.steps) > LOOP:
+    if not commits and can_loop(tracked.steps):
         return track_group(events, reach, query.session_ms)
     return tracked
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.lag.evidence import LogEnds, Retention
-from kgroup.groups.lag.status import LagStatus, usual_pause_ms
+from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
@@ -161,12 +161,8 @@ def _since_first_commit(
 
 def _readings(commits: Sequence[LoggedCommit]) -> Sequence[LoggedCommit]:
     """The commits that show what was read: those of consumers, since the last rewind or the last commit by a tool."""
-    later = math.inf
-    for index, commit in zip(range(len(commits), 0, -1), reversed(commits), strict=True):
-        if commit.by_tool or later < commit.offset:
-            return commits[index:]
-        later = commit.offset
-    return commits
+    after_tool = next((n for n in range(len(commits), 0, -1) if commits[n - 1].by_tool), 0)
+    return commits[max(after_tool, last_rewind(commits) or 0) :]
 
 
 def incoming_rate(ends: LogEnds, since_ms: int) -> float | None:
