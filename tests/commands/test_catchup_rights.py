@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -360,8 +359,8 @@ def test_a_password_is_nowhere_while_a_replay_runs_and_after_it_failed(
         wait_for(lambda: written(bob.world, bob.copy), "records", 60)
         wait_for(lambda: list(events.iterdir()) and "spark.eventLog" in looked("environment"), "Spark's page", 60)
         pages = [looked(name) for name in ("jobs", "stages", "environment", "executors")]
-        commands = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        environments = _environments(process.process.pid)
+        commands = _of_family(process.process.pid, "cmdline")
+        environments = _of_family(process.process.pid, "environ")
         during = _files(temporary, events)
         # So that a worker fails, and says why; without DESCRIBE, which WRITE implies, the driver would.
         bob.may(bob.all - {(TOPIC, bob.copy, WRITE)} | {(TOPIC, bob.copy, DESCRIBE)})
@@ -370,7 +369,7 @@ def test_a_password_is_nowhere_while_a_replay_runs_and_after_it_failed(
     ledger = [(one.key, one.value) for one in seen(bob.world.bootstrap, bob.ledger, "read_uncommitted")]
     texts = {
         "pages": "".join(pages),
-        "ps": commands,
+        "commands": "".join(commands),
         "environments": "".join(environments),
         "stdout": failed.stdout,
         "stderr": failed.stderr,
@@ -379,7 +378,7 @@ def test_a_password_is_nowhere_while_a_replay_runs_and_after_it_failed(
         "ledger": repr(ledger) + repr([value for pair in ledger for value in pair if value]),
     }
     assert len(environments) >= 3
-    assert "pyspark-shell" in texts["ps"]
+    assert "pyspark-shell" in texts["commands"]
     assert "WRITE" in failed.stderr
     assert len(failed.stderr.splitlines()) > 50, "Spark's log was shown"
     for where, text in texts.items():
@@ -408,8 +407,12 @@ def _files(*roots: Path) -> dict[Path, bytes]:
     return found
 
 
-def _environments(pid: int) -> list[str]:
-    """Of a process and all its descendants."""
+def _of_family(pid: int, name: str) -> list[str]:
+    """A file of ``/proc`` of a process and all its descendants.
+
+    No other process is looked at: a broker that another test makes at this moment has the same password, and Kafka's
+    tool takes it on its command line.
+    """
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -422,7 +425,7 @@ def _environments(pid: int) -> list[str]:
     found = []
     for each in family:
         try:
-            found.append(Path(f"/proc/{each}/environ").read_text(errors="replace"))
+            found.append(Path(f"/proc/{each}/{name}").read_text(errors="replace"))
         except OSError:
             continue
     return found
