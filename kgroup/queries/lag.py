@@ -27,7 +27,6 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.model.commit import Commit
-from kgroup.model.group_log import GenerationWritten, GroupDeleted
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 _RATES_MS = (600_000, 60_000)
 _SPAN_MS = 3_600_000
-_OF_GENERATIONS = (GenerationWritten, GroupDeleted)
 _IDLE_SPAN_MS = 600_000
 """For a group that has read everything only its pace matters, so less is read."""
 
@@ -152,13 +150,11 @@ def _of_group(
         crash_loops=() if log_facts is None else log_facts.crash_loops,
         unknown=dict(_unknown(group, facts, options, firsts, log_facts)),
     )
-    newest = None
-    if log is not None:
-        newest = next((event for event in reversed(log.events) if isinstance(event, _OF_GENERATIONS)), None)
+    newest = None if log_facts is None else log_facts.generation
     return LagReading(
         evidence,
-        generation=newest.generation if isinstance(newest, GenerationWritten) else None,
-        leader=newest.leader if isinstance(newest, GenerationWritten) else None,
+        generation=None if newest is None else newest.generation,
+        leader=None if newest is None else newest.leader,
         stopped=None if log is None else log.reach.stopped,
         unread=unread,
     )

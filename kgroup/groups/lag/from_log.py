@@ -40,7 +40,8 @@ class LagLogFacts(msgspec.Struct, frozen=True):
 
     ``read_since_ms`` applies to every partition. ``state_since_ms`` is None if the log does not show it: a rebalance
     in progress has no record of its start, and the state may be older than the scanned range. A group is Empty since
-    its last consumer left; ``emptied_record_ms`` is what the broker counts from.
+    its last consumer left; ``emptied_record_ms`` is what the broker counts from. ``generation`` is the newest of a
+    classic group, None without one since the group was deleted.
     """
 
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
@@ -49,6 +50,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     members: Mapping[str, MemberFacts]
     churn: GroupChurn | None
     crash_loops: tuple[CrashLoop, ...]
+    generation: GenerationWritten | None
 
 
 def from_log(
@@ -66,6 +68,7 @@ def from_log(
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     members: dict[str, MemberFacts] = {}
+    generation = None
     # Nearly all events are commits: they must cost little, here and below.
     others = [event for event in events if not isinstance(event, CommitWritten)]
     by_tool = _tool_commits(events, others, reach, group)
@@ -83,6 +86,7 @@ def from_log(
             continue
         match event:
             case GenerationWritten():
+                generation = event
                 members = {
                     m.member_id: MemberFacts(m.rebalance_timeout_ms, m.session_timeout_ms) for m in event.members
                 }
@@ -91,6 +95,7 @@ def from_log(
             case MemberWritten(member_id=member_id, details=details) if details is not None:
                 members[member_id] = MemberFacts(details.rebalance_timeout_ms, details.classic_session_ms)
             case GroupDeleted():
+                generation = None
                 members.clear()
             case _:
                 pass
@@ -101,6 +106,7 @@ def from_log(
         members=members,
         churn=_churn(events, others, now_ms),
         crash_loops=() if topic_names is None else _crash_loops(events, others, reach, now_ms, topic_names),
+        generation=generation,
     )
 
 

@@ -147,6 +147,19 @@ def test_since_when(events: Sequence[Event], type_: str, state: str, since_ago: 
 
 
 @pytest.mark.parametrize(
+    ("events", "newest"),
+    [
+        ([generation(9, "a"), commit(8, 1), generation(7, "b"), commit(6, 2)], generation(7, "b")),
+        (CLASSIC[1:2], None),
+        ([*CLASSIC, DELETED, commit(1, 1)], None),
+        ([*CLASSIC, DELETED, generation(1, "b")], generation(1, "b")),
+    ],
+)
+def test_the_newest_generation(events: Sequence[Event], newest: GenerationWritten | None) -> None:
+    assert from_log(events, WHOLE, group([]), NOW).generation == newest
+
+
+@pytest.mark.parametrize(
     ("events", "type_", "ago"),
     [
         ([*CLASSIC, generation(3)], "classic", 3),
