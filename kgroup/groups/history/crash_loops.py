@@ -6,7 +6,7 @@ does not show: ``CrashLoop.since`` takes that from the caller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -22,8 +22,7 @@ from kgroup.groups.history.model import (
     StepKind,
 )
 from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
-from kgroup.groups.history.track import OwnedCommit
-from kgroup.model.group_log import TransactionEnd
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -32,14 +31,9 @@ _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _POLL_EARLY_MS = 1_000
 
 
-def can_loop(steps: Sequence[HistoryStep]) -> bool:
-    """Whether there are steps enough for a crash loop; the commits matter only then."""
-    return len(steps) > LOOP
-
-
 def crash_loops(
     steps: Sequence[HistoryStep],
-    commits: Sequence[OwnedCommit],
+    commits: Iterable[CommitWritten],
     now_ms: int,
     topic_names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[CrashLoop, ...]:
@@ -47,9 +41,10 @@ def crash_loops(
 
     There are at most ten minutes between two of them, and since the last. An owner that exceeded its poll interval does
     not count: it is slow, and its process lives. The loops are suspected until ``CrashLoop.since`` confirms them.
-    ``topic_names`` has the names of topics that the steps identify by id.
+    ``commits`` are examined only if there are steps enough for a loop. ``topic_names`` has the names of topics that the
+    steps identify by id.
     """
-    if not can_loop(steps):
+    if len(steps) <= LOOP:
         return ()
     moved = _last_moves(commits)
     by_partition: dict[TopicPartition, list[OwnerGone]] = {}
@@ -64,11 +59,10 @@ def crash_loops(
     return tuple(sorted(found, key=lambda loop: (-len(loop.gone), loop.tp)))
 
 
-def _last_moves(commits: Sequence[OwnedCommit]) -> dict[TopicPartition, tuple[int, int]]:
+def _last_moves(commits: Iterable[CommitWritten]) -> dict[TopicPartition, tuple[int, int]]:
     """The present offset of each partition, and the log offset of the first commit of it."""
     moved: dict[TopicPartition, tuple[int, int]] = {}
-    for owned in commits:
-        commit = owned.commit
+    for commit in commits:
         if commit.ending not in _COUNTED:
             continue
         if commit.offset is None:

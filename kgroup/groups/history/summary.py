@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.history import documents
-from kgroup.groups.history.crash_loops import can_loop, crash_loops, with_crash_loops
+from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
 from kgroup.groups.history.model import (
     DEPARTURES,
     Cause,
@@ -28,7 +28,7 @@ from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.signatures import find_signatures
 from kgroup.groups.history.track import TrackedGroup, track_group
-from kgroup.model.group_log import Event, ScannedRange, Unreadable
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange, Unreadable
 from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
 
@@ -38,10 +38,10 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
     adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
-    ``commits`` no commit is examined, for a reader of rebalances only. ``mark`` returns the text of kgroup's own mark
-    in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal. ``state`` is the group's
-    state from the coordinator, None if the coordinator does not know the group: no record shows a rebalance that is
-    under way.
+    ``commits`` only crash loops examine commits, for a reader of rebalances. ``mark`` returns the text of kgroup's own
+    mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal. ``state`` is the
+    group's state from the coordinator, None if the coordinator does not know the group: no record shows a rebalance
+    that is under way.
     """
 
     since_ms: int
@@ -142,11 +142,12 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
 
     ``events`` include at least the group's last record before the span: the first step is compared with it.
     """
-    tracked = _tracked(events, reach, query)
+    tracked = track_group(events, reach, query.session_ms, commits=query.commits or query.jumps)
     inside = tuple(step for step in tracked.steps if query.since_ms <= step.at_ms <= query.until_ms)
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
     commits = _commits(group, tracked, query, reach) if query.commits or query.jumps else None
+    written = (event for event in events if isinstance(event, CommitWritten))
     recognised = find_signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
@@ -160,17 +161,8 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         commits=commits if query.commits else None,
         jumps=() if commits is None else commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
-        suspects=crash_loops(tracked.steps, tracked.commits, query.now_ms),
+        suspects=crash_loops(tracked.steps, written, query.now_ms),
     )
-
-
-def _tracked(events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> TrackedGroup:
-    """With the commits only if they are asked for, or if there are steps enough for a crash loop."""
-    commits = query.commits or query.jumps
-    tracked = track_group(events, reach, query.session_ms, commits=commits)
-    if not commits and can_loop(tracked.steps):
-        return track_group(events, reach, query.session_ms)
-    return tracked
 
 
 def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: ScannedRange) -> CommitReport:

@@ -342,5 +342,6 @@ def _crash_loops(
     from kgroup.groups.history.crash_loops import crash_loops
     from kgroup.groups.history.track import track_group
 
-    tracked = track_group(events, reach)
-    return crash_loops(tracked.steps, tracked.commits, now_ms, topic_names)
+    tracked = track_group(events, reach, commits=False)
+    written = (event for event in events if isinstance(event, CommitWritten))
+    return crash_loops(tracked.steps, written, now_ms, topic_names)

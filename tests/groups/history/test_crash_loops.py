@@ -91,7 +91,7 @@ def rolled(log: Log) -> Log:
 
 def found_in(log: Log, now: float = 100) -> tuple[CrashLoop, ...]:
     tracked = log.track(to_log_start=True)
-    return crash_loops(tracked.steps, tracked.commits, T0 + round(now * 1000))
+    return crash_loops(tracked.steps, [one.commit for one in tracked.commits], T0 + round(now * 1000))
 
 
 @pytest.mark.parametrize(
