@@ -93,7 +93,7 @@ class ToOffset(msgspec.Struct, frozen=True):
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
         """See ResetScenario."""
-        return _clamped(_NOTHING_MORE, self.offset, old, log)
+        return _clamped(self.offset, old, log)
 
 
 class ShiftBy(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class ShiftBy(msgspec.Struct, frozen=True):
                 hint="--to-offset, --to-earliest or --to-latest need none",
                 exit_code=ExitCode.REFUSED,
             )
-        return _clamped(_NOTHING_MORE, old.offset + self.records, old, log)
+        return _clamped(old.offset + self.records, old, log)
 
 
 class RequestedOffset(msgspec.Struct, frozen=True):
@@ -126,10 +126,6 @@ class RequestedOffset(msgspec.Struct, frozen=True):
     metadata: str | None = None
 
 
-_NOTHING_MORE = RequestedOffset(None)
-"""Only an offset is requested, which comes from elsewhere."""
-
-
 class ToRequested(msgspec.Struct, frozen=True):
     """A separate offset for each partition, by (topic, partition)."""
 
@@ -140,17 +136,17 @@ class ToRequested(msgspec.Struct, frozen=True):
         requested = self.offsets[tp]
         if requested.offset is None:
             return ResetTarget(None, note="the commit is deleted" if old else None)
-        return _clamped(requested, requested.offset, old, log)
+        return _clamped(requested.offset, old, log, requested.leader_epoch, requested.metadata)
 
 
-def _clamped(requested: RequestedOffset, offset: int, old: Commit | None, log: Positions) -> ResetTarget:
+def _clamped(
+    offset: int, old: Commit | None, log: Positions, leader_epoch: int | None = None, metadata: str | None = None
+) -> ResetTarget:
     if offset > log.end.offset:
-        return ResetTarget(_at(log.end, old, requested.metadata), f"{offset} is above the log end {log.end.offset}")
+        return ResetTarget(_at(log.end, old, metadata), f"{offset} is above the log end {log.end.offset}")
     if offset < log.start.offset:
-        return ResetTarget(
-            _at(log.start, old, requested.metadata), f"{offset} is below the log start {log.start.offset}"
-        )
-    return ResetTarget(_commit(offset, requested.leader_epoch, old, requested.metadata))
+        return ResetTarget(_at(log.start, old, metadata), f"{offset} is below the log start {log.start.offset}")
+    return ResetTarget(_commit(offset, leader_epoch, old, metadata))
 
 
 def _at(position: Position, old: Commit | None, metadata: str | None = None) -> Commit:
