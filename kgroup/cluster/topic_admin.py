@@ -19,7 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError
+from kgroup.support.errors import KgroupError, Unreachable
 
 _PAUSE_S = 0.02
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -145,17 +145,23 @@ class TopicAdmin:
     def create(self, topic: NewTopicSpec) -> TopicDescription:
         """Create a topic if there is none, and wait until its partitions have leaders. Returns what it is then.
 
-        A topic that exists already is left as it is. Raises NotAuthorized, KgroupError, Unreachable.
+        A topic that exists already is left as it is. Raises NotAuthorized, KgroupError; Unreachable, with code
+        ``no-leader`` if a partition still has none after the timeout.
         """
         self._create(topic, validate_only=False)
-        self._watch.progress()
+        until = time.monotonic() + self._timeout_s
         while True:
             # Brokers learn of a topic after the controller has created it: one may know it, and the next one not yet.
             description = self.describe(topic.name)
             if description is not None and description.has_leaders:
                 return description
-            if self._watch.over:
-                raise self._watch.fault(f"{topic.name} was created, and has no leader")
+            if time.monotonic() >= until:
+                lacks = "a partition without a leader" if description else "brokers that do not know it"
+                raise Unreachable(
+                    f"{topic.name} still has {lacks} after {self._timeout_s:g} s",
+                    hint="a longer --timeout may help",
+                    code="no-leader",
+                )
             time.sleep(_PAUSE_S)
 
     def _create(self, topic: NewTopicSpec, *, validate_only: bool) -> None:

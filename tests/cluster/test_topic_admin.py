@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -109,3 +110,15 @@ def test_a_topic_just_made_that_not_every_broker_knows(bootstrap: str, name: Nam
     made = admin.create(NewTopicSpec(name("made"), 1, 1, {"cleanup.policy": "compact"}))
 
     assert (made.config or {})["cleanup.policy"] == "compact"
+
+
+def test_a_topic_that_no_broker_learns_of(bootstrap: str, name: Name) -> None:
+    admin, topic = TopicAdmin({"bootstrap.servers": bootstrap}, timeout_s=0.5), name("made")
+    late = _SomeLate({"bootstrap.servers": bootstrap})
+    late.told = repeat(False)
+    admin._admin = late
+
+    with pytest.raises(Unreachable, match=f"{topic} still has brokers that do not know it after 0.5 s") as raised:
+        admin.create(NewTopicSpec(topic, 1, 1, {}))
+
+    assert raised.value.code == "no-leader"

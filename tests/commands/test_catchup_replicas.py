@@ -8,13 +8,15 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from kgroup.catchup.ledger.transactional_ids import of_plan
+from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.sandbox import Sandbox
+from kgroup.support.errors import Unreachable
 from tests.commands.test_catchup_cluster import committed, leader
 from tests.support.catchup.catchups import copied, own_ledger, written
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
 from tests.support.running import running
-from tests.support.three_brokers import BROKERS, in_sync, killed, replicated, three_replicas_needed
+from tests.support.three_brokers import BROKERS, in_sync, killed, replicated, three_replicas_needed, topic_on
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.soak
@@ -25,6 +27,17 @@ Name = Callable[[str], str]
 def await_last_transaction(world: KafkaWorld, plan: str) -> None:
     """Its broker writes the end to each topic after it has answered. A producer that takes the id waits for that."""
     Producer({"bootstrap.servers": world.bootstrap, "transactional.id": of_plan(plan)}).init_transactions(30)
+
+
+def test_a_topic_whose_leader_is_dead(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
+    """Its leader is waited for no longer than the timeout. A second process that makes the ledger meets this."""
+    admin = TopicAdmin({"bootstrap.servers": three.bootstrap}, timeout_s=2.0)
+    topic = topic_on(three, name("ledger"), (3,), records=1)
+    with killed(sandbox, 3):
+        wait_for(lambda: not (described := admin.describe(topic)) or not described.has_leaders, "no leader", 60)
+
+        with pytest.raises(Unreachable, match=f"{topic} still has a partition without a leader after 2 s"):
+            admin.create(NewTopicSpec(topic, 1, 1, {}))
 
 
 def test_a_ledger_that_takes_no_records(
