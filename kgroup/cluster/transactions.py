@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, record_client_error
+from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, is_transient, record_client_error
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
 from kgroup.support.units import plural
@@ -62,6 +62,16 @@ _NOT_ENDED = (
     "one with too few replicas in sync (min.insync.replicas) prevents that."
 )
 _UNSPECIFIC = "broker-error"
+_OF_TRANSACTION = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""With these errors a record fails because of the time, or of what the broker knows of its producer."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
@@ -222,7 +232,7 @@ class Transactions:
         cause = self._cause(error)
         is_over = cause.txn_requires_abort()
         fault = self._fault(cause, "no record could be sent", None if is_over else topic)
-        return _not_written(fault) if is_over and fault.code == _UNSPECIFIC else fault
+        return self._not_written(fault) if is_over else fault
 
     def _await_delivery_report(self) -> None:
         """Wait up to 0.5 s for the delivery report of a refused record: the transaction may fail before it comes."""
@@ -244,7 +254,8 @@ class Transactions:
 
         Raises Fenced; CommitUnknown; Unreachable if not even the records were acknowledged; Refused with code
         ``transaction-timeout`` (it lasted too long, and the broker aborted it), ``too-large`` or ``not-accepted`` (for
-        a record); NotAuthorized, NotFound for a topic; KgroupError. After any of them this object cannot be used again.
+        a record); Unreachable with code ``not-written`` (a new transaction may succeed); NotAuthorized, NotFound for a
+        topic; KgroupError. After any of them this object cannot be used again.
         """
         assert self._stage is _Stage.OPEN, self._stage
         self._stage = _Stage.COMMITTING
@@ -278,9 +289,18 @@ class Transactions:
             self._stage = _Stage.OPEN
         fault = self._fault(error, "the transaction could not be committed")
         self.close()
-        if fault.code != _UNSPECIFIC:
+        if fault.code == _UNSPECIFIC and self._failed is None:
+            return self._unknown(fault.message)
+        return self._not_written(fault)
+
+    def _not_written(self, fault: KgroupError) -> KgroupError:
+        """The error for a transaction of which nothing was written: that itself, if a new one would fail with it too.
+
+        Example: a record that its topic refuses for ever (POLICY_VIOLATION).
+        """
+        if fault.code != _UNSPECIFIC or (self._failed is not None and not may_succeed_later(self._failed[1])):
             return fault
-        return self._unknown(fault.message) if self._failed is None else _not_written(fault)
+        return Unreachable(fault.message, hint="nothing of the transaction was written: try again", code="not-written")
 
     def _unanswered(self, unacknowledged: int) -> KgroupError:
         """The error for a commit without a response; while records are unacknowledged, it was not sent at all."""
@@ -340,8 +360,8 @@ class Transactions:
             self._pause(error)
             if not error.retriable() and error.code() not in NOT_YET:
                 raise self._fault(error, what)
-            if error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
-                more = (_NOT_ENDED,)
+            if error.code() != KafkaError._TIMED_OUT:
+                more = (_NOT_ENDED,) if error.code() == KafkaError.CONCURRENT_TRANSACTIONS else ()
             if self._watch.over:
                 raise self._watch.fault(what, *more)
 
@@ -405,5 +425,6 @@ class Transactions:
         return record_client_error(error, topic)
 
 
-def _not_written(fault: KgroupError) -> Unreachable:
-    return Unreachable(fault.message, hint="nothing of the transaction was written: try again", code="not-written")
+def may_succeed_later(error: KafkaError) -> bool:
+    """Whether a record that failed with this error may be written in a new transaction."""
+    return is_transient(error) or error.code() in _OF_TRANSACTION

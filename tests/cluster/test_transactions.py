@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from kgroup.cluster.reader.to_end import CommittedReader
-from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions, may_succeed_later
 from kgroup.support.errors import ConfigError, NotFound, Refused, Unreachable
 from tests.support.expiring_ids import forgotten
 from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
@@ -366,3 +366,20 @@ def test_spark_s_workers_need_no_kafka_python() -> None:
         "kgroup.catchup.worker.task_ledger, kgroup.catchup.ledger.ledger"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize(
+    ("error", "may"),
+    [
+        (KafkaError._MSG_TIMED_OUT, True),
+        (KafkaError.INVALID_PRODUCER_ID_MAPPING, True),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, True),
+        (KafkaError.NOT_LEADER_FOR_PARTITION, True),
+        (KafkaError.POLICY_VIOLATION, False),
+        (KafkaError.UNSUPPORTED_COMPRESSION_TYPE, False),
+        (KafkaError.TOPIC_EXCEPTION, False),
+        (KafkaError.UNKNOWN, False),
+    ],
+)
+def test_whether_a_record_may_be_written_later(error: int, may: bool) -> None:
+    assert may_succeed_later(KafkaError(error)) is may
