@@ -184,14 +184,17 @@ def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str
     return found
 
 
-def first_jars(ready: DriverSetup, environment: Mapping[str, str]) -> str:
-    """A class path of those of Spark's jars that a start needs; Spark puts it before all of them.
+def has_settings(ready: DriverSetup, environment: Mapping[str, str]) -> bool:
+    """Whether Spark may have settings of the user's that kgroup does not read, and must not replace by its own.
 
-    Empty where the user may have a class path of his own, which it would replace: with a ``conf`` directory of Spark,
-    which its wheel does not have, or PYSPARK_SUBMIT_ARGS.
+    They may be in a ``conf`` directory, which Spark's wheel does not have, or in PYSPARK_SUBMIT_ARGS.
     """
-    if (ready.home / "conf").exists() or environment.get("SPARK_CONF_DIR") or environment.get("PYSPARK_SUBMIT_ARGS"):
-        return ""
+    variables = ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+    return (ready.home / "conf").exists() or any(environment.get(name) for name in variables)
+
+
+def first_jars(ready: DriverSetup) -> str:
+    """A class path of those of Spark's jars that a start needs; Spark puts it before all of them."""
     jars = sorted((ready.home / "jars").glob("*.jar"))
     return ":".join(str(jar) for start in _FIRST_JARS for jar in jars if jar.name.startswith(start))
 

@@ -12,7 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from kgroup.catchup.spark import worker_package
-from kgroup.catchup.spark.launch import Jvm, first_jars, jvm_environment, python_of_workers, submit_command
+from kgroup.catchup.spark.launch import (
+    Jvm,
+    first_jars,
+    has_settings,
+    jvm_environment,
+    python_of_workers,
+    submit_command,
+)
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.catchup.spark.settings import SparkSettings, conf_words, configuration
 from kgroup.cluster.deadline import Deadline
@@ -208,8 +215,10 @@ class DriverSession:
     def _launched(self) -> tuple[dict[str, str], int, str]:
         """Start the JVM; returns Spark's configuration, and the gateway's port and secret."""
         of_jvm = jvm_environment(self.ready, local=self.settings.is_local, environment=environment())
-        class_path = first_jars(self.ready, of_jvm)
-        conf = configuration(self.settings, self._java_options(of_jvm), class_path)
+        if has_settings(self.ready, of_jvm):
+            conf = configuration(self.settings)
+        else:
+            conf = configuration(self.settings, self._java_options(of_jvm), first_jars(self.ready))
         command = submit_command(self.ready, conf_words(conf), of_jvm)
         self._jvm = Jvm(command, of_jvm, self._say, self._hidden)
         if self._given_up:
@@ -220,8 +229,9 @@ class DriverSession:
 
     def _java_options(self, of_jvm: Mapping[str, str]) -> tuple[str, ...]:
         """Our options for the driver's JVM that fit the user's."""
-        of_user = [dict(self.settings.conf).get("spark.driver.extraJavaOptions", "")]
-        of_user += [of_jvm.get(name, "") for name in ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")]
+        conf = dict(self.settings.conf)
+        of_user = [conf.get(f"spark.driver.{kind}JavaOptions", "") for kind in ("default", "extra")]
+        of_user.append(of_jvm.get("SPARK_SUBMIT_OPTS", ""))
         return with_one_collector(_HEAVY if self.settings.heavy else _QUICK, of_jvm, *of_user)
 
     def _explained(self, error: BaseException) -> BaseException:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.catchup.spark.launch import first_jars, jvm_environment
+from kgroup.catchup.spark.launch import first_jars, has_settings, jvm_environment
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.support.java_home import Java
 
@@ -35,15 +35,16 @@ def installed(home: Path) -> DriverSetup:
 
 
 def test_the_jars_of_a_start_come_first(tmp_path: Path) -> None:
-    names = [Path(path).name for path in first_jars(installed(tmp_path), {"LANG": "C"}).split(":")]
+    names = [Path(path).name for path in first_jars(installed(tmp_path)).split(":")]
 
     assert names == ["scala-library-2.jar", "spark-core_2.jar", "py4j-1.jar"]
 
 
 @pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", None])
-def test_a_class_path_that_the_user_may_have_is_not_replaced(tmp_path: Path, variable: str | None) -> None:
+def test_settings_that_the_user_may_have_are_not_replaced(tmp_path: Path, variable: str | None) -> None:
     ready = installed(tmp_path)
+    assert not has_settings(ready, {"LANG": "C"})
     if variable is None:
         (tmp_path / "conf").mkdir()
 
-    assert first_jars(ready, {variable: "/mine"} if variable else {}) == ""
+    assert has_settings(ready, {variable: "/mine"} if variable else {})

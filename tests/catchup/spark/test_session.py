@@ -33,16 +33,23 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
     assert any("Too small maximum heap" in line for line in caught.value.details)
 
 
-@pytest.mark.parametrize("place", ["variable", "conf", "submit"])
-def test_a_garbage_collector_of_the_users_replaces_ours(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize("place", ["variable", "conf", "default", "submit", "file"])
+def test_a_garbage_collector_of_the_users_replaces_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
     option, conf = "-XX:+UseParallelGC", {}
     match place:
         case "variable":
             monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {option}")
         case "conf":
             conf = {"spark.driver.extraJavaOptions": option}
+        case "default":
+            conf = {"spark.driver.defaultJavaOptions": option}
         case "submit":
             monkeypatch.setenv("SPARK_SUBMIT_OPTS", option)
+        case "file":
+            (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.extraJavaOptions {option}\n")
+            monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     settings = SparkSettings("local[1]", tuple(conf.items()))
 
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
