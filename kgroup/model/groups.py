@@ -191,7 +191,10 @@ class Positions(msgspec.Struct, frozen=True, dict=True):
 
 
 class Partition(msgspec.Struct, frozen=True, gc=False):
-    """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason."""
+    """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason.
+
+    ``tp.topic`` is ``topic`` without the call of a property, for loops over all partitions of a cluster.
+    """
 
     tp: TopicPartition
     commit: Commit | None

@@ -187,7 +187,7 @@ def _unknown(
         for tp, error in islice(failed, 1):
             yield EvidenceSource.TIME, _of_topic(tp, error)
     if facts.retention is not None:
-        closed = (p.topic for p in group.partitions if facts.retention.settings.get(p.tp.topic) is None and p.lag)
+        closed = (p.tp.topic for p in group.partitions if facts.retention.settings.get(p.tp.topic) is None and p.lag)
         for topic in islice(closed, 1):
             yield EvidenceSource.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
     if isinstance(facts.others, str):

@@ -184,12 +184,12 @@ class Invocation:
 
     def _without_secrets(self, words: tuple[str, ...]) -> tuple[str, ...]:
         secrets = frozenset(self.secrets)
-        return tuple([_shown(word, secrets) for word in words])
+        return tuple([_redact_word(word, secrets) for word in words])
 
 
 @lru_cache(maxsize=1_024)
-def _shown(word: str, secrets: frozenset[str]) -> str:
-    """A word of a command line; a page of ten thousand groups shows the same words as often, with another name each."""
+def _redact_word(word: str, secrets: frozenset[str]) -> str:
+    """A command line's word without secrets. Cached: commands for 10,000 groups differ only in the group's name."""
     from kgroup.support.redact import redact, redact_words
 
     (shown,) = redact_words((word,))

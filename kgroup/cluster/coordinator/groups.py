@@ -150,8 +150,8 @@ class GroupCoordinators:
         """All groups of all types (ListGroups, KIP-518, KIP-848).
 
         A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
-        groups have moved: all brokers are asked again, and once more when the move has settled. A listing counts only
-        if it began after all partitions were seen to have their coordinators.
+        groups have moved: all brokers are asked again, and once more when the move has settled. After a round that
+        failed, a listing counts only if it began after all partitions were seen to have their coordinators.
         """
         complete = await self.can_describe_cluster()
         catch_up: Deadline | None = None

@@ -77,7 +77,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) 
     base = _from_empty(snapshot, keys) if from_empty else _from_commits(snapshot, keys)
     if not base:
         return rule.unknown(snapshot.why("emptied_at_ms" if from_empty else "commits", _NO_TIMES))
-    missing = [f"{tp}" for tp in keys if tp not in base] if len(base) < len(keys) else []
+    missing = [f"{tp}" for tp in keys if tp not in base]
     partly = rule.partly(f"{_NO_TIMES}: {some_of(missing)}" if missing else None)
     latest_ms = snapshot.now_ms - retention + min(SOON.value, retention // 2)
     soon = sorted((tp for tp, since in base.items() if since < latest_ms), key=lambda tp: (base[tp], tp))

@@ -314,6 +314,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     if not by_tool and arrivals is None and lag < WAITING.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
     quiet = not by_tool and arrivals is not None and not arrivals.records
+    # Of a smaller gap no rates are needed, which take long to compute.
     large = not by_tool and lag >= LEAST_LAG.value and _is_large(snapshot, lagging)
     if quiet and not large:
         return ()

@@ -210,7 +210,7 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
 
     Example: with 3,000 records per second and a commit every 5 s, that is a lag of up to 30,000.
     """
-    if incoming is None or (lag and not incoming):
+    if incoming is None or (lag and not incoming):  # nothing arrives, so no interval explains a lag
         return False
     pause_ms = usual_pause_ms(commits)
     if pause_ms is None:

@@ -163,6 +163,7 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
     at_least = not known and since is not None and since == base
     rewound = _rewound(reading, last_rewind(reading.commits), rules) if len(reading.commits) > 1 else None
     if rewound is None:
+        # By position, as it is made for most partitions without a reader: names take longer.
         return StatusResult(_NO_READER, since, None, at_least)
     return StatusResult(_NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
 

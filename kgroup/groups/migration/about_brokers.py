@@ -205,8 +205,9 @@ def _levels(case: MigrationCase, defect: BrokerDefect) -> str | None:
 
 
 @lru_cache
-def _levels_of(release: Version, first: str, fixed_in: tuple[str, ...]) -> str | None:
-    since = parse_version(first)
+def _levels_of(release: Version, since_text: str, fixed_in: tuple[str, ...]) -> str | None:
+    """As ``_levels``, of a defect that matters. Cached, as it is the same for every group."""
+    since = parse_version(since_text)
     if since is None or release < since[:2]:
         return None
     fixes = [fix for text in fixed_in if (fix := parse_version(text))]

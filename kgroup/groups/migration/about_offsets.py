@@ -64,7 +64,7 @@ def offsets_expiry(case: MigrationCase) -> MigrationCheck | None:
         return EXPIRY.unknown(f"when its commits were made, or how long they are kept, is not known{why}; {_KEPT}")
     first_ms = min(times) + retention_ms
     horizon_ms = case.evidence.now_ms + min(_SOON_MS, retention_ms // 2)
-    soon = sum(time + retention_ms < horizon_ms for time in times) if first_ms < horizon_ms else 0
+    soon = sum(time + retention_ms < horizon_ms for time in times)
     if not soon:
         return EXPIRY.ok(f"the first would expire at {minute_text(first_ms)}; {_KEPT}")
     within = format_duration((horizon_ms - case.evidence.now_ms) / 1000)
