@@ -55,6 +55,11 @@ SECRET = USERS["bob"]
 Right = tuple[ResourceType, str, ACLOperation]
 
 
+def _rule(kind: ResourceType, name: str, operation: ACLOperation) -> ACL:
+    pattern = ACLResourcePatternType.PREFIXED if kind is ID else ACLResourcePatternType.LITERAL
+    return ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name, pattern))
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("rights"), QuietReporter()) as broker:
@@ -106,23 +111,17 @@ class Bob:
         )
 
     def may(self, rights: set[Right]) -> None:
-        """Give bob these and nothing else; a transactional id is one that begins so."""
-        literal, prefixed = ACLResourcePatternType.LITERAL, ACLResourcePatternType.PREFIXED
-        self.admin.delete_acls([EVERYTHING])
-        wait_for(lambda: not self.admin.describe_acls(EVERYTHING)[0], "no rules")
-        self.admin.create_acls(
-            [
-                ACL(
-                    "User:bob",
-                    "*",
-                    operation,
-                    ACLPermissionType.ALLOW,
-                    ResourcePattern(kind, name, prefixed if kind is ID else literal),
-                )
-                for kind, name, operation in rights
-            ]
-        )
-        wait_for(lambda: len(self.admin.describe_acls(EVERYTHING)[0]) == len(rights), "rules")
+        """Give bob these and nothing else; a transactional id is one that begins so.
+
+        A right that stays is his all the time: a replay that runs meanwhile would notice.
+        """
+        wanted, there = {_rule(*right) for right in rights}, self._rules()
+        self.admin.create_acls(sorted(wanted - there, key=repr))
+        self.admin.delete_acls(sorted(there - wanted, key=repr))
+        wait_for(lambda: self._rules() == wanted, "rules")
+
+    def _rules(self) -> set[ACL]:
+        return set(self.admin.describe_acls(EVERYTHING)[0])
 
     @property
     def connection(self) -> tuple[str, ...]:
