@@ -14,6 +14,7 @@ from kgroup.cluster.broker_errors import (
     change_error,
 )
 from kgroup.cluster.coordinator.groups import GroupCoordinators
+from kgroup.cluster.deadline import Deadline
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.hint import Hint
 
@@ -52,8 +53,11 @@ async def send_to_coordinator(
 ) -> Any:
     """The coordinator's response, NoResponse if there was none, or a KgroupError for which a retry is useless.
 
-    ``patience_ms`` is how long to wait for the response; None: a third of the remaining time, at least 1 s.
+    ``patience_ms`` is how long to wait for the response; None: a third of the remaining time. It is at least 1 s, even
+    if less remains: of a change that is sent just before the deadline nobody could say whether it was made.
     """
+    if coordinators.client.deadline.left_ms < _MIN_PATIENCE_MS:
+        coordinators = coordinators.within(Deadline.after(_MIN_PATIENCE_MS / 1000))
     client = coordinators.client
     try:
         await coordinators.locate([group])
@@ -64,9 +68,10 @@ async def send_to_coordinator(
         return node
     if node is None:
         return NoResponse(partial(change_error, COORDINATOR_NOT_AVAILABLE, group), sent=False)
-    # A third of the time: after a missing response the caller reads back, and may try again, within the deadline.
-    third_ms = max(_MIN_PATIENCE_MS, client.deadline.left_ms // _TRIES)
-    answer = await client.send(request, node, third_ms if patience_ms is None else patience_ms)
+    if patience_ms is None:
+        # A third of the time: after a missing response the caller reads back, and may try again, within the deadline.
+        patience_ms = client.deadline.left_ms // _TRIES
+    answer = await client.send(request, node, max(_MIN_PATIENCE_MS, patience_ms))
     if isinstance(answer, BaseException):
         cause = partial(client.failure, answer, node)
         await client.refresh_brokers()

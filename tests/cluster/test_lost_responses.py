@@ -6,6 +6,7 @@ The coordinator is a list of answers, of which the last is repeated; what is rea
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +21,15 @@ from kgroup.cluster.broker_errors import (
     NOT_COORDINATOR,
     REQUEST_TIMED_OUT,
 )
-from kgroup.cluster.commit_requests import CommitPart
+from kgroup.cluster.commit_requests import CommitPart, commit_request
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.lost_responses import NoResponse
+from kgroup.cluster.lost_responses import NoResponse, send_to_coordinator
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
+from tests.support.clusters import connected
+from tests.support.kafka_world import KafkaWorld
 
 PLACE = TopicPartition("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")
@@ -109,3 +112,19 @@ def test_a_group_that_is_gone_after_a_deletion_without_an_answer_is_deleted() ->
     assert isinstance(refused, KgroupError)
     assert refused.code == "not-found", "nothing had been carried out"
     assert asyncio.run(Answering(sent)._delete(("svc", {PLACE: OLD}))) is None
+
+
+@pytest.mark.parametrize("patience_ms", [None, 1])
+def test_what_is_sent_just_before_the_deadline_is_answered(
+    world: KafkaWorld, name: Callable[[str], str], patience_ms: int | None
+) -> None:
+    """Of a real coordinator, which has to be found too."""
+    group, place = name("svc"), TopicPartition(world.topic(name("orders")), 0)
+    with connected(world.bootstrap) as cluster:
+        coordinators, request = cluster._coordinators, commit_request(group, {place: NEW})
+
+        now = Deadline.after(0)
+        answer = cluster._client.run(send_to_coordinator, coordinators, group, request, patience_ms, deadline=now)
+
+    assert answer.topics[0].partitions[0].error_code == 0
+    assert world.exact(group) == {place: (12, "", None)}
