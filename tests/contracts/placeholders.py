@@ -35,7 +35,7 @@ _BY_FORM = [
     # a record's age, in the hour after midnight, is whole days
     (re.compile(r"(?<=oldest unread record )(at least )?\d+d\b"), r"\1<duration>"),
     (re.compile(r"\b\d+d(?= old\b)"), "<duration>"),
-    (re.compile(r"(?<=no reader for )\d+s\b|(?<=NO-READER )\d+s\b"), "<duration>"),
+    (re.compile(r"(?<=no reader for )\d+[smh]\b|(?<=NO-READER )\d+[smh]\b"), "<duration>"),
     (re.compile(r"127\.0\.0\.1:\d{3,}"), "<address>"),
 ]
 
