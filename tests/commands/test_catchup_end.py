@@ -48,10 +48,10 @@ def crashed(world: KafkaWorld, name: Name) -> Crash:
 @contextmanager
 def engine(bootstrap: str, ledger: str) -> Iterator[CatchupEngine]:
     """Another run of kgroup, that stops where a test wants it to."""
-    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="8s"), QuietReporter(), environ={})
+    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="60s"), QuietReporter(), environ={})
     with (
         ChangingCluster(settings) as cluster,
-        Ledger(librdkafka_config(settings), ledger, timeout_s=8) as books,
+        Ledger(librdkafka_config(settings), ledger, timeout_s=60) as books,
     ):
         yield CatchupEngine(cluster, books, "other@jump-2", lambda: round(time.time() * 1000))
 
@@ -297,6 +297,7 @@ def test_a_start_that_is_refused_at_its_commit_says_what_it_leaves(
     """Behind ``releasing`` its member has been taken out, and the application has come."""
     crashed = crash(world, name("orders"), name("svc"), kind)
     before = world.exact(crashed.group)
+    monkeypatch.setenv("KGROUP_TIMEOUT", "60s")  # the question waits while they come
 
     def come() -> None:
         CommandLine()("evict", crashed.group, "--instance", CATCHUP_INSTANCE_ID, "--execute")

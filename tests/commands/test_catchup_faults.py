@@ -53,7 +53,7 @@ def test_what_is_deleted_while_it_runs_is_reported_lost_exactly(
     world.produce(topic, 400)
     world.produce(topic, 100, 1)
     world.commit(group, {(topic, 0): 0, (topic, 1): 10})
-    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "200/s", "--report", str(report))
+    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "60/s", "--report", str(report))
     with replaying(world, copy, *start, "--execute", "-o", "json") as process:
         with frozen(process):  # else a broker that takes its time does it too late
             world.delete_records(topic, 1, 60)

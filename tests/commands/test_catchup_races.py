@@ -212,7 +212,10 @@ def test_of_two_starts_at_once_one_makes_a_plan(proxied: ProxiedBroker, name: Na
     kgroup("catchup", "start", crashed.group)  # makes no ledger, takes no id
 
     with ExitStack() as stack:
-        both = [stack.enter_context(running("catchup", "start", crashed.group, *RELEASE)) for _ in faults]
+        both = [
+            stack.enter_context(running("catchup", "start", crashed.group, *RELEASE, "--timeout", "60s"))
+            for _ in faults
+        ]
         for fault in faults:
             wait_for(fault.met.is_set, "both at the ledger")
         faults[0].go_on.set()

@@ -264,7 +264,7 @@ def delivering(bob: Bob) -> None:
 
 def test_rights_that_are_taken_away_while_records_are_replayed(bob: Bob) -> None:
     """Each by itself, in one plan: exit 4 with the right, and when all are back, each record is there once."""
-    go_on = ("--rate", "10/s", "--master", "local[1]", "--execute")
+    go_on = ("--rate", "4/s", "--master", "local[1]", "--execute")
     words: tuple[str, ...] = ("start", bob.group, "--to-topic", bob.copy, *go_on)
     for right, visible, said in [
         ((TOPIC, bob.topic, READ), False, f"no READ on Topic {bob.topic}"),
@@ -341,7 +341,7 @@ def test_a_password_is_nowhere_while_a_replay_runs_and_after_it_failed(
     }
     shown = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     report, debug = bob.directory / "report.json", bob.directory / "debug.log"
-    start = ("start", bob.group, "--to-topic", bob.copy, "--rate", "4/s", "--master", "local[2]", "--execute")
+    start = ("start", bob.group, "--to-topic", bob.copy, "--rate", "2/s", "--master", "local[2]", "--execute")
     more = ("--spark-log", "--report", str(report), "--debug", str(debug))
 
     with running("catchup", *start, *shown, *more, *bob.connection) as process:

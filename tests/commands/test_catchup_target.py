@@ -39,7 +39,7 @@ from tests.support.waiting import wait_for
 Name = Callable[[str], str]
 
 PARTITIONS, RECORDS = 4, 400
-SLOWLY = ("--master", "local[1]", "--rate", "250/s")
+SLOWLY = ("--master", "local[1]", "--rate", "150/s")
 """One partition after the other, each in a transaction of its own."""
 
 

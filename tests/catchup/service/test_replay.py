@@ -42,7 +42,7 @@ def test_stopped_and_gone_on_with(session: DriverSession, world: KafkaWorld, boo
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
     totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, END)]) as plan:
-        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=200))
         watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 300)
 
         (first,) = run(session, [slow], watching)

@@ -667,7 +667,7 @@ def test_what_is_lost_behind_what_is_not_handled_yet_is_not_written_down_before_
     plan = make((topic, 0, 0, 1000))
     config = {"bootstrap.servers": bootstrap, "queued.max.messages.kbytes": 1024, "fetch.message.max.bytes": 200_000}
     results: list[TaskResult] = []
-    rate = RateLimit(records_per_s=400)
+    rate = RateLimit(records_per_s=100)
     options = {"function": "tests.support.catchup.handler_functions:keep_after"}
     worker = threading.Thread(target=lambda: results.append(plan.run("python", options, config=config, rate=rate)))
     worker.start()

@@ -95,7 +95,7 @@ def test_stopped_and_gone_on_with_no_older_record_follows_a_newer_one(
     wanted = newest(seen(bootstrap, source), topic=source)
     with replay(bootstrap, name("ledger"), [(source, *span) for span in SPANS], TASKS) as plan:
         watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 60)
-        rate, bounds = RateLimit(records_per_s=20), TransactionBounds(records=5)
+        rate, bounds = RateLimit(records_per_s=4), TransactionBounds(records=5)
         stopped = deliver(session, plan, "topic", to, watching=watching, rate=rate, bounds=bounds)
         before = plan.progress()
         assert not all(answer.result is not None and answer.result.finished for answer in stopped)

@@ -144,7 +144,7 @@ def test_stopped_and_gone_on_with_by_a_handler(
     command = {"command": f"cat >> {got}", "ack": "exit"}
     totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 400), (source, 0, 400, 600)]) as plan:
-        slow = plan.spec("command", command, rate=RateLimit(records_per_s=100))
+        slow = plan.spec("command", command, rate=RateLimit(records_per_s=40))
         watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 100)
 
         (first,) = work(session, plan, "offset % 2 = 0", slow, watching=watching)
