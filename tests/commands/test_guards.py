@@ -220,7 +220,7 @@ def test_undo_of_a_live_group(
         assert f"{topic}:1" in result.stdout
         assert result.stdout.rstrip().splitlines()[-1].count("--execute") == 1
         assert world.committed(group) == changed
-    with running("undo", "--wait-empty", "--within", "20s", "--execute") as undo:
+    with running("undo", "--wait-empty", "--within", "60s", "--execute") as undo:
         undo.says(f"WAIT      {group} 1 member: pay-0")
         member.close()
         undo.ends(0)
@@ -268,7 +268,7 @@ def test_deleting_waits_too(
     group = name("svc")
     world.commit(group, {(topic, 0): 3, (topic, 1): 4})
     member = join(members, "classic", group, topic)
-    with running(*change(verb, topic, group), "--wait-empty", "--within", "20s", "--execute") as waits:
+    with running(*change(verb, topic, group), "--wait-empty", "--within", "60s", "--execute") as waits:
         waits.says("WAIT")
         member.close()
         waits.ends(0)
@@ -287,7 +287,7 @@ def test_plan_is_made_anew_after_the_wait(
     for group in groups.values():
         world.commit(group, {(topic, 0): 3, (topic, 1): 4})
     live = [join(members, protocol, group, topic) for protocol, group in groups.items()]
-    waits = ("--shift-by", "-1", "--wait-empty", "--within", "20s", "--execute", "-o", "json")
+    waits = ("--shift-by", "-1", "--wait-empty", "--within", "60s", "--execute", "-o", "json")
     with running("reset", *groups.values(), "--topic", topic, *waits) as reset:
         for group in groups.values():
             reset.says(f"WAIT      {group} 1 member")
@@ -512,7 +512,7 @@ def test_transaction_that_was_open_when_the_wait_began(
     producer.begin_transaction()
     places = [TopicPartition(topic, partition, 7) for partition in (0, 1)]
     producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())
-    waits = ("--wait-empty", "--within", "20s", "--execute", "-o", "json")
+    waits = ("--wait-empty", "--within", "60s", "--execute", "-o", "json")
     with running("reset", group, "--topic", topic, "--shift-by", "-1", *waits) as reset:
         reset.says("WAIT")
         producer.commit_transaction(30)

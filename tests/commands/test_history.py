@@ -176,11 +176,11 @@ def test_a_member_that_joined_and_was_never_heard_of_again(
 ) -> None:
     """It hangs as soon as it has its partition, while the other one commits: a session timeout later it is out."""
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    stays = members.classic(group, topic, client_id="stays", session_timeout_ms=4000)
+    stays = members.classic(group, topic, client_id="stays", session_timeout_ms=10_000)
     members.stable(stays, partitions=2)
     for _ in range(3):
         stays.commit()
-    lost = members.classic(group, topic, client_id="lost", session_timeout_ms=4000)
+    lost = members.classic(group, topic, client_id="lost", session_timeout_ms=10_000)
     members.stable(stays, lost, partitions=2)
     lost.stop()
     committing([stays], lambda: len(stays.assignment or ()) == 2, "alone again")

@@ -153,6 +153,7 @@ def test_how_long_groups_are_idle(kgroup: CommandLine, world: KafkaWorld, name: 
     wait_for(lambda: names(kgroup, *mine, "--idle-for", "2s") == [new, old], "both are idle")
     world.commit(old, {(topic, 0): 1})
     assert names(kgroup, *mine, "--idle-for", "2s") == [new]
+    world.commit(old, {(topic, 0): 2})
     kgroup("list", *mine, "--idle-for", "2s", "--expect", "2", exit_code=6)
     assert "--idle-for" in kgroup("list", "--idle-for", "soon", exit_code=2).stderr
     assert "--idle-for" in kgroup("list", "--idle-for", "8d", "--from-log", exit_code=2).stderr

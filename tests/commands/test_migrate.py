@@ -253,7 +253,7 @@ def test_consumers_go_on_exactly_where_they_were(
     more(800)
     for protocol, at_least, most in (("classic", 300, 600), ("consumer", 900, 1000), ("classic", 2700, None)):
         with consuming(bootstrap, group, topic, file, protocol, most):
-            wait_for(lambda least=at_least: len(processed()) >= least, f"{at_least} records")  # type: ignore[misc]
+            wait_for(lambda least=at_least: len(processed()) >= least, f"{at_least} records", 120)  # type: ignore[misc]
         wait_for(lambda kind=protocol: stands(world, group) == (kind, "empty"), "Empty")  # type: ignore[misc]
         if at_least == 2700:
             break
@@ -599,7 +599,7 @@ def test_live_group(
     assert stands(world, live.group) == (live.protocol, "stable")
     assert world.exact(live.group) == before
 
-    with running(*wanted, "--wait-empty", "--within", "20s", "--execute", "-o", "json") as waits:
+    with running(*wanted, "--wait-empty", "--within", "60s", "--execute", "-o", "json") as waits:
         waits.says(f"WAIT      {live.group} 1 member: pay-0 127.0.0.1")
         commit_to(world, live.member, 10)
         live.member.close()
@@ -803,7 +803,7 @@ def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, m
         assert "127.0.0.1" in refused.stderr
         assert "NOT YET" in refused.stdout
         assert stands(world, shop.group) == ("consumer", "stable")
-    with running("undo", "--wait-empty", "--within", "20s", "--execute") as undo:
+    with running("undo", "--wait-empty", "--within", "60s", "--execute") as undo:
         undo.says(f"WAIT      {shop.group} 1 member: pay-0")
         member.close()
         undo.ends(0)

@@ -141,7 +141,8 @@ def rolls(policy: str, protocol: str) -> bool:
 def test_live_classic_group(brokers: dict[str, Broker], policy: str, name: Name) -> None:
     """Rolling or stop as the broker itself then does; and --execute refuses it under every policy."""
     broker, possible = brokers[policy], rolls(policy, "consumer")
-    group = broker.old(name("old")).group
+    member = broker.old(name("old"))
+    group = member.group
     before = broker.world.exact(group)
     row = broker.row(group, exit_code=0 if possible else 6)
     assert (row["type"], row["state"], row["member_count"], row["target"]) == ("classic", "Stable", 1, "consumer")
@@ -154,6 +155,7 @@ def test_live_classic_group(brokers: dict[str, Broker], policy: str, name: Name)
     screen = broker(group, exit_code=0 if possible else 6).stdout
     assert row["how"] in screen
     assert "Nothing was changed" in screen
+    member.heartbeat()
     refused = broker(group, "--execute", exit_code=6)
     assert "[not-empty]" in refused.stderr
     assert "kafka-python" in refused.stderr, "its member's client id"
@@ -231,9 +233,11 @@ CAUSES = {"version": "group.version", "protocol": "group.coordinator.rebalance.p
 def test_without_the_consumer_protocol(brokers: dict[str, Broker], missing: str, name: Name, tmp_path: Path) -> None:
     """The broker answers both with the same error: kgroup tells which it is, and touches nothing."""
     broker, other = brokers[missing], next(cause for key, cause in CAUSES.items() if key != missing)
-    idle, live = broker.idle(name("idle")), broker.old(name("old")).group
+    idle, member = broker.idle(name("idle")), broker.old(name("old"))
+    live = member.group
     before = {group: broker.world.exact(group) for group in (idle, live)}
     for group in (idle, live):
+        member.heartbeat()
         row = broker.row(group, exit_code=6)
         assert (row["readiness"], row["how"]) == ("blocked", None)
         (check,) = (check for check in row["checks"] if check["status"] == "blocked")
@@ -246,6 +250,7 @@ def test_without_the_consumer_protocol(brokers: dict[str, Broker], missing: str,
     assert CAUSES[missing] in screen
     result = broker(idle, "--execute", "--accept", "active-committer", exit_code=6)
     assert "[blocked]" in result.stderr
+    member.heartbeat()
     watched = broker(live, "--watch", "--within", "60s", exit_code=6).stderr
     assert f"{live} cannot move to the consumer protocol" in watched
     assert "ROLLOUT" not in watched, "nothing is followed that can never come"

@@ -107,7 +107,7 @@ def test_one_classic_member_turns_the_converted_group_back(
     group = name("svc")
     world.commit(group, {(topic, 0): 0})
     to_consumer(world, group)
-    with watching(group, "--watch", "--within", "20s") as watch:
+    with watching(group, "--watch", "--within", "60s") as watch:
         watch.says("the first member that joins")
         member = members.classic(group, topic, client_id="old-0")
         members.stable(member, partitions=4)

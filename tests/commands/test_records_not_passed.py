@@ -42,7 +42,7 @@ def test_members_that_die_again_and_again_are_a_crash_loop(
 
     for _ in range(3):
         if protocol == "classic":
-            member = members.classic(group, topic, session_timeout_ms=1000)
+            member = members.classic(group, topic, session_timeout_ms=5000)
         else:
             member = members.consumer(group, topic)
         members.stable(member, partitions=1)

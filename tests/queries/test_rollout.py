@@ -236,8 +236,8 @@ def test_cluster_that_stops_answering(tmp_path_factory: pytest.TempPathFactory, 
         with KafkaWorld(bootstrap) as world, Members(bootstrap) as members:
             topic = world.topic(name("orders"))
             with (
-                following(bootstrap, (group,), "consumer", within_s=2.0, timeout_s=1.0) as short,
-                following(bootstrap, (group,), "consumer", timeout_s=1.0) as long,
+                following(bootstrap, (group,), "consumer", within_s=10.0, timeout_s=2.0) as short,
+                following(bootstrap, (group,), "consumer", timeout_s=2.0) as long,
             ):
                 for watch in (short, long):
                     watch.says("does not exist")

@@ -34,7 +34,7 @@ def test_the_terminal_is_as_it_was_however_it_ends(
     how: str | signal.Signals, looks: tuple[str, ...], exit_code: int, says: str
 ) -> None:
     with in_terminal(*looks) as terminal:
-        terminal.says("s ago" if "stuck" in looks else "Look-1")
+        terminal.says("s ago" if "stuck" in looks else "q quits")
         assert terminal.attributes() != terminal.before
         if isinstance(how, str):
             terminal.type(how)
@@ -63,7 +63,7 @@ def test_what_fails_at_the_start_is_the_end(looks: str, exit_code: int) -> None:
 
 
 def test_a_look_that_fails_is_told_and_the_next_one_heals_it() -> None:
-    with in_terminal("page", *["down"] * 4, "page", lines=12) as terminal:
+    with in_terminal("page", *["down"] * 4, "page", "stuck", lines=12) as terminal:
         page = terminal.says("FAILED for")
         assert page[1:4] == [
             "kgroup: broker 1 did not answer within the timeout [unreachable]",
@@ -79,7 +79,7 @@ def test_a_look_that_fails_is_told_and_the_next_one_heals_it() -> None:
 
 
 def test_notes_stand_below_the_page_and_not_across_it() -> None:
-    with in_terminal("note") as terminal:
+    with in_terminal("note", "note", "stuck") as terminal:
         page = terminal.says("Look-2")
         assert "note: something is not known" in page[2:-1]
         terminal.type("q")
@@ -90,7 +90,7 @@ def test_stopped_and_continued() -> None:
     """A shell with job control: ctrl-Z gives it a terminal as it was, fg draws the page again."""
     command = f"{sys.executable} -m tests.support.watched_process page"
     with Terminal("bash", "-c", f"set -m; {command}; echo stopped $?; read answer; fg; echo ended $?") as terminal:
-        terminal.says("Look-1")
+        terminal.says("q quits")
         terminal.type("\x1a")
         wait_for(lambda: "stopped 148" in terminal.text, "stopped")
         terminal.is_restored()
@@ -104,7 +104,7 @@ def test_stopped_and_continued() -> None:
 
 
 def test_without_keys_it_draws_all_the_same() -> None:
-    command = f"{sys.executable} -m tests.support.watched_process page < /dev/null"
+    command = f"{sys.executable} -m tests.support.watched_process page page stuck < /dev/null"
     with Terminal("bash", "-c", command) as terminal:
         terminal.says("Look-2")
         terminal.type("\x03")
