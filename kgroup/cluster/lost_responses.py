@@ -54,7 +54,7 @@ async def send_to_coordinator(
     """The coordinator's response, NoResponse if there was none, or a KgroupError for which a retry is useless.
 
     ``patience_ms`` is how long to wait for the response; None: a third of the remaining time. It is at least 1 s, even
-    if less remains: of a change that is sent just before the deadline nobody could say whether it was made.
+    if less remains. Otherwise the outcome of a change that is sent just before the deadline would be unknown.
     """
     if coordinators.client.deadline.left_ms < _MIN_PATIENCE_MS:
         coordinators = coordinators.within(Deadline.after(_MIN_PATIENCE_MS / 1000))

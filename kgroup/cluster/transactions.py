@@ -40,7 +40,7 @@ _PAUSE_S = 0.005
 _ASK_S = 0.5
 _ABORT_PATIENCE_S = 3.0
 _REPORT_WITHIN_S = 0.5
-_REFUSALS = 20
+_REFUSALS = 20  # of records in one open transaction
 _DEFAULTS = {
     "linger.ms": 5,
     "compression.type": "lz4",
@@ -235,9 +235,8 @@ class Transactions:
 
     def _check_refusal(self, error: KafkaError, topic: str) -> None:
         """Return if the client refused a record though the transaction is open: it may take it now. Else raise."""
-        cause = self._cause(error)
         self._refusals += 1
-        if cause.code() != KafkaError._STATE or cause.txn_requires_abort() or self._refusals > _REFUSALS:
+        if self._refusals > _REFUSALS or self._cause(error).code() != KafkaError._STATE:
             raise self._refusal(error, topic)
         self.producer.poll(_PAUSE_S)
 
