@@ -50,11 +50,11 @@ CASES: dict[str, tuple[list[NoResponse | int], str]] = {
 
 
 class Answering(ChangingCluster):
-    """A cluster with these answers."""
+    """A cluster with these answers, which is asked again for ``within_s``."""
 
-    def __init__(self, answers: list[Any]) -> None:
+    def __init__(self, answers: list[Any], within_s: float = 0.05) -> None:
         self._answers = answers
-        self._client: Any = SimpleNamespace(deadline=Deadline.after(0.05), sleep=lambda _: asyncio.sleep(0.01))
+        self._client: Any = SimpleNamespace(deadline=Deadline.after(within_s), sleep=lambda _: asyncio.sleep(0.01))
         self._coordinators: Any = SimpleNamespace(
             invalidate=lambda _: None,
             committed=self._committed,
@@ -108,10 +108,10 @@ def test_a_group_that_is_gone_after_a_deletion_without_an_answer_is_deleted() ->
     answers = [deletion_answer(one) for one in (NOT_COORDINATOR, GROUP_ID_NOT_FOUND)]
     sent = [deletion_answer(one) for one in (COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND)]
 
-    refused = asyncio.run(Answering(answers)._delete(("svc", {PLACE: OLD})))
+    refused = asyncio.run(Answering(answers, 60)._delete(("svc", {PLACE: OLD})))
     assert isinstance(refused, KgroupError)
     assert refused.code == "not-found", "nothing had been carried out"
-    assert asyncio.run(Answering(sent)._delete(("svc", {PLACE: OLD}))) is None
+    assert asyncio.run(Answering(sent, 60)._delete(("svc", {PLACE: OLD}))) is None
 
 
 @pytest.mark.parametrize("patience_ms", [None, 1])

@@ -120,7 +120,7 @@ def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, n
         both[1].kill()
         killed = time.monotonic()
         document = only(wait.ends(0))
-        assert time.monotonic() - killed < 20
+        assert time.monotonic() - killed < 15
     assert (document["state"], document["member_count"], document["type"]) == ("Empty", 0, protocol)
     assert document["waited_ms"] > 300
     assert wait.lines[-1].endswith(f"WAIT      {group} is Empty")

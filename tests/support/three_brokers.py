@@ -25,9 +25,8 @@ BROKERS = frozenset({1, 2, 3})
 PROPERTIES = {**MORTAL, "broker.session.timeout.ms": "6000", "auto.leader.rebalance.enable": "false"}
 """A broker that the controller does not hear is replaced after so long; one on a busy machine is not.
 
-Nor do leaders go back to their preferred broker in the middle of a test, as they would every five minutes.
-
-Else partitions would move to and fro between the live ones. By the source of Kafka 4.3 (CoordinatorRuntime) a load that
+Nor do leaders return to their preferred broker in the middle of a test, as they would every five minutes. Otherwise
+partitions would move to and fro between the live ones. By the source of Kafka 4.3 (CoordinatorRuntime) a load that
 ends after its partition has left and come back counts for the new one, which then is ready too early, or never.
 """
 

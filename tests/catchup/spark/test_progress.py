@@ -124,8 +124,7 @@ def listening(one: ProgressBoard) -> Iterator[ProgressListener]:
         yield listener
 
 
-def test_a_task_is_heard_and_hears_that_it_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.catchup.spark.in_worker._FIRST_ANSWER_S", 20)
+def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
     one = ProgressBoard(CHUNKS, now_s=time.monotonic())
     with listening(one) as listener, ProgressSender(listener.endpoint, 0, 1) as sender:
         assert one.totals(time.monotonic()).heard_s is not None  # before it has told anything
@@ -144,15 +143,14 @@ def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch
             assert sender.must_stop()
 
 
-def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.catchup.spark.in_worker.TELL_EVERY_S", 5)
+def test_the_last_word_of_a_task_arrives_and_its_end_takes_no_time() -> None:
     one = ProgressBoard(CHUNKS, now_s=time.monotonic())
     with listening(one) as listener:
         began = time.monotonic()
         for attempt in range(20):
             with ProgressSender(listener.endpoint, 1, attempt) as sender:
                 sender.send(TaskProgress(2, 50, attempt, 0, 0, 0))
-        assert time.monotonic() - began < 50  # a turn for each would take 100
+        assert time.monotonic() - began < 4  # a turn for each would take 5
         wait_for(lambda: one.totals(time.monotonic()).records == 19, "the last word")
 
 

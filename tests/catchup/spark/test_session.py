@@ -16,7 +16,6 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.worker_package import WorkerPackage
-from kgroup.cluster.deadline import Deadline
 from kgroup.support.errors import KgroupError, Unreachable
 from tests.support.waiting import wait_for
 
@@ -67,8 +66,7 @@ def test_java_searches_the_jars_of_a_start_first() -> None:
         assert Path(second).name.startswith("spark-core_")
 
 
-def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.catchup.spark.session._TERMINATE_S", 60)  # on a busy machine
+def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
     settings = SparkSettings("local[1]", (("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={tmp_path}"),))
     said: list[str] = []
 
@@ -94,11 +92,13 @@ def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
 def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         settings = SparkSettings(f"spark://127.0.0.1:{server.getsockname()[1]}")
-        with DriverSession(settings, check(settings, timeout_s=5)) as session:
-            wait_for(lambda: session._gateway is not None, "the JVM", 60)
-            session._deadline, began = Deadline.after(5), time.monotonic()
-            with pytest.raises(Unreachable, match="timed out") as caught:
-                session.context()
+        ready = check(settings, timeout_s=5)
+        began = time.monotonic()
+        with (
+            DriverSession(settings, ready, timeout_s=10) as session,
+            pytest.raises(Unreachable, match="timed out") as caught,
+        ):
+            session.context()
 
     assert caught.value.code == "spark-master"
     assert time.monotonic() - began < 20
