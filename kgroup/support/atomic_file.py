@@ -12,6 +12,7 @@ from typing import IO
 from kgroup.support.errors import KgroupError, UsageError
 
 _DESCRIPTOR = r"/dev/(?:fd/(\d+)|(stdout)|(stderr))|/proc/self/fd/(\d+)"
+_URL = r"[A-Za-z][A-Za-z0-9+.-]+:/"
 _MODE, _PUBLIC_MODE = 0o600, 0o644
 
 
@@ -36,8 +37,7 @@ class AtomicFile:
 
     def check(self) -> None:
         """Raise the UsageError that entering would raise, as far as it is known without writing anything."""
-        if not self._typed:
-            raise UsageError(f"{self._option} requires the name of a file")
+        self._require_name()
         if re.fullmatch(_DESCRIPTOR, self._typed):
             return
         path = self._path.resolve()
@@ -51,8 +51,7 @@ class AtomicFile:
             raise self._usage("may not be written")
 
     def __enter__(self) -> IO[bytes]:
-        if not self._typed:
-            raise UsageError(f"{self._option} requires the name of a file")
+        self._require_name()
         try:
             self._file = self._opened()
         except OSError as error:
@@ -76,6 +75,11 @@ class AtomicFile:
     def failure(self, error: OSError) -> KgroupError:
         """The error to raise for a failed write."""
         return KgroupError(f"{self._typed} could not be written: {error.strerror or error}", code="file")
+
+    def _require_name(self) -> None:
+        if not self._typed:
+            raise UsageError(f"{self._option} requires the name of a file")
+        require_path(self._option, self._typed)
 
     def _opened(self) -> IO[bytes]:
         if descriptor := re.fullmatch(_DESCRIPTOR, self._typed):
@@ -129,6 +133,17 @@ class AtomicFile:
 
     def _usage(self, reason: str) -> UsageError:
         return UsageError(f"{self._option} {self._typed}: {reason}", hint="Name a new file.")
+
+
+def require_path(option: str, text: str, hint: str | None = None) -> None:
+    """Raise UsageError for a URL (``s3a://``, ``dbfs:/``, ``file:///``): as a path it names a local directory ``s3a:``.
+
+    ``hint`` is for other URLs than those of files.
+    """
+    if re.match(_URL, text):
+        if hint is None or text.startswith("file:"):
+            hint = "Name a path of this machine, without a scheme."
+        raise UsageError(f"{option} {text}: a URL, and not a path of this machine", hint=hint)
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = _MODE) -> None:

@@ -6,7 +6,9 @@ The workers' Python does not have kgroup. Killed are processes that have transac
 from __future__ import annotations
 
 import os
+import re
 import signal
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -102,6 +104,33 @@ def test_copied_exactly_once_by_a_cluster_whose_workers_die(
     shape = [(one.partition, one.key, one.value) for one in seen(world.bootstrap, copy)]
     expected = [one for one in seen(world.bootstrap, topic) if one.offset >= FROM[one.partition]]
     assert shape == [(one.partition, one.key, one.value) for one in expected]
+
+
+@pytest.mark.parametrize("lacks", ["confluent-kafka", "pyarrow"])
+def test_workers_that_lack_a_package_are_found_before_anything_moves(
+    kgroup: CommandLine, world: KafkaWorld, cluster: Cluster, name: Name, tmp_path: Path, lacks: str
+) -> None:
+    """A Python of their own, as ``python -m venv`` makes it; and one that has all but what Parquet needs."""
+    topic, group = world.topic(name("orders"), 2), name("svc")
+    world.produce(topic, 30)
+    world.commit(group, {(topic, partition): offset for partition, offset in {0: 10, 1: 0}.items()})
+    before = world.exact(group)
+    there = on(cluster)
+    if lacks == "confluent-kafka":
+        venv.create(tmp_path / "venv")
+        there = ("--master", cluster.master, *there[2:], "--conf", f"spark.pyspark.python={tmp_path}/venv/bin/python")
+    released = plan_id(kgroup("catchup", "start", "--range", f"{topic}:0=0-30", "--release-only", "--execute"))
+
+    for what in (("start", group), ("resume", released)):
+        refused = kgroup.process(
+            "catchup", *what, "--to-files", str(tmp_path / "out"), "--execute", *there, exit_code=6
+        )
+
+        assert f"Spark's workers have no Python package {lacks} [spark-workers]" in refused.stderr
+        assert f"pip install {lacks}" in refused.stderr
+        assert not {"Traceback", "PLANNED", "RELEASED"} & set(re.split(r"\W+", refused.stderr))
+    assert world.exact(group) == before
+    assert [plan["plan_id"] for plan in kgroup("catchup", "list", "-o", "json").data] == [released]
 
 
 def test_files_of_a_cluster(

@@ -49,6 +49,21 @@ def test_nothing_is_left_of_what_failed(tmp_path: Path, error: type[BaseExceptio
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("url", ["s3a://lake/out", "s3a:/lake/out", "dbfs:/out", "file:///out"])
+def test_a_url_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / url).parent.mkdir(parents=True, exist_ok=True)
+    before = names(tmp_path)
+
+    with pytest.raises(UsageError, match="a URL, and not a path of this machine"):
+        AtomicFile(url, "--to").check()
+    with pytest.raises(UsageError, match="a URL, and not a path of this machine"):
+        write(Path(url))
+
+    assert names(tmp_path) == before
+    write(f"./x:{url[-3:]}")
+
+
 def test_an_empty_file_is_filled(tmp_path: Path) -> None:
     target = tmp_path / "made-by-mktemp"
     target.touch()

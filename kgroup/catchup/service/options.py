@@ -13,6 +13,7 @@ from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_n
 from kgroup.groups.catchup.model import LATEST, Order
 from kgroup.groups.reset_targets import parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
+from kgroup.support.atomic_file import require_path
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import UsageError
 from kgroup.support.hint import Hint
@@ -151,7 +152,11 @@ class SinkOptions:
 
     def options(self) -> dict[str, str]:
         """The sink's settings in the form of the ledger. Raises UsageError for options of another sink."""
-        sink, directory = self.sink, None if self.to_files is None else str(Path(self.to_files).resolve())
+        sink, directory = self.sink, None
+        if self.to_files is not None:
+            hint = f"use a writer of Spark: --to-spark parquet --option path={self.to_files}"
+            require_path("--to-files", self.to_files, hint)
+            directory = str(Path(self.to_files).resolve())
         own = {
             "topic": {"topic": self.to_topic, "timestamps": self.timestamps, "partitions": self.partitions},
             "files": {"dir": directory, "format": self.format},

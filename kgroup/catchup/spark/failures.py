@@ -27,8 +27,13 @@ _PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
 
 
 def task_error(failure: Failure, what: str) -> KgroupError:
-    """The error that a task returned; for a bug the details have its traceback. ``what`` names the task."""
+    """The error that a task returned; for a bug the details have its traceback. ``what`` names the task.
+
+    Refused with code ``spark-workers`` if the worker lacks a package.
+    """
     if failure.kind is None:
+        if missing := _missing_package(failure.message):
+            return missing
         details = tuple((failure.trace or "").splitlines())
         return KgroupError(f"{what} failed: {failure.message}", details=details)
     kind = getattr(errors, failure.kind, KgroupError)
@@ -44,13 +49,8 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
 
     Refused with code ``spark-workers`` if workers lack something, else KgroupError with code ``spark-job`` or ``sql``.
     """
-    if missing := _MISSING.search(message):
-        package = _PIP_NAMES.get(missing[1], missing[1])
-        return Refused(
-            f"Spark's workers have no Python package {package}",
-            code="spark-workers",
-            hint=f"install it for the Python of the workers:  pip install {package}",
-        )
+    if missing := _missing_package(message):
+        return missing
     if _VERSIONS.search(message):
         return Refused(
             "Spark's workers run another version of Python than kgroup",
@@ -76,6 +76,18 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
         f"task {task} of the Spark job failed: {how} {times} times",
         code="spark-job",
         details=(f"{found['where']}: {_cause(found['why'])}",),
+    )
+
+
+def _missing_package(message: str) -> Refused | None:
+    found = _MISSING.search(message)
+    if found is None:
+        return None
+    package = _PIP_NAMES.get(found[1], found[1])
+    return Refused(
+        f"Spark's workers have no Python package {package}",
+        code="spark-workers",
+        hint=f"install it for the Python of the workers:  pip install {package}",
     )
 
 

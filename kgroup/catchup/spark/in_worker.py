@@ -6,6 +6,7 @@ stack. So Spark retries only tasks whose process died.
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import socket
 import threading
@@ -19,6 +20,7 @@ from typing import Any
 from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, encode_progress, is_stop
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.groups.catchup.model import Chunk
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0
@@ -59,6 +61,21 @@ def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
     from kgroup.catchup.sinks.run_task import run_task
 
     return run_task(spec, tell, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A task that tries a worker before anything moves: it imports these modules, and reads no record."""
+
+    number: int
+    modules: tuple[str, ...]
+    chunks: tuple[Chunk, ...] = ()
+
+
+def try_imports(probe: Probe, tell: Tell, stop: Stop) -> None:
+    """The ``Work`` of a probe."""
+    for module in probe.modules:
+        importlib.import_module(module)
 
 
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:

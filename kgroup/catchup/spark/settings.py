@@ -16,7 +16,7 @@ KILL_AFTER_S = 10
 """How long Spark lets a worker run after telling it to end: enough to commit the open transaction."""
 
 _LOCAL = r"local(?:\[(\*|\d+)(?:,\s*(\d+))?\])?"
-_REMOTE = ("spark://", "k8s://", "yarn", "local-cluster[")
+_REMOTE = ("spark://", "k8s://", "yarn")
 _OWN_SIZE = ("k8s://", "yarn")
 _OURS = {
     "spark.master": "use --master",
@@ -63,6 +63,11 @@ class SparkSettings(msgspec.Struct, frozen=True):
         """Whether the workers are children of the driver."""
         return re.fullmatch(_LOCAL, self.master) is not None
 
+    @property
+    def has_our_python(self) -> bool:
+        """Whether the workers run kgroup's own Python, so that they have all packages."""
+        return self.is_local and "spark.pyspark.python" not in dict(self.conf)
+
 
 def check_master(master: str) -> None:
     """Raise UsageError for a master that Spark does not know, or that cannot run kgroup's tasks."""
@@ -73,7 +78,7 @@ def check_master(master: str) -> None:
         raise UsageError(f"--master {master}: N and F of local[N,F] must be at least 1")
     if not local and not master.startswith(_REMOTE):
         raise UsageError(
-            f"--master {master}: not a Spark master",
+            f"--master {master}: not a Spark master that kgroup can use",
             hint="choose one of: local[*], spark://HOST:7077, k8s://https://HOST, yarn",
         )
 
@@ -119,7 +124,7 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
         ours |= _FOR_SQL
     if settings.is_local:
         ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-        if "spark.pyspark.python" not in said:  # another Python may not have kgroup, and says so in its task
+        if settings.has_our_python:  # another Python may not have kgroup, and says so in its task
             ours["spark.python.daemon.module"] = "kgroup.catchup.spark.daemon"
     elif settings.parallelism is not None and settings.master.startswith("spark://"):
         ours["spark.cores.max"] = str(settings.parallelism)
@@ -135,7 +140,7 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
 
 def slots(settings: SparkSettings, cores: int) -> int | None:
     """The largest number of tasks that run at once, None if kgroup does not limit it; a local master has ``cores``."""
-    found = re.match(_LOCAL, _master(settings))
+    found = re.fullmatch(_LOCAL, _master(settings))
     if not found:
         said = "spark.cores.max" in dict(settings.conf)
         return settings.parallelism if settings.master.startswith("spark://") and not said else None

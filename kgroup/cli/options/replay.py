@@ -68,7 +68,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "--to-spark",
             metavar="FORMAT",
             rich_help_panel=WHERE,
-            help=("Append with a writer of Spark (delta, jdbc); an interrupted append is repeated as a whole."),
+            help=("Append with a writer of Spark (delta, parquet); an interrupted append is repeated as a whole."),
         ),
         "option": typer.Option(
             "--option",

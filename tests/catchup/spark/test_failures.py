@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from kgroup.catchup.spark.failures import explain, task_error, was_cancelled
@@ -93,6 +95,16 @@ def test_workers_that_lack_a_package() -> None:
     assert "confluent-kafka" in found.message
     assert found.hint
     assert "pip install confluent-kafka" in found.hint
+
+
+def test_a_task_that_lacks_a_package() -> None:
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module("confluent_kafka.of_no_version")
+
+    found = task_error(failure_of(caught.value), "task 3")
+
+    assert (found.code, found.exit_code, found.details) == ("spark-workers", ExitCode.REFUSED, ())
+    assert found.message == "Spark's workers have no Python package confluent-kafka"
 
 
 def test_workers_of_another_python() -> None:

@@ -27,7 +27,9 @@ def test_a_local_master_lets_a_task_die_three_times(master: str, parallelism: in
     assert configuration(SparkSettings(master, parallelism=parallelism))["spark.master"] == expected
 
 
-@pytest.mark.parametrize("master", ["", "loca", "local[x]", "local[2", "spark:/a", "http://a", "sc://a:15002"])
+@pytest.mark.parametrize(
+    "master", ["", "loca", "local[x]", "local[2", "spark:/a", "http://a", "sc://a:15002", "local-cluster[2,1,9]"]
+)
 def test_masters_that_there_are_not(master: str) -> None:
     with pytest.raises(UsageError, match="--master"):
         SparkSettings(master)
