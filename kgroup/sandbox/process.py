@@ -18,8 +18,11 @@ import msgspec
 _POLL_S = 0.02
 _UNSETTLED_TRIES = 20
 _UNSETTLED_S = 0.005
-_WRITE_PID_THEN_EXEC = 'echo $$ >"$0.$$" && mv -f "$0.$$" "$0" && exec "$@"'
-"""Renamed into place: it may come after the file that ``start`` wrote, and readers must never see an empty file."""
+_WRITE_PID_THEN_EXEC = 'echo $$ >"$0.$$" && command -p mv -f "$0.$$" "$0" && exec "$@"'
+"""Renamed into place: it may come after the file that ``start`` wrote, and readers must never see an empty file.
+
+``-p`` finds ``mv`` where PATH does not name the system's directories.
+"""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
 """Children of this process: they stay zombies until polled."""

@@ -171,9 +171,11 @@ def submit_command(ready: DriverSetup, words: Sequence[str], environment: Mappin
 def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str, str]) -> dict[str, str]:
     """The JVM's environment: the Java that was found, Spark's home, and for a local master no network lookup.
 
-    The user's own SPARK_LAUNCHER_OPTS and SPARK_LOCAL_IP win.
+    The user's own SPARK_LAUNCHER_OPTS and SPARK_LOCAL_IP win. PATH ends with the system's own directories: spark-submit
+    is a bash script, and Hadoop starts chmod.
     """
     found = dict(environment)
+    found["PATH"] = os.pathsep.join((*filter(None, [environment.get("PATH")]), os.defpath))
     found["SPARK_HOME"] = str(ready.home)
     java_home = ready.java.executable.resolve().parent.parent
     if os.access(java_home / "bin" / "java", os.X_OK):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,17 @@ READY = DriverSetup(Java(Path("/none/bin/java"), 17, ""), Path("/spark"))
 def test_spark_gets_its_home_and_a_launcher_that_starts_quickly() -> None:
     assert jvm_environment(READY, local=False, environment={"LANG": "C"}) == {
         "LANG": "C",
+        "PATH": os.defpath,
         "SPARK_HOME": "/spark",
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
     }
 
 
 def test_the_users_own_variables_win() -> None:
-    own = {"SPARK_LAUNCHER_OPTS": "-Xmx64m", "SPARK_LOCAL_IP": "10.0.0.1"}
+    own = {"SPARK_LAUNCHER_OPTS": "-Xmx64m", "SPARK_LOCAL_IP": "10.0.0.1", "PATH": "/opt/java/bin"}
+    path = f"/opt/java/bin:{os.defpath}"  # of the system, where spark-submit finds bash
 
-    assert jvm_environment(READY, local=True, environment=own) == {**own, "SPARK_HOME": "/spark"}
+    assert jvm_environment(READY, local=True, environment=own) == {**own, "SPARK_HOME": "/spark", "PATH": path}
 
 
 def installed(home: Path) -> DriverSetup:
