@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
-from tests.support import expiring_ids
+from tests.support import expiring_ids, programs
 from tests.support.catchup.spark_archive import archive_in
 from tests.support.command_line import CommandLine
 from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
@@ -111,6 +111,10 @@ WITH_SPARK = tuple(
     for begin in ("catchup/service/", "catchup/spark/", "commands/test_catchup_", "contracts/", "docs/")
 )
 """How the paths of tests that start Spark begin."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(programs)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

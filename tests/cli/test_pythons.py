@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_app import COMMANDS
+from tests.support import programs
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
 
@@ -117,6 +118,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=VERSIONS)
+@programs.needs("python3")
 def python(request: pytest.FixtureRequest, environments: Path) -> str:
     """A Python that has kgroup, of each version."""
     path = installed(request.param, environments)

@@ -27,6 +27,7 @@ from kgroup.settings.java import keystore_command, truststore_command
 from kgroup.support.errors import Refused
 from tests.commands.test_rights import CLUSTER, Bob, group, topic
 from tests.groups.doctor.test_rules import CASES, look
+from tests.support import programs
 from tests.support.cases.doctor import group as group_of
 from tests.support.cases.doctor import partition
 from tests.support.command_line import CommandLine, QuietReporter
@@ -203,6 +204,7 @@ def test_the_tool_understands_it(run: Run, command: str) -> None:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def bob(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bob]:
     """The user of a broker that asks who it is; the command that gives bob a right, he may run himself."""
     with secure_broker(tmp_path_factory.mktemp("secured"), QuietReporter()) as broker:
@@ -258,6 +260,7 @@ def test_what_was_printed_once_for_streams_groups_is_noticed(run: Run) -> None:
     assert (code, said.strip()) == (1, "all-topics is not a recognized option")
 
 
+@pytest.mark.programs("bash", "openssl")
 def test_stores_of_java_become_pem(tmp_path: Path) -> None:
     """The commands for Java's key and trust stores, with the passwords that the tools ask for."""
     secret = "changeit"

@@ -25,6 +25,7 @@ from kgroup.settings.model import Settings
 from kgroup.settings.oauth import unsecured_token
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
+from tests.support import programs
 from tests.support.secure_broker import USERS, Certificates, SecureBroker, secure_broker
 from tests.support.settings_cases import Notes
 
@@ -34,6 +35,7 @@ CLIENT_TIMEOUT_S = 15
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("secure"), Notes()) as running:
         yield running

@@ -161,7 +161,8 @@ def test_a_disk_that_is_full_ends_the_task_and_resume_ends_the_rest(
     world.produce(topic, 10, 1)
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
     words = ("catchup", "start", group, "--to-files", str(out), "--format", "json", *LOCAL, "--execute")
-    limited = ("sh", "-c", 'ulimit -f 400; exec "$@"', "sh", sys.executable, "-m", "kgroup", *words)  # blocks of 512
+    limit = 'ulimit -f 400; exec "$@"'  # blocks of 512
+    limited = ("/bin/sh", "-c", limit, "sh", sys.executable, "-m", "kgroup", *words)
 
     full = subprocess.run(limited, capture_output=True, text=True, timeout=90, check=False, stdin=subprocess.DEVNULL)
     left = [path.name for path in out.rglob("*.part")]

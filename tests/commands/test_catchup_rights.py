@@ -25,6 +25,7 @@ from kafka.admin import (
 )
 
 from kgroup.sandbox import ports
+from tests.support import programs
 from tests.support.catchup.catchups import copied, offsets, plan_id, written
 from tests.support.catchup.replays import seen
 from tests.support.command_line import CommandLine, QuietReporter, Result
@@ -61,6 +62,7 @@ def _rule(kind: ResourceType, name: str, operation: ACLOperation) -> ACL:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("rights"), QuietReporter()) as broker:
         yield broker

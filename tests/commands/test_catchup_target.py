@@ -313,7 +313,7 @@ def test_dead_letters_that_are_gone_are_not_proved(own: KafkaWorld, name: Name, 
     own.commit(group, {(source, 0): 0})
     handler = tmp_path / "handler.sh"
     handler.write_text('while read -r line; do case $line in *poison*) echo "error: bad";; *) echo ok;; esac; done')
-    to = ("--to-command", f"sh {handler}", "--ack", "line", "--retries", "0")
+    to = ("--to-command", f"/bin/sh {handler}", "--ack", "line", "--retries", "0")
     words = ("catchup", "start", group, *to, "--dead-letter-topic", dead, *LOCAL, "--rate", "25/s", "--execute")
     with running(*words) as process:
         wait_for(lambda: own.end(dead) > 0, "the dead letter", 60)

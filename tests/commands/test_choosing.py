@@ -53,6 +53,7 @@ def test_another_number_than_expected_shows_nothing(
     kgroup("list", "--topic", topic, "--expect", "1", exit_code=6)
 
 
+@pytest.mark.programs("bash", "head")
 def test_a_reader_that_stops_early_does_not_hide_a_failure(
     kgroup: CommandLine, bootstrap: str, two: tuple[str, list[str]]
 ) -> None:

@@ -29,6 +29,7 @@ from kafka.admin import (
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.accepted import ACCEPTED
 from tests.commands.test_rights import Bob
+from tests.support import programs
 from tests.support.catchup.catchups import crash, own_ledger, released
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_world import KafkaWorld
@@ -785,6 +786,7 @@ Rule = tuple[ResourceType, str, ACLOperation]
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("guards"), QuietReporter()) as broker:
         yield broker

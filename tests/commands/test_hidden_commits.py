@@ -90,6 +90,7 @@ def test_live_groups_too(bob: Bob) -> None:
     assert found == {"old": both, "new": both}
 
 
+@pytest.mark.programs("openssl")
 @pytest.mark.soak
 def test_where_everything_is_open_that_no_acl_names(tmp_path: Path) -> None:
     """A topic that does not exist may be described there, and one that has ACLs for others may not."""

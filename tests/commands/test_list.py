@@ -32,7 +32,7 @@ def names(kgroup: CommandLine, *flags: str, exit_code: int = 0) -> list[str]:
 def shell(script: str) -> subprocess.CompletedProcess[str]:
     """A script as a person would type it, with ``kgroup`` on the path."""
     return subprocess.run(
-        ["sh", "-c", f'kgroup() {{ {KGROUP} "$@"; }}\n{script}'],
+        ["/bin/sh", "-c", f'kgroup() {{ {KGROUP} "$@"; }}\n{script}'],
         capture_output=True,
         text=True,
         env=dict(os.environ),
@@ -204,6 +204,7 @@ def test_csv_has_a_header_and_plain_values(kgroup: CommandLine, world: KafkaWorl
     assert result.stderr == ""
 
 
+@pytest.mark.programs("cut", "tail")
 def test_csv_in_a_shell_loop(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """As ``kgroup list --help`` has it."""
     topic = world.topic(name("orders"))
@@ -219,6 +220,7 @@ def test_csv_in_a_shell_loop(kgroup: CommandLine, world: KafkaWorld, name: Name)
     assert done.stdout.splitlines() == [f"{group},{topic},0" for group in groups]
 
 
+@pytest.mark.programs("awk")
 def test_plain_output_in_a_shell_loop(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """The table too, with awk, without width limits or colours."""
     topic, group = world.topic(name("orders")), name("svc") + "-" + "x" * 150
@@ -228,6 +230,7 @@ def test_plain_output_in_a_shell_loop(kgroup: CommandLine, world: KafkaWorld, na
     assert done.stdout.splitlines() == [group]
 
 
+@pytest.mark.programs("head")
 def test_closed_pipe(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """``| head -1`` ends kgroup silently, however much it still had to say."""
     topic, stem = world.topic(name("orders")), name("g") + "x" * 200

@@ -999,6 +999,7 @@ def test_a_plan_shows_bytes_that_are_no_text(kgroup: CommandLine, world: KafkaWo
     assert kgroup("reset", group, "--topic", topic, "--to-earliest", "-o", "json").data[0]["skipped_records"] == []
 
 
+@pytest.mark.programs("bash", "true")
 def test_skipped_records_are_written_to_stdout(
     kgroup: CommandLine, bootstrap: str, world: KafkaWorld, shop: Shop
 ) -> None:

@@ -19,6 +19,7 @@ from kafka.admin import (
     ResourceType,
 )
 
+from tests.support import programs
 from tests.support.command_line import CommandLine, QuietReporter, Result
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Members
@@ -46,6 +47,7 @@ def group(name: str) -> Right:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("rights"), QuietReporter()) as broker:
         yield broker

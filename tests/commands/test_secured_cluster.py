@@ -10,6 +10,7 @@ from kafka.admin import ACLOperation, KafkaAdminClient
 
 from tests.commands.test_catchup_rights import Bob as Replayer
 from tests.commands.test_rights import HISTORY, LEDGER, Bob, group, topic
+from tests.support import programs
 from tests.support.catchup.catchups import copied, offsets
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.kafka_world import KafkaWorld
@@ -26,6 +27,7 @@ PATIENT = ("--timeout", "60s")
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("secured"), QuietReporter(), PROPERTIES, brokers=3) as broker:
         yield broker

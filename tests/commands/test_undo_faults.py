@@ -370,6 +370,7 @@ def test_signal_on_the_screen(proxied: ProxiedBroker, name: Name) -> None:
     assert {found for group in groups for found in proxied.world.exact(group).values()} == {(1, "", None)}
 
 
+@pytest.mark.programs("mount", "rm", "unshare")
 @pytest.mark.soak
 def test_journal_whose_disk_is_full_in_mid_change(proxied: ProxiedBroker, name: Name, tmp_path: Path) -> None:
     """What is under way is done, and said; that results are missing is said, and ``undo`` restores all the same.
@@ -446,7 +447,7 @@ def test_journal_that_cannot_grow(kgroup: CommandLine, world: KafkaWorld, name: 
     before = committed(world, groups, topic, 20)
     line = ['ulimit -f 2 && exec "$@"', "sh", sys.executable, "-m", "kgroup"]
     done = subprocess.run(
-        ["sh", "-c", *line, "reset", *groups, "--topic", topic, "--to-latest", "--execute"],
+        ["/bin/sh", "-c", *line, "reset", *groups, "--topic", topic, "--to-latest", "--execute"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -31,7 +31,7 @@ from kgroup.support.errors import SandboxError
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.docs.generated import regenerate
 from tests.docs.picture import PICTURE, page_lines, text_of
-from tests.support import by_hand
+from tests.support import by_hand, programs
 from tests.support.command_line import CommandLine, QuietReporter
 from tests.support.deployments import Deployments
 from tests.support.kafka_world import KafkaWorld
@@ -122,6 +122,7 @@ def _steady(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("cat", "mkfifo")
 def played(bootstrap: str, world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """What came out of all transcripts, played one after the other, as the manual has them."""
     directory = tmp_path_factory.mktemp("readme")

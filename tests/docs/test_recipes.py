@@ -28,6 +28,7 @@ from confluent_kafka import Producer
 from kgroup.changes.journal import Journal
 from kgroup.cli.help_topics import RUNBOOKS
 from kgroup.model.commit import Commit
+from tests.support import programs
 from tests.support.catchup.catchups import copied, own_ledger
 from tests.support.command_line import CommandLine
 from tests.support.conversion import to_consumer
@@ -99,6 +100,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch, name: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
+@programs.needs("cat", "date", "grep", "mkfifo")
 def runbook(bootstrap: str, tmp_path: Path) -> Iterator[Runbook]:
     """A directory with kgroup and kubectl on the PATH, and the context ``prod``."""
     (tmp_path / "config.yaml").write_text(f"contexts:\n  prod: {{bootstrap.servers: '{bootstrap}', explicit: true}}\n")
@@ -131,7 +133,6 @@ def produce(bootstrap: str, topic: str, *, poison: bool = False, age_s: float = 
 
 def as_user(number: int) -> list[str]:
     """What runs a command as a user without a name, as in a pod."""
-    assert shutil.which("unshare"), "the Kubernetes recipes need unshare: install the package util-linux"
     return ["unshare", "--user", f"--map-user={number}", f"--map-group={number}"]
 
 
@@ -469,6 +470,7 @@ def test_looking(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str
     assert topic in runbook.run("ticket", look).stdout
 
 
+@pytest.mark.programs("unshare")
 def test_job(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The Job's container: no root, no $HOME, a state directory that is a volume; and the way back from its log."""
     (text,) = re.findall(r"<!-- job -->\n```yaml\n(.*?)```", page("kubernetes.md"), re.S)

@@ -20,7 +20,7 @@ from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
 from tests.support.places import ROOT
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.programs("bash")]
 
 NAME = f"kgroup-{kgroup.__version__}"
 SOURCES = {

@@ -34,7 +34,7 @@ def test_stdin() -> None:
     done = subprocess.run([sys.executable, "-c", script], input="t,0,x\n", capture_output=True, text=True, check=False)
     assert "stdin:1:5: offset 'x'" in done.stderr
     without = f'exec {sys.executable} -c "{script}" <&-'
-    closed = subprocess.run(["sh", "-c", without], capture_output=True, text=True, check=False)
+    closed = subprocess.run(["/bin/sh", "-c", without], capture_output=True, text=True, check=False)
     assert "UsageError: --from-file stdin: " in closed.stderr
 
 

@@ -33,6 +33,7 @@ from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
 from kgroup.settings.tls import client_context
 from kgroup.support.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
+from tests.support import programs
 from tests.support.settings_cases import Notes
 
 CONTEXTS = """
@@ -405,6 +406,7 @@ TLS_FAULTS: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def pem_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     directory = tmp_path_factory.mktemp("pem")
     paths = {name: str(directory / name) for name in ("cert", "key", "other", "locked", "rubbish")}

@@ -15,7 +15,7 @@ from pathlib import Path
 from kgroup.cli.completion.names import STALE_S
 from kgroup.commands.completion import SCRIPTS
 from tests.support.places import ROOT
-from tests.support.shells import Shell, Terminal
+from tests.support.shells import Terminal
 from tests.support.waiting import wait_for
 
 GROUPS = "kgroup describe "
@@ -114,7 +114,7 @@ class Asker:
 class Prompt:
     """A shell with our script, at whose prompt ``kgroup`` writes down what it is given."""
 
-    def __init__(self, shell: Shell, folder: Path) -> None:
+    def __init__(self, shell: str, folder: Path) -> None:
         self.shell, self._folder = shell, folder
         self._record = folder / "record"
         self._home = folder / "home"
@@ -127,13 +127,13 @@ class Prompt:
             'printf \'%s\\0\' "$@" > "$RECORD.part" && mv "$RECORD.part" "$RECORD"\n'
         )
         program.chmod(0o755)
-        self.script = ROOT / "completions" / SCRIPTS[shell.name]
+        self.script = ROOT / "completions" / SCRIPTS[shell]
         self.before = {
             "bash": f"PS1='{READY}'; PS2='{OPEN}'; source {shlex.quote(str(self.script))}",
             "zsh": f"PROMPT='{READY}'; PROMPT2='{OPEN}'\n"
             "autoload -Uz compinit; compinit -u -d ~/.zcompdump\n" + f"source {shlex.quote(str(self.script))}",
             "fish": f"function fish_prompt; echo '{READY}'; end; source {shlex.quote(str(self.script))}",
-        }[shell.name]
+        }[shell]
 
     @property
     def env(self) -> dict[str, str]:
@@ -154,18 +154,18 @@ class Prompt:
 
     def words(self) -> list[str]:
         """What starts the shell, interactive."""
-        if self.shell.name == "bash":
+        if self.shell == "bash":
             (self._home / ".bashrc").write_text(self.before)
-            return [self.shell.program, "--noprofile", "--rcfile", str(self._home / ".bashrc"), "-i"]
-        if self.shell.name == "zsh":
+            return [self.shell, "--noprofile", "--rcfile", str(self._home / ".bashrc"), "-i"]
+        if self.shell == "zsh":
             (self._home / ".zshrc").write_text(self.before)
-            return [self.shell.program, "-d", "-i"]
-        return [self.shell.program, "--no-config", "-i", "-C", self.before]
+            return [self.shell, "-d", "-i"]
+        return [self.shell, "--no-config", "-i", "-C", self.before]
 
     def run(self, script: str, *arguments: str) -> list[str]:
         """The lines that a script says, in a shell that has loaded ours; stderr must stay empty."""
         done = subprocess.run(
-            [self.shell.program, "-c", f"{self.before}\n{script}", *arguments],
+            [self.shell, "-c", f"{self.before}\n{script}", *arguments],
             capture_output=True,
             text=True,
             env=self.env,
@@ -216,7 +216,7 @@ class Prompt:
 
         try:
             # fish has no prompt for the next line: there the quote is open if nothing is started for a while.
-            wait_for(taken, f"kgroup started by {keys!r}", 5 if quoted and self.shell.name == "fish" else 15)
+            wait_for(taken, f"kgroup started by {keys!r}", 5 if quoted and self.shell == "fish" else 15)
         except AssertionError as error:
             if not quoted:
                 raise AssertionError(f"{error}\n--- screen\n{terminal.screen}") from None

@@ -1,33 +1,16 @@
-"""Real shells for tests, and a terminal in which a shell runs and keys are typed."""
+"""A terminal in which a shell runs and keys are typed."""
 
 from __future__ import annotations
 
 import os
 import pty
 import select
-import shutil
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.waiting import wait_for
-
-
-@dataclass(frozen=True, slots=True)
-class Shell:
-    """A shell: its name and its program."""
-
-    name: str
-    program: str
-
-
-def find_shell(name: str) -> Shell:
-    """The machine's shell of this name; without it the test fails, and says what to install."""
-    found = shutil.which(name)
-    assert found, f"the tests of completion need {name}: install the package {name}"
-    return Shell(name, found)
 
 
 class Terminal:

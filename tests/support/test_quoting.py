@@ -25,7 +25,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", [pytest.param(shell, marks=pytest.mark.programs(shell)) for shell in ("bash", "zsh")])
 def test_a_shell_reads_back_what_was_meant(shell: str) -> None:
     printed = join(["printf", r"%s\0", *NAMES])
     assert printed.isprintable()

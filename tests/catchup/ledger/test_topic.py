@@ -22,6 +22,7 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic, check, prepare
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
+from tests.support import programs
 from tests.support.catchup.ledgers import new_plan
 from tests.support.catchup.plans import ME, NOW_MS
 from tests.support.command_line import QuietReporter
@@ -88,6 +89,7 @@ def test_without_a_broker() -> None:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     with secure_broker(tmp_path_factory.mktemp("ledger-rights"), QuietReporter()) as running:
         yield running

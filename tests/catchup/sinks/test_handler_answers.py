@@ -73,6 +73,7 @@ WITHOUT_READING = "yes ok"
 NAMES_ANOTHER = "while read -r l; do echo ok orders:0:999; done"
 
 
+@pytest.mark.programs("sleep", "yes")
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -136,6 +137,7 @@ def test_what_a_handler_says_at_its_end_that_is_no_answer_is_nothing_to_us(make:
 READS = 'for n in $(seq {lines}); do read -r l || exit 0; echo "$l" >> {got}; done; exit 0'
 
 
+@pytest.mark.programs("cat", "seq")
 @pytest.mark.parametrize(("lines", "batch", "left"), [(1, 10, 9), (0, 10, 10), (9, 10, 1), (0, 1, 1)])
 def test_exit_status_0_before_all_was_read_is_no_answer(
     make: Make, source: str, tmp_path: Path, lines: int, batch: int, left: int
@@ -156,6 +158,7 @@ def test_exit_status_0_before_all_was_read_is_no_answer(
     assert plan.proof(again).complete
 
 
+@pytest.mark.programs("cat")
 def test_batches_before_one_that_was_not_read_count(make: Make, source: str, tmp_path: Path) -> None:
     plan, got = make((source, 0, 0, 60)), tmp_path / "got"
     command = f"if [ -e {got} ]; then exit 0; fi; cat >> {got}"
@@ -168,6 +171,7 @@ def test_batches_before_one_that_was_not_read_count(make: Make, source: str, tmp
     assert (noted.delivered_to, noted.records, noted.may_repeat) == (10, 10, 10)
 
 
+@pytest.mark.programs("cat", "head")
 def test_a_batch_larger_than_a_pipe_is_read_or_not(make: Make, world: KafkaWorld, name: Name, tmp_path: Path) -> None:
     topic = world.topic(name("large"))
     world.produce(topic, 40, value=b"x" * 20_000)
@@ -197,6 +201,7 @@ RETRIED = {
 }
 
 
+@pytest.mark.programs("cat", "sleep", "touch")
 @pytest.mark.parametrize("order", [Order.PARTITION, Order.KEY])
 @pytest.mark.parametrize(("ack", "command", "poison"), RETRIED.values(), ids=RETRIED.keys())
 def test_what_came_twice_in_one_run_is_counted(
@@ -223,6 +228,7 @@ def test_what_came_twice_in_one_run_is_counted(
     assert plan.proof(result).totals()["possible_duplicate_count"] == noted.may_repeat
 
 
+@pytest.mark.programs("cat", "sleep", "wc")
 def test_what_may_come_twice_is_written_before_it_does(make: Make, source: str, tmp_path: Path) -> None:
     """Whoever is killed then has said so."""
     plan, calls = make((source, 0, 0, 10)), tmp_path / "calls"

@@ -418,6 +418,7 @@ def test_stopped_it_says_exactly_what_may_come_again(make: Make, source: str) ->
 # Commands
 
 
+@pytest.mark.programs("cat")
 def test_a_process_a_batch(make: Make, source: str, tmp_path: Path) -> None:
     plan = make((source, 0, 0, 25), (source, 0, 25, 60))
     command = f"cat >> {tmp_path}/got; echo >> {tmp_path}/calls"
@@ -488,6 +489,7 @@ def test_lanes_have_a_process_each(make: Make, source: str, tmp_path: Path) -> N
     assert all(some == sorted(some) for some in got)
 
 
+@pytest.mark.programs("cat", "sleep", "tr", "yes")
 @pytest.mark.parametrize(
     ("ack", "command", "why"),
     [
@@ -597,6 +599,7 @@ def test_large_records_pass_through_pipes_of_a_handler_that_talks_much(
     assert [int(size) > 900_000 for size in (tmp_path / "sizes").read_text().split()] == [True] * 3
 
 
+@pytest.mark.programs("cat")
 def test_what_is_not_json_is_dead_at_once(
     make: Make, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
@@ -617,6 +620,7 @@ def test_what_is_not_json_is_dead_at_once(
     assert plan.proof(result).complete
 
 
+@pytest.mark.programs("sleep")
 def test_a_handler_is_gone_when_the_task_has_ended(make: Make, source: str, tmp_path: Path) -> None:
     plan = make((source, 0, 0, 5))
     command = f"echo $$ > {tmp_path}/pid; sleep 300 & while read -r l; do echo ok; done; wait"

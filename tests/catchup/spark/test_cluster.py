@@ -107,6 +107,7 @@ def test_tasks_there_are_told_to_stop(session: DriverSession, tmp_path: Path) ->
     assert [answer.result for answer in answers] == ["stopped", "stopped", None, None]
 
 
+@pytest.mark.programs("ps")
 def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
     session: DriverSession, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -182,6 +182,7 @@ def offsets_in(paths: list[Path]) -> list[int]:
     return [json.loads(line)["offset"] for path in paths for line in path.read_bytes().splitlines()]
 
 
+@pytest.mark.programs("cat")
 def test_a_handler_gets_all_and_no_more_twice_than_was_said(
     world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path
 ) -> None:

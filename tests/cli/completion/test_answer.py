@@ -131,7 +131,8 @@ def test_the_cache_is_the_users_alone_and_has_no_secrets(
     assert (ask.cache / "names").stat().st_mode & 0o777 == 0o700
     assert not [file for file in files if "hunter2" in file.name + file.read_text()]
     ask(line.replace("hunter2", "hunter3"))
-    assert {file.stem for file in ask.cache.glob("names/*")} == {files[0].stem}, "not even as a hash"
+    connections = {file.name.partition(".")[0] for file in (*files, *ask.cache.glob("names/*"))}
+    assert len(connections) == 1, "not even as a hash"
 
 
 def test_a_refused_connection_is_not_tried_at_every_key(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,7 @@ def test_a_connection_that_only_the_shell_knows_is_not_guessed(value: str) -> No
         lines.connection(lines.parse(f"kgroup -b {value} ", {"SPACED": "a b"}).words)
 
 
+@pytest.mark.programs("bash")
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 @pytest.mark.parametrize("name", NASTY)
 def test_bash_reads_a_name_back_as_it_is(name: str, quote: str, tmp_path: Path) -> None:

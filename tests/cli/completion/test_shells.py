@@ -13,17 +13,19 @@ from kgroup.cli.verbs import VERBS
 from kgroup.commands.completion import SCRIPTS
 from tests.support.completion import GROUPS, NASTY, Asker, Prompt
 from tests.support.kafka_world import KafkaWorld
-from tests.support.shells import find_shell
 
 
 @pytest.fixture
 def prompt(request: pytest.FixtureRequest, ask: Asker, tmp_path: Path) -> Prompt:
-    return Prompt(find_shell(request.param), tmp_path)
+    return Prompt(request.param, tmp_path)
 
 
-in_bash = pytest.mark.parametrize("prompt", ["bash"], indirect=True)
-in_fish = pytest.mark.parametrize("prompt", ["fish"], indirect=True)
-in_all = pytest.mark.parametrize("prompt", list(SCRIPTS), indirect=True)
+def in_shells(*shells: str) -> pytest.MarkDecorator:
+    of_each = [pytest.param(shell, marks=pytest.mark.programs(shell, "mv")) for shell in shells]
+    return pytest.mark.parametrize("prompt", of_each, indirect=True)
+
+
+in_bash, in_fish, in_zsh, in_all = in_shells("bash"), in_shells("fish"), in_shells("zsh"), in_shells(*SCRIPTS)
 
 
 @in_all
@@ -102,7 +104,7 @@ def test_a_key_without_a_cluster_leaves_the_line_alone(prompt: Prompt) -> None:
         assert "no cluster" not in terminal.screen
 
 
-@pytest.mark.parametrize("prompt", ["zsh"], indirect=True)
+@in_zsh
 def test_zsh_shows_the_help_of_flags(prompt: Prompt) -> None:
     with prompt.terminal() as terminal:
         terminal.type("kgroup describe --\t")
@@ -110,7 +112,7 @@ def test_zsh_shows_the_help_of_flags(prompt: Prompt) -> None:
         assert "--offsets" in terminal.screen
 
 
-@pytest.mark.parametrize("prompt", ["zsh"], indirect=True)
+@in_zsh
 def test_zsh_finds_the_script_in_its_path(prompt: Prompt) -> None:
     prompt.before = prompt.before.replace("autoload", f"fpath+=({shlex.quote(str(prompt.script.parent))}); autoload", 1)
     prompt.before = prompt.before.replace(f"source {shlex.quote(str(prompt.script))}", "")

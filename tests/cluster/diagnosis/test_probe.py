@@ -263,6 +263,7 @@ def self_signed(directory: Path) -> tuple[str, str]:
     return certificate, key
 
 
+@pytest.mark.programs("openssl")
 @pytest.mark.parametrize(
     ("trusted", "code", "words"),
     [(False, "tls", 'self-signed certificate that is not trusted: "solo"'), (True, "not-kafka", "HTTP server")],

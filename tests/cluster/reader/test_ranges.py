@@ -22,6 +22,7 @@ from kgroup.cluster.reader.ranges import check_topic, read_ranges
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import AuthenticationFailed, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from tests.commands.test_rights import Bob, topic
+from tests.support import programs
 from tests.support.command_line import QuietReporter
 from tests.support.kafka_world import KafkaWorld
 from tests.support.secure_broker import USERS, SecureBroker, secure_broker
@@ -41,6 +42,7 @@ def config(bootstrap: str) -> Config:
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """One with users, that makes topics when it is asked for them."""
     with secure_broker(tmp_path_factory.mktemp("reading"), QuietReporter()) as running:

@@ -33,6 +33,7 @@ wait_for(is_read, "bash has become the reader")
 """
 
 
+@pytest.mark.programs("bash", "grep", "head", "less")
 @pytest.mark.parametrize(
     ("reader", "width"),
     [
@@ -53,6 +54,7 @@ def test_the_width_in_a_pipe(reader: str, width: str) -> None:
         wait_for(lambda: f"width {width}" in terminal.text, "the width")
 
 
+@pytest.mark.programs("cat")
 def test_the_width_of_a_file(tmp_path: object) -> None:
     command = f"{shlex.join([sys.executable, '-c', _PRINTED])} > {tmp_path}/page; cat {tmp_path}/page"
 

@@ -86,6 +86,7 @@ def test_notes_stand_below_the_page_and_not_across_it() -> None:
         assert "note" not in terminal.ends(0)
 
 
+@pytest.mark.programs("bash")
 def test_stopped_and_continued() -> None:
     """A shell with job control: ctrl-Z gives it a terminal as it was, fg draws the page again."""
     command = f"{sys.executable} -m tests.support.watched_process page"
@@ -104,8 +105,8 @@ def test_stopped_and_continued() -> None:
 
 
 def test_without_keys_it_draws_all_the_same() -> None:
-    command = f"{sys.executable} -m tests.support.watched_process page page stuck < /dev/null"
-    with Terminal("bash", "-c", command) as terminal:
+    command = f"exec {sys.executable} -m tests.support.watched_process page page stuck < /dev/null"
+    with Terminal("/bin/sh", "-c", command) as terminal:
         terminal.says("Look-2")
         terminal.type("\x03")
         terminal.ends(130)
