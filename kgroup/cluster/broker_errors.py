@@ -36,6 +36,10 @@ GROUP_MAX_SIZE_REACHED = 81
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100
+GROUP_DELETION_FAILED = 134
+
+_NEWER = {GROUP_DELETION_FAILED: "GROUP_DELETION_FAILED"}
+"""Names of codes that kafka-python does not know."""
 
 NO_LEADER = frozenset({5, 6, 9, 56, 72, 74, 75, 76, 78})
 """Error codes of a broker that does not lead the partition, or does not yet; worth asking again."""
@@ -49,8 +53,8 @@ RETRIABLE_COORDINATOR_ERRORS = frozenset(_COORDINATOR)
 """Error codes of a coordinator that is loading, unavailable or has moved; worth asking again."""
 
 
-def group_error(code: int, group: str) -> KgroupError:
-    """The error for a coordinator's error code about a group."""
+def group_error(code: int, group: str, message: str | None = None) -> KgroupError:
+    """The error for a coordinator's error code about a group; ``message`` as in ``change_error``."""
     if code in _COORDINATOR:
         return Unreachable(
             _COORDINATOR[code],
@@ -76,7 +80,7 @@ def group_error(code: int, group: str) -> KgroupError:
             code="pending-transaction",
             hint="a producer commits for this group: stop it, or wait until its transaction has ended",
         )
-    return _other(code)
+    return _other(code, message)
 
 
 def behind_group() -> Unreachable:
@@ -120,8 +124,13 @@ _NOT_EMPTY = frozenset(
 """Error codes of a coordinator that refuses a change from outside because the group has members."""
 
 
-def change_error(code: int, group: str, topic: str | None = None, operation: str = "Read") -> KgroupError:
-    """The error for a coordinator's error code on a change to a group; ``operation`` is the right it needs."""
+def change_error(
+    code: int, group: str, topic: str | None = None, operation: str = "Read", message: str | None = None
+) -> KgroupError:
+    """The error for a coordinator's error code on a change to a group; ``operation`` is the right it needs.
+
+    ``message`` is the broker's own text, if it sent one; it is shown where kgroup has no words of its own.
+    """
     if code in _NOT_EMPTY:
         return Refused(
             "the group is not empty, so the broker refused it",
@@ -157,7 +166,7 @@ def change_error(code: int, group: str, topic: str | None = None, operation: str
     if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
         limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
         return Refused(f"its metadata is longer than the broker allows ({limit})", code="metadata-size")
-    return group_error(code, group)
+    return group_error(code, group, message)
 
 
 def topic_error(code: int, topic: str, operation: str = "Describe") -> KgroupError:
@@ -174,7 +183,8 @@ def topic_error(code: int, topic: str, operation: str = "Describe") -> KgroupErr
     return _other(code)
 
 
-def _other(code: int) -> KgroupError:
+def _other(code: int, message: str | None = None) -> KgroupError:
     error = kafka.errors.for_code(code)
-    name = getattr(error, "message", None) or error.__name__
-    return KgroupError(f"{name} ({code}): {getattr(error, 'description', '') or ''}".rstrip(": "), code="broker-error")
+    name = _NEWER.get(code) or getattr(error, "message", None) or error.__name__
+    meaning = message or getattr(error, "description", "") or ""
+    return KgroupError(f"{name} ({code}): {meaning}".rstrip(": "), code="broker-error")

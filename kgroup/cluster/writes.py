@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka.protocol.admin.groups import DeleteGroupsRequest
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
+from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, GroupCoordinators
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
@@ -42,6 +43,14 @@ if TYPE_CHECKING:
 
 Result = KgroupError | None
 """None means done."""
+
+
+class DeleteGroupsRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 42."""
+
+
+class DeleteGroupsResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The response of API 42. kafka-python's class is imported before this one, which replaces it for decoding."""
 
 
 class ChangingCluster(Cluster):
@@ -220,12 +229,13 @@ class ChangingCluster(Cluster):
             if isinstance(answer, KgroupError):
                 return answer
             if not isinstance(answer, NoResponse):
-                code = answer.results[0].error_code
+                row = answer.results[0]
+                code = row.error_code
                 # An earlier request that seemed lost may have deleted it meanwhile.
                 if code == NONE or (maybe_later and code == GROUP_ID_NOT_FOUND):
                     return None
                 if code not in UNSURE:
-                    return change_error(code, group, operation="Delete")
+                    return change_error(code, group, operation="Delete", message=row.error_message)
                 answer = NoResponse(partial(change_error, code, group), sent=code in MAYBE_LATER)
             maybe_later |= answer.sent
             self._coordinators.invalidate(group)

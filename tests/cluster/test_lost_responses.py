@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DeleteGroupsResponse
 from kafka.protocol.consumer import OffsetCommitResponse
 
 from kgroup.cluster.broker_errors import (
@@ -24,7 +23,7 @@ from kgroup.cluster.broker_errors import (
 from kgroup.cluster.commit_requests import CommitPart, commit_request
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import NoResponse, send_to_coordinator
-from kgroup.cluster.writes import ChangingCluster
+from kgroup.cluster.writes import ChangingCluster, DeleteGroupsResponse
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
@@ -101,6 +100,24 @@ def test_of_a_deletion(given: list[NoResponse | int], code: str) -> None:
 
     assert isinstance(found, KgroupError)
     assert found.code == code
+
+
+@pytest.mark.parametrize(
+    ("version", "says"), [(3, "the topology plugin is not there"), (2, "An unexpected server error")]
+)
+def test_why_a_broker_could_not_delete_a_group(version: int, says: str) -> None:
+    """Version 3 (Kafka 4.4) has a message for each group, and an error code that kafka-python does not know."""
+    row = DeleteGroupsResponse.DeletableGroupResult(
+        group_id="svc", error_code=134, error_message="the topology plugin is not there"
+    )
+    sent = DeleteGroupsResponse(results=[row], version=version).encode(version=version)
+    answer = DeleteGroupsResponse.decode(sent, version=version)
+
+    found = asyncio.run(Answering([answer])._delete(("svc", {PLACE: OLD})))
+
+    assert isinstance(found, KgroupError)
+    assert found.message.startswith("GROUP_DELETION_FAILED (134): ")
+    assert says in found.message
 
 
 def test_a_group_that_is_gone_after_a_deletion_without_an_answer_is_deleted() -> None:
