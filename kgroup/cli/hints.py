@@ -131,7 +131,6 @@ KCG_VERBS = {
     "--reset-offsets": "reset",
     "--delete": "delete",
     "--delete-offsets": "delete-offsets",
-    "--validate-regex": "list --regex",
     "--export": "export",
 }
 
@@ -156,6 +155,7 @@ FLAGS = {
     "--zookeeper": "-b HOST:PORT, or --bootstrap-server",
     "--config": "--command-config FILE",
     "--cluster": "--context NAME",
+    "--validate-regex": "kgroup does not check patterns; kafka-consumer-groups.sh does, without a cluster",
     "--group-protocol": "kgroup migrate --protocol consumer, or classic",
     "--new-consumer": "leave it out",
 }

@@ -148,8 +148,9 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     """Show when and why a group rebalanced, who caused it, what moved.
 
     kgroup reads this from __consumer_offsets. The page shows how far back the log reaches, and what compaction may have
-    removed. Some causes are conclusions from timing: Kafka does not log why a member left.
-    Without a group, all groups are shown, those with the most rebalances first. A deleted group is found by its name.
+    removed. Some causes are conclusions from timing: __consumer_offsets does not hold why a member left; the
+    coordinator's log does. Without a group, all groups are shown, those with the most rebalances first. A deleted
+    group is found by its name.
 
     Examples:
     # the last 30 minutes
