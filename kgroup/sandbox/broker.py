@@ -1,8 +1,8 @@
 """One broker (or controller) process of a sandbox, and its directory: settings, data, log, pid file.
 
 kgroup formats the data directory itself: it writes two files. StorageTool runs only if it needs arguments, since it
-takes 0.9 s. ``bootstrap.checkpoint`` has the cluster's initial feature levels and no cluster id, so one copy serves all
-clusters.
+takes 0.9 s. The bootstrap checkpoint has the cluster's initial feature levels and no cluster id, so one copy serves all
+clusters. Its place is that of StorageTool: since Kafka 4.4 the metadata log's directory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from kgroup.sandbox.process import Daemon
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
 
-CHECKPOINT = "bootstrap.checkpoint"
 META = "meta.properties"
 
 
@@ -43,8 +42,7 @@ def is_formatted(data: Path) -> bool:
 
 def format_by_copy(data: Path, *, cluster_id: str, node_id: int, checkpoint: Path) -> None:
     """Create a log directory; ``meta.properties`` is written last, as it marks the directory as complete."""
-    data.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(checkpoint, data / CHECKPOINT)
+    shutil.copytree(checkpoint, data, dirs_exist_ok=True)
     meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": random_id()}
     replace_file(data / META, "".join(f"{key}={value}\n" for key, value in meta.items()).encode())
 

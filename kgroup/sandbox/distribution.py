@@ -56,8 +56,8 @@ class Distribution(msgspec.Struct, frozen=True):
 
     @property
     def checkpoint(self) -> Path:
-        """The path of the bootstrap checkpoint, which may not exist yet."""
-        return self.home / f"bootstrap-{self.version}.checkpoint"
+        """A data directory with nothing but the bootstrap checkpoint; it may not exist yet."""
+        return self.home / f"bootstrap-{self.version}"
 
     def command(
         self,

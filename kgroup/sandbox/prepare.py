@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox import launch, ports
-from kgroup.sandbox.broker import CHECKPOINT, BrokerProcess, format_by_tool, random_id
+from kgroup.sandbox.broker import META, BrokerProcess, format_by_tool, random_id
 from kgroup.sandbox.distribution import BROKER_FLAGS, QUICK_FLAGS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Layout, Node, Role, listener_names
 from kgroup.support.errors import SandboxError
@@ -59,7 +59,8 @@ def _make_checkpoint(distribution: Distribution, directory: Path) -> None:
     tool = distribution.command(STORAGE_TOOL, flags=QUICK_FLAGS, quiet=True)
     settings = broker.directory / "server.properties"
     format_by_tool(tool, server_properties=settings, cluster_id=layout.cluster_id)
-    (broker.data / CHECKPOINT).replace(distribution.checkpoint)
+    (broker.data / META).unlink()
+    broker.data.replace(distribution.checkpoint)
 
 
 def _make_archive(distribution: Distribution, directory: Path) -> None:

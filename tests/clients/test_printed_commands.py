@@ -41,7 +41,7 @@ pytestmark = pytest.mark.soak
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",

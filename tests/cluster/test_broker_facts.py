@@ -62,7 +62,7 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
         group_version=1,
         rebalance_protocols=("classic", "consumer", "streams"),
         heartbeat_version=1,
-        release="4.3",
+        release="4.4",
         kraft=True,
         policy="BIDIRECTIONAL",
         assignors=("uniform", "range"),
@@ -146,7 +146,7 @@ def test_a_broker_without_the_new_protocol_converts_nothing(without: Without) ->
 def test_a_user_without_rights_is_told_which_it_lacks(without: Without) -> None:
     with connected(without.bob_s, BOB) as cluster:
         facts = cluster.broker_facts([1])[1]
-        assert (facts.serves_consumer, facts.group_version, facts.release) == (False, 0, "4.3")
+        assert (facts.serves_consumer, facts.group_version, facts.release) == (False, 0, "4.4")
         assert facts.policy is None
         assert facts.unread["policy"] == (
             "no DESCRIBE_CONFIGS on the Cluster: "

@@ -474,5 +474,5 @@ def test_no_group_is_made_by_asking_for_the_protocol(kgroup: CommandLine, world:
     """The probe asks for a group that does not exist."""
     before = set(world.groups())
     row = planned(kgroup, bystander)
-    assert any("4.3" in check["evidence"] for check in row["checks"]), "the broker's version"
+    assert any("4.4" in check["evidence"] for check in row["checks"]), "the broker's version"
     assert set(world.groups()) == before

@@ -3,7 +3,7 @@ import java.io.PrintStream;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Scanner;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 
 /**
  * Runs Kafka's command line tools one after the other in one process: a line of stdin is a main class and its

@@ -2,7 +2,7 @@
 // the ids of its topics share a bucket of a java.util.HashMap. It is Kafka's own ConsumerGroup, TargetAssignmentBuilder and
 // UniformAssignor; each step's records are replayed into the group, as the coordinator does. No test runs this.
 //
-//   jars=$(find ~/.cache/kgroup/sandbox/kafka-4.3.1/jars -name '*.jar' | paste -sd:)      (as `kgroup sandbox up` got them)
+//   jars=$(find ~/.cache/kgroup/sandbox/kafka-4.3.1/jars -name '*.jar' | paste -sd:)      (the tests of that version fetch them)
 //   java -cp "$jars" tests/data/TargetVectors.java > tests/data/targets.jsonl
 
 import com.fasterxml.jackson.databind.ObjectMapper;

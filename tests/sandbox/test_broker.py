@@ -49,7 +49,7 @@ def test_status_tells_all_that_scripts_need(running: Sandbox) -> None:
     document = json.loads(json.dumps(running.status().document()))
     (broker,) = document["brokers"]
     assert document["state"] == "running"
-    assert document["version"] == "4.3.1"
+    assert document["version"] == "4.4.0"
     assert document["directory"] == str(running.directory)
     assert document["cache_directory"] == str(cache_dir() / "sandbox")
     assert document["bootstrap_servers"] == f"127.0.0.1:{broker['port']}"

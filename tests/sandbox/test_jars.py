@@ -163,7 +163,7 @@ def test_shares_take_about_the_same_time() -> None:
 
 def test_manifest() -> None:
     manifest = sandbox_manifest()
-    assert manifest.kafka_version == "4.3.1"
+    assert manifest.kafka_version == "4.4.0"
     assert len({a.file_name for a in manifest.artifacts}) == 37
     assert all(len(a.sha256) == 64 for a in manifest.artifacts)
     assert parse_manifest("# comment\n\norg mod 1 2 ff\n").artifacts == (Artifact("org", "mod", "1", 2, "ff"),)
@@ -182,10 +182,10 @@ def test_size_alone_is_not_whole(tmp_path: Path, manifest: Manifest) -> None:
 def test_a_distribution_that_is_already_here(tmp_path: Path) -> None:
     libs = tmp_path / "kafka" / "libs"
     libs.mkdir(parents=True)
-    for name in ("kafka_2.13-4.3.1.jar", "kafka_2.13-4.3.1-sources.txt", "alpha.jar"):
+    for name in ("kafka_2.13-4.4.0.jar", "kafka_2.13-4.3.1-sources.txt", "alpha.jar"):
         (libs / name).touch()
     found = user_distribution(tmp_path / "kafka", tmp_path / "cache", find_java(os.environ))
-    assert found.version == "4.3.1"
-    assert [jar.name for jar in found.classpath] == ["alpha.jar", "kafka_2.13-4.3.1.jar"]
+    assert found.version == "4.4.0"
+    assert [jar.name for jar in found.classpath] == ["alpha.jar", "kafka_2.13-4.4.0.jar"]
     with pytest.raises(Refused, match="no Kafka broker"):
         user_distribution(tmp_path / "cache", tmp_path / "cache", find_java(os.environ))

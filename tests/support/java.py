@@ -15,7 +15,7 @@ from typing import Any
 
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, find_distribution
-from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution
+from kgroup.sandbox.distribution import QUICK_FLAGS, Distribution, fetch_distribution
 from kgroup.sandbox.ivy import Ivy, ivy_jar, ivy_settings
 from kgroup.sandbox.jars import are_complete, fetch
 from kgroup.sandbox.layout import properties_text
@@ -31,11 +31,11 @@ _NOT_YET = (404, 409, 500, 503)
 """What a worker answers while it starts, or rebalances."""
 
 
-def class_path(kafka: Distribution) -> str:
-    """The sandbox's jars and those of the clients, which are fetched as the sandbox's are."""
-    of_clients = parse_manifest((DATA / "client_jars.txt").read_text(encoding="utf-8"))
+def class_path(of_brokers: Manifest, names: str, kafka: Distribution) -> str:
+    """The broker's jars and those of ``tests/data/NAMES``, which are fetched as the sandbox's are."""
+    of_clients = _manifest(DATA / names)
     # With the broker's own, whose version gives the whole its name.
-    broker = next(each for each in sandbox_manifest().artifacts if each.module.startswith("kafka_2."))
+    broker = next(each for each in of_brokers.artifacts if each.module.startswith("kafka_2."))
     manifest = Manifest((broker, *of_clients.artifacts))
     jars = cache_directory() / f"kafka-{manifest.kafka_version}" / "clients"
     with exclusive_lock(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
@@ -45,9 +45,24 @@ def class_path(kafka: Distribution) -> str:
 
 
 def java_command(*words: str, memory: str = "256m") -> list[str]:
-    """Java with all these jars, started quickly."""
-    kafka = find_distribution(None, QuietReporter())
-    return [str(kafka.java.executable), *QUICK_FLAGS, f"-Xmx{memory}", "-cp", class_path(kafka), *words]
+    """Java with the jars of the sandbox and of Streams, started quickly."""
+    jars = class_path(sandbox_manifest(), "client_jars.txt", find_distribution(None, QuietReporter()))
+    return _java(jars, *words, memory=memory)
+
+
+def _connect_command(*words: str) -> list[str]:
+    """Java with the jars of a Connect worker, whose version connect_jars.txt explains."""
+    of_brokers = _manifest(DATA.parent / "versions" / "jars" / "4.3.1.txt")
+    kafka = fetch_distribution(cache_directory(), find_java(os.environ), QuietReporter(), of_brokers)
+    return _java(class_path(of_brokers, "connect_jars.txt", kafka), *words, memory="256m")
+
+
+def _java(jars: str, *words: str, memory: str) -> list[str]:
+    return [str(find_java(os.environ).executable), *QUICK_FLAGS, f"-Xmx{memory}", "-cp", jars, *words]
+
+
+def _manifest(file: Path) -> Manifest:
+    return parse_manifest(file.read_text(encoding="utf-8"))
 
 
 class JavaClients:
@@ -141,7 +156,7 @@ def connect_worker(bootstrap: str, group: str, directory: Path) -> Iterator[Conn
     file.write_text(properties_text(settings), encoding="utf-8")
     with (directory / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            java_command("org.apache.kafka.connect.cli.ConnectDistributed", str(file)),
+            _connect_command("org.apache.kafka.connect.cli.ConnectDistributed", str(file)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

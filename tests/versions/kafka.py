@@ -13,7 +13,7 @@ import pytest
 from kgroup.sandbox import ports
 from kgroup.sandbox.cluster import cache_directory, find_distribution
 from kgroup.sandbox.distribution import Distribution, fetch_distribution
-from kgroup.sandbox.manifest import Manifest, parse_manifest
+from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.java_home import find_java
 from tests.conftest import BROKER_PROPERTIES
 from tests.support.command_line import CommandLine, QuietReporter
@@ -27,8 +27,14 @@ FIRST_KRAFT = "3.3"
 """The first release whose KRaft is for production; the sandbox knows no ZooKeeper."""
 
 _TOOL_OF_OLD = "kafka.admin.ConsumerGroupCommand"
-_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_TOOLS = "org.apache.kafka.tools"
+_TOOL = f"{_TOOLS}.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh, before Kafka 3.5 and since."""
+_OF_KINDS = {
+    "share": f"{_TOOLS}.consumer.group.ShareGroupCommand",
+    "streams": f"{_TOOLS}.streams.StreamsGroupCommand",
+}
+"""kafka-share-groups.sh and kafka-streams-groups.sh. They list their own kind; kafka-groups.sh lists all."""
 
 Cell = tuple[str, str, int]
 """Group, topic, partition."""
@@ -67,7 +73,9 @@ class Kafka:
 
     def __call__(self, *arguments: str) -> str:
         """What its own kafka-consumer-groups.sh prints."""
-        main = _TOOL_OF_OLD if self.version < "3.5" else _TOOL
+        return self._run(_TOOL_OF_OLD if self.version < "3.5" else _TOOL, *arguments)
+
+    def _run(self, main: str, *arguments: str) -> str:
         done = run_tool(main, ["--bootstrap-server", self.bootstrap, *arguments], kafka=self.distribution)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Error" not in done.stdout, done.stdout
@@ -77,6 +85,25 @@ class Kafka:
         """(group, state) of ``--list --state``, in lower case."""
         rows = _table(self("--list", "--state", "--timeout", "30000"))
         return {(row["GROUP"], row["STATE"].lower()) for row in rows}
+
+    def of_all_kinds(self) -> set[tuple[str, str, str]]:
+        """(group, type, protocol) of kafka-groups.sh, the type in lower case; the protocol is "" if it shows none."""
+        rows = [line.split() for line in self._run(f"{_TOOLS}.GroupsCommand", "--list").splitlines()]
+        return {(row[0], row[1].lower(), "".join(row[2:])) for row in rows if row and row[0] != "GROUP"}
+
+    def of_kind(self, kind: str) -> set[str]:
+        """What kafka-share-groups.sh or kafka-streams-groups.sh lists."""
+        return set(self._run(_OF_KINDS[kind], "--list").split())
+
+    def states(self) -> dict[str, tuple[str, str, int]]:
+        """``--describe --state``: state in lower case, assignor or ``-``, number of members."""
+        rows = _table(self("--describe", "--all-groups", "--state", "--timeout", "30000"))
+        return {row["GROUP"]: (row["STATE"].lower(), row["ASSIGNMENT-STRATEGY"], int(row["#MEMBERS"])) for row in rows}
+
+    def members_of(self, group: str) -> set[tuple[str, str, str, int]]:
+        """``--describe --members``: id, host, client id and number of partitions of each."""
+        rows = _table(self("--describe", "--group", group, "--members", "--timeout", "30000"))
+        return {(row["CONSUMER-ID"], row["HOST"], row["CLIENT-ID"], int(row["#PARTITIONS"])) for row in rows}
 
     def described(self) -> dict[Cell, Described]:
         """``--describe --all-groups``."""
@@ -109,7 +136,10 @@ def _table(text: str) -> list[dict[str, str]]:
 
 
 def manifest_of(version: str) -> Manifest:
-    """The jars of a version."""
+    """The jars of a version; those of the sandbox's own are the sandbox's."""
+    own = sandbox_manifest()
+    if version == own.kafka_version:
+        return own
     return parse_manifest((MANIFESTS / f"{version}.txt").read_text(encoding="utf-8"))
 
 

@@ -133,6 +133,12 @@ def list_groups(stage: Stage) -> None:
     for group in stage.groups:
         assert by_name[group]["member_count"] == (2 if group in stage.live else 0)
         assert by_name[group]["type"] == ("consumer" if group.startswith("c-") else "classic")
+    if stage.kafka.version >= "4.4":
+        stage.world.share_group("g-share", stage.topic)
+        listed = kgroup("list", "-o", "json").data
+        assert {(row["group"], row["type"], row["protocol_type"]) for row in listed} == stage.kafka.of_all_kinds()
+        for kind in ("share", "streams"):
+            assert {row["group"] for row in listed if row["type"] == kind} == stage.kafka.of_kind(kind)
     logged = kgroup("list", "--coordinator", "1", "--from-log", "-o", "json").data
     assert {row["group"] for row in logged} >= set(stage.groups)
 
@@ -160,7 +166,23 @@ def compared(stage: Stage, *arguments: str) -> None:
 @verb("describe")
 def describe(stage: Stage) -> None:
     compared(stage, "--all-groups")
+    states = stage.kafka.states()
+    assert states.keys() >= set(stage.live)
+    for found in kgroup("describe", *states, "-o", "json").data:
+        shown = (found["state"].lower(), found["assignor"] or "-", len(found["members"]))
+        assert shown == states[found["group"]], found["group"]
     named = kgroup("describe", *stage.groups, "--members", "-o", "json").data
+    for live in (group for group in named if group["group"] in stage.live):
+        members = {
+            (
+                m["member_id"],
+                f"/{m['host']}",
+                m["client_id"],
+                sum(len(topic["partitions"]) for topic in m["assignment"]),
+            )
+            for m in live["members"]
+        }
+        assert members == stage.kafka.members_of(live["group"])
     assert {group["group"]: len(group["members"]) for group in named} == {
         group: 2 if group in stage.live else 0 for group in stage.groups
     }
@@ -317,6 +339,7 @@ def delete(stage: Stage) -> None:
     assert {row["group"] for row in planned} == set(groups)
     kgroup("delete", "--regex", "delete-.*", "--execute")
     assert not set(groups) & stage.world.groups().keys()
+    assert not set(groups) & {group for group, _ in stage.kafka.listed()}
     kgroup("undo", "--execute")
     assert [stage.at(group) for group in groups] == [[10, 20, 30]] * len(groups)
     kgroup("delete", LIVE, "--execute", exit_code=6)
@@ -328,6 +351,7 @@ def delete_offsets(stage: Stage) -> None:
         group = stage.own(f"forget-{kind}", kind)
         kgroup("delete-offsets", group, "--topic", f"{stage.topic}:1", "--execute")
         assert stage.at(group) == [10, 30]
+        assert {cell[2] for cell, row in stage.kafka.described().items() if cell[0] == group} == {0, 2}
         kgroup("undo", "--execute")
         assert stage.at(group) == [10, 20, 30]
     kgroup("delete-offsets", LIVE, "--topic", stage.topic, "--execute", exit_code=6)
