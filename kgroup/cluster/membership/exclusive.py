@@ -39,7 +39,7 @@ from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescriptio
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lost_responses import MAYBE_STORED, UNSURE, NoResponse, send_to_coordinator
-from kgroup.cluster.membership.refusals import not_empty, others_in, superseded, unknown_commit_outcome
+from kgroup.cluster.membership.refusals import interrupted, not_empty, others_in, superseded, unknown_commit_outcome
 from kgroup.cluster.membership.requests import CONSUMER, Membership
 from kgroup.cluster.topics import topic_layouts
 from kgroup.model.commit import Commit
@@ -74,8 +74,9 @@ class ExclusiveMembership:
 
     Entering raises Refused: [not-empty] with the other members, before or after we joined; [superseded] if another run
     takes the group at the same time; [foreign-owner]; [moved-since] for a group of another type than ``kind``. It
-    raises NotFound for a group or a partition that does not exist. If a run was paused for long, or a later run removed
-    its member, each of its commits is refused.
+    raises NotFound for a group or a partition that does not exist, and Unreachable if the coordinator does not keep us
+    as a member in time, as when a broker dies. If a run was paused for long, or a later run removed its member, each of
+    its commits is refused.
     """
 
     def __init__(
@@ -123,9 +124,10 @@ class ExclusiveMembership:
     def commit(self, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
         """Commit as our member. Result per partition: None if stored, else the error.
 
-        Raises Refused [not-empty] or [superseded] if the coordinator no longer accepts us as a member. That is final;
-        some of many partitions may be stored then. Raises Unreachable [outcome-unknown] if no response came: it may be
-        stored later, but not after ``leave`` has returned. After either error nothing is sent again.
+        Raises Refused [not-empty] or [superseded], or Unreachable [unreachable] if no other member is in the group, if
+        the coordinator no longer accepts us as a member. That is final; some of many partitions may be stored then.
+        Raises Unreachable [outcome-unknown] if no response came: it may be stored later, but not after ``leave`` has
+        returned. After any of these errors nothing is sent again.
         """
         if not self._membership.partitions.issuperset(offsets):
             raise ValueError("another member may read a partition that this one does not have")
@@ -155,7 +157,10 @@ class ExclusiveMembership:
                 join = self._join_as_classic
                 coordinators = coordinators.within(Deadline.after(self._timeout_s + _INITIAL_DELAY_S))
             while not await join(coordinators):
-                # No response came: we may be a member, under a member id that we do not know.
+                if coordinators.client.deadline.passed:
+                    raise interrupted(self.group)
+                # No response came: we may be a member, under a member id that we do not know. Or a broker died, so
+                # that the group lost our member, or began another rebalance.
                 await self._remove_by_instance(coordinators)
             self._client.start(self._send_heartbeats)
             await self._await_assignment(coordinators)
@@ -171,8 +176,10 @@ class ExclusiveMembership:
         if before.members is None or any(member.instance_id == CATCHUP_INSTANCE_ID for member in before.members):
             await self._remove_by_instance(self._coordinators)
         others = others_in(before)
-        if others or (before.state != "Empty" and not before.members):
+        if others or (before.state != "Empty" and before.members is None):
             raise not_empty(self.group, others)
+        if before.state != "Empty" and not before.members:
+            raise interrupted(self.group)
         if self._kind is None:
             self._membership = replace(self._membership, kind=before.type)
         elif before.type != self._kind:
@@ -215,35 +222,38 @@ class ExclusiveMembership:
             raise change_error(code, self.group)
 
     async def _join_as_consumer(self, coordinators: GroupCoordinators) -> bool:
-        """Join a consumer group. False: no response came."""
+        """Join a consumer group. False: no response came, or the coordinator did not keep us; try again."""
         self._membership = replace(self._membership, member_id=secrets.token_urlsafe(16))
         answer = await self._send_join(coordinators, self._membership.consumer_join_request)
         if answer is None:
             return False
-        await self._verify_joined(coordinators, answer.error_code)
+        if not await self._verify_joined(coordinators, answer.error_code):
+            return False
         self._membership = replace(self._membership, epoch=answer.member_epoch)
         self._heartbeat_s = answer.heartbeat_interval_ms / 1000
         return True
 
     async def _join_as_classic(self, coordinators: GroupCoordinators) -> bool:
-        """Join a classic group. False: no response came."""
+        """Join a classic group. False: as ``_join_as_consumer``."""
         for session_ms in _SESSION_TIMEOUTS_MS:
             answer = await self._send_join(coordinators, partial(self._membership.classic_join_request, session_ms))
             if answer is None:
                 return False
             if answer.error_code != INVALID_SESSION_TIMEOUT:
                 break
-        await self._verify_joined(coordinators, answer.error_code)
+        if not await self._verify_joined(coordinators, answer.error_code):
+            return False
         self._membership = replace(self._membership, member_id=answer.member_id, epoch=answer.generation_id)
         self._heartbeat_s = session_ms / 1000 / _HEARTBEATS_PER_SESSION
         if answer.leader != self._membership.member_id or len(answer.members) > 1:
             # A member that joined at the same time would get its partitions from us, or has assigned ours to us.
-            raise not_empty(self.group, others_in(await self._describe(coordinators)))
+            if others := others_in(await self._describe(coordinators)):
+                raise not_empty(self.group, others)
+            return False
         synced = await self._send_join(coordinators, partial(self._membership.sync_request, answer.protocol_name))
         if synced is None:
             return False
-        await self._verify_joined(coordinators, synced.error_code)
-        return True
+        return await self._verify_joined(coordinators, synced.error_code)
 
     async def _send_join(self, coordinators: GroupCoordinators, make_request: Callable[[], Any]) -> Any:
         """The response to a request that makes us a member. None: no response came, so we may be one."""
@@ -265,14 +275,19 @@ class ExclusiveMembership:
             if isinstance(answer, NoResponse) and answer.sent:
                 return None
 
-    async def _verify_joined(self, coordinators: GroupCoordinators, code: int) -> None:
+    async def _verify_joined(self, coordinators: GroupCoordinators, code: int) -> bool:
+        """Whether we are a member. False: the group rebalanced, and no other member is in it; try again."""
         if code == NONE:
-            return
+            return True
         if code in (UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID):
             raise superseded(self.group)
-        if code in _NOT_ADMITTED or code in _REBALANCED:
-            raise await self._refusal(code, coordinators)
-        raise change_error(code, self.group)
+        if code not in _NOT_ADMITTED and code not in _REBALANCED:
+            raise change_error(code, self.group)
+        refusal = await self._refusal(code, coordinators)
+        if isinstance(refusal, Refused) or code in _NOT_A_MEMBER:
+            raise refusal
+        await coordinators.client.sleep(RETRY_PAUSE_S)
+        return False
 
     async def _await_assignment(self, coordinators: GroupCoordinators) -> None:
         """Wait until the partitions are assigned to us; ``group.consumer.assignment.interval.ms`` may delay that."""
@@ -378,10 +393,15 @@ class ExclusiveMembership:
 
     async def _refusal(self, code: int, coordinators: GroupCoordinators | None = None) -> KgroupError:
         """The error for a refusal by the coordinator, which names the present members."""
-        others: tuple[Member, ...] = ()
+        present: tuple[Member, ...] = ()
         with suppress(KgroupError):
-            others = others_in(await self._describe(coordinators))
-        return not_empty(self.group, others) if others or code not in _NOT_A_MEMBER else superseded(self.group)
+            now = await self._describe(coordinators)
+            if others := others_in(now):
+                return not_empty(self.group, others)
+            present = now.members or ()
+        # While we join, a coordinator that has just taken the group over does not have us yet.
+        is_ours = self._joining and not present
+        return interrupted(self.group) if is_ours or code not in _NOT_A_MEMBER else superseded(self.group)
 
     # --- leaving
 

@@ -26,9 +26,9 @@ def format_members(names: Sequence[str]) -> str:
 
 
 def not_empty(group: str, others: Iterable[Member]) -> Refused:
-    """The refusal for a group that has, or just had, other members. ``others`` may be empty."""
+    """The refusal for a group that has other members. ``others`` is empty if this user may not see them."""
     names = [f"{member.instance_id or member.client_id} on {member.host}" for member in others]
-    named = format_members(names) or "which the broker does not name (yet, or any more)"
+    named = format_members(names) or "this user may not see its members"
     return Refused(
         f"{group} is not empty, so its offsets cannot be moved: {named}",
         code="not-empty",
@@ -42,6 +42,15 @@ def superseded(group: str) -> Refused:
         f"{group} is no longer owned by this run: another run took it over, or this one paused for too long",
         code="superseded",
         hint=Hint("its plans, and who runs them: {}", ("catchup", "list", group)),
+    )
+
+
+def interrupted(group: str) -> Unreachable:
+    """The error when the coordinator dropped kgroup's own member, and no other member is in the group."""
+    return Unreachable(
+        f"the coordinator of {group} did not keep kgroup's member, and no other member is in the group: a broker may "
+        "have failed, or another kgroup run removed that member",
+        hint="run the same command again",
     )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.membership import exclusive
+from kgroup.cluster.membership.requests import Membership
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.commit import Commit
@@ -492,10 +493,41 @@ def test_a_group_that_went_on_without_us_takes_no_commit(
     before = world.exact(group)
     with cluster.join_exclusively(group, kind, places) as membership:
         membership._membership = replace(membership._membership, epoch=membership._membership.epoch + 5)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Unreachable, match="no other member is in the group"):
             membership.commit(dict.fromkeys(places, Commit(120, None, "moved")))
-    assert caught.value.code == "not-empty"
     assert world.exact(group) == before
+
+
+@pytest.mark.parametrize("dropped", [1, 1_000])
+def test_a_member_that_the_coordinator_drops_while_it_joins(
+    bootstrap: str,
+    world: KafkaWorld,
+    places: list[TopicPartition],
+    empty: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    dropped: int,
+) -> None:
+    """As when a broker dies: it joins again, for so long as it may; the group never counts as not Empty."""
+    group, synced = empty("classic"), list[int]()
+    request = Membership.sync_request
+
+    def outdated(membership: Membership, protocol: str) -> Any:
+        synced.append(membership.epoch)
+        late = len(synced) <= dropped
+        return request(replace(membership, epoch=membership.epoch + 5) if late else membership, protocol)
+
+    monkeypatch.setattr(Membership, "sync_request", outdated)
+    monkeypatch.setattr(exclusive, "_INITIAL_DELAY_S", 0.0)
+    with connected(bootstrap, timeout="5s" if dropped > 1 else "30s") as cluster:
+        membership = cluster.join_exclusively(group, "classic", places)
+        if dropped > 1:
+            with pytest.raises(Unreachable, match="no other member is in the group"), membership:
+                pass
+        else:
+            with membership:
+                assert membership.commit({places[0]: Commit(71, None, "moved")}) == {places[0]: None}
+    assert len(synced) > 1
+    assert world.groups()[group] == ("classic", "empty")
 
 
 @pytest.mark.parametrize("kind", KINDS)
