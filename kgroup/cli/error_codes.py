@@ -80,7 +80,6 @@ _ALL = (
     ErrorHelp("interrupted", _FAILED, "kgroup was stopped before it came to that row."),
     ErrorHelp("not-tried", _FAILED, "kgroup stopped at an error before it came to that row."),
     ErrorHelp("malformed-record", _FAILED, "A record cannot be decoded."),
-    ErrorHelp("ledger-damaged", _FAILED, "The ledger has records that cannot be read, or lacks some."),
     ErrorHelp("handler-missing", _FAILED, "The command or function that gets the records cannot be found."),
     ErrorHelp(
         "handler-timeout", _FAILED, "The command or function did not acknowledge a record within --handler-timeout."

@@ -418,7 +418,14 @@ _ALL = (
         "ledger-newer",
         _CATCHUP,
         "A newer version of kgroup has written to the ledger.",
-        "Use that version, or a newer one.",
+        "Use that version, or a newer one. The message has the commands to deliver the gap again, and to close the "
+        "plan.",
+    ),
+    RefusalHelp(
+        "ledger-damaged",
+        _CATCHUP,
+        "A record of the plan in the ledger cannot be read: another program has written it.",
+        "Run the commands of the message: they deliver the gap again, and close the plan.",
     ),
     RefusalHelp("no-pyspark", _CATCHUP, "PySpark is not installed.", "Run the command in the hint."),
     RefusalHelp("no-java", _CATCHUP, "There is no Java 17 or newer.", "Install Java, or set JAVA_HOME."),

@@ -34,7 +34,7 @@ from tests.support.catchup.catchups import (
     written,
 )
 from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.support.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.support.kafka_world import KafkaWorld
 from tests.support.running import Running, delivered, running
 from tests.support.waiting import wait_for
@@ -287,6 +287,33 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
 
 
 # --- a run that ends in its release, or after it
+
+
+@pytest.mark.parametrize(
+    ("api_key", "having"),
+    [(INIT_PRODUCER_ID, b"-catchup-cu-"), (END_TXN, b"-catchup-cu-"), (CONSUMER_GROUP_HEARTBEAT, b"")],
+    ids=["takeover", "epoch", "join"],
+)
+def test_what_fails_after_the_plan_is_written_names_how_to_continue_and_how_to_cancel(
+    proxied: ProxiedBroker, name: Name, api_key: int, having: bytes
+) -> None:
+    """As when the coordinator of the plan's transactional id, or of the group, dies at that moment."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"), "consumer")
+    before = world.exact(crashed.group)
+    proxied.proxy.expect(Fault(api_key, Loss.REQUEST, always=True, having=having))
+
+    failed = kgroup("catchup", "start", crashed.group, *RELEASE, "--timeout", "2s", exit_code=3)
+
+    proxied.proxy.reset()
+    (plan,) = re.findall(r"PLANNED +(cu-\w{4})", failed.stderr)
+    assert f"{plan} is planned, and no offset was moved." in failed.stderr
+    commands = [re.search(rf"kgroup (catchup {verb} {plan}.*)", failed.stderr) for verb in ("resume", "cancel")]
+    assert all(commands)
+    assert "not-empty" not in failed.stderr
+    kgroup(*str(commands[1][1]).split())  # type: ignore[index]
+    assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
 
 
 @pytest.mark.soak

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import kafka.errors
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.support.catchup.catchups import Crash, crash, frozen, offsets, own_ledger, plan_said, released, replaying
@@ -140,3 +141,55 @@ def test_a_replay_whose_ledger_is_lost_does_not_say_that_nothing_is(
         assert not any("nothing is lost" in line for line in process.lines)
         assert not any("VERIFIED" in line for line in process.lines)
     assert f"maybe 80 or more in {plan}" in kgroup("describe", crashed.group).stdout
+
+
+DAMAGED = {
+    "a key of no kind": ("other", b'{"v":1}'),
+    "its state": ("state", b"{"),
+    "the plan itself": ("plan", b"rubbish"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_plan_is_no_dead_end(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, damage: str
+) -> None:
+    """What is pending is named, by the plan or by the group's commits, delivered again, and the plan is closed."""
+    group, plan = crashed.group, released(kgroup, crashed)
+    (part, value), readable = DAMAGED[damage], damage != "the plan itself"
+    producer = Producer({"bootstrap.servers": world.bootstrap})
+    producer.produce(ledger, value, f"{plan}/{part}".encode(), partition=0)
+    assert producer.flush(30) == 0
+    ranges = f"--range {crashed.topic}:0=70-120,{crashed.topic}:1=20-50"
+
+    for verb in ("describe", "lag"):
+        how_many = "maybe 80 in" if readable else "maybe 80 or more in"
+        assert f"PENDING  {how_many} {plan}" in kgroup(verb, group).stdout
+    listed = kgroup("catchup", "list", "-o", "json")
+    assert [(row["plan_id"], row["phase"]) for row in listed.data] == [(plan, "damaged")]
+    assert f"{plan}/{part}" in listed.stderr
+    assert "no catch-up" not in listed.stderr
+    started = kgroup("catchup", "start", group, exit_code=6)
+    assert "[plan-open]" in started.stderr
+    assert ranges in started.stderr
+    assert "nothing to do" not in started.stdout + started.stderr
+    for verb in ("resume", "cancel", "stop"):
+        refused = kgroup("catchup", verb, plan, exit_code=6).stderr
+        assert f"kgroup catchup cancel {plan} --abandon --execute" in refused
+        assert (ranges in refused) is readable
+    assert kgroup("catchup", "prune", plan, exit_code=6).stderr.count("[plan-open]") == 1
+
+    again = shlex.split(started.stderr.split("possibly again:  kgroup ")[-1].split(";")[0].split("   ")[0])
+    if readable:
+        again = shlex.split(started.stderr.split("  kgroup ")[1].split("   ")[0])
+    kgroup(*(word for word in again if word not in ("--to-topic", "TOPIC")), "--release-only")
+    closed = kgroup("catchup", "cancel", plan, "--abandon", "--execute")
+    assert (f"ABANDONED  {crashed.topic}:0 [70, 120), 50 offsets" in closed.stdout) is readable
+    assert offsets(world, group) == crashed.released
+    assert plan not in {
+        row["plan_id"] for row in kgroup("catchup", "list", "-o", "json").data if row["phase"] == "damaged"
+    }
+    assert "PENDING" not in kgroup("describe", group).stdout
+    if readable:
+        kgroup("catchup", "prune", plan, "--execute")
+    assert "nothing to do" in kgroup("catchup", "start", group).stderr

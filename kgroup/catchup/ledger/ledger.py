@@ -51,10 +51,10 @@ T = TypeVar("T")
 class PlanListing:
     """The plans of a ledger, oldest first.
 
-    ``plans`` are those that were wanted, with all their records; ``heads`` are of all plans that can be read.
-    ``unread`` are plans that this version of kgroup cannot read, by id. ``pruned`` are plans that were finished and
-    pruned. ``hidden`` is set if an open transaction hid the newest records for too long: the list is slightly out of
-    date, and no decision may depend on it.
+    ``plans`` are those that were wanted, with all their records; ``heads`` are of all plans. ``unread`` has, by id, why
+    a record of a plan cannot be read; ``headless`` are those of which it is the plan's own record, so that their group
+    is unknown. ``pruned`` are plans that were finished and pruned. ``hidden`` is set if an open transaction hid the
+    newest records for too long: the list is slightly out of date, and no decision may depend on it.
     """
 
     plans: tuple[PlanSnapshot, ...]
@@ -62,13 +62,11 @@ class PlanListing:
     hidden: Refused | None = None
     pruned: frozenset[str] = frozenset()
     heads: tuple[PlanHead, ...] = ()
+    headless: frozenset[str] = frozenset()
 
     def knows(self, plan_id: str) -> bool:
-        """Whether the ledger has a record of the plan, even if this version of kgroup cannot read it."""
-        return plan_id in self.pruned or plan_id in {
-            *(head.id for head in self.heads),
-            *(unread for unread, _ in self.unread),
-        }
+        """Whether the ledger shows the ranges of the plan, or that it was finished."""
+        return plan_id in self.pruned or plan_id in {head.id for head in self.heads} - self.headless
 
 
 class Ledger:
@@ -77,8 +75,8 @@ class Ledger:
     ``config`` is from ``librdkafka_config``; ``timeout_s`` is the longest time without any answer. ``on_wait`` is
     called after one second of waiting for an open transaction, with the maximum number of seconds that the wait may
     take. All methods raise NotAuthorized, AuthenticationFailed and Unreachable. Methods that decide something also
-    raise Refused with code ``open-transaction`` (a transaction hangs) or ``ledger-newer``, and KgroupError
-    ``ledger-damaged``, for a record of the plan.
+    raise Refused with code ``open-transaction`` (a transaction hangs), ``ledger-newer`` or ``ledger-damaged`` (a record
+    of the plan).
     """
 
     def __init__(
@@ -188,10 +186,9 @@ class Ledger:
     def _created(self, plan: CatchupPlan, start: int, lost: KgroupError | None) -> PlanSnapshot:
         try:
             found = self.view(plan.id, start).ledgered(plan.id)
-        except Unreachable:
-            if lost is None:
-                raise
-            raise lost from None
+        except Unreachable as error:
+            hint = Hint(f"nothing was moved; if {{}} shows {plan.id}, resume or cancel that plan", ("catchup", "list"))
+            raise (lost or error).with_context(hint=hint) from error
         except NotFound:
             found = None
         if found is not None and found.plan == plan:
@@ -258,7 +255,7 @@ class Ledger:
 
         view = LedgerView(wanted=choose)
         hidden = self._read_for_display(view, patience_s)
-        found, heads, unread = [], [], []
+        found, heads, unread, headless = [], [], [], set[str]()
         for plan_id in view.plan_ids():
             try:
                 head = view.head(plan_id)
@@ -266,10 +263,18 @@ class Ledger:
                     found.append(folded[plan_id])
                 elif view.has_progress(plan_id):
                     found.append(each(view.ledgered(plan_id)))
-                heads.append(head)
             except KgroupError as error:
+                salvaged = view.salvaged(plan_id, error)
+                plan, state = salvaged.plan, salvaged.state.state
+                head = PlanHead(plan_id, plan.group, plan.who, plan.created_ms, plan.reason, salvaged.offset, state)
                 unread.append((plan_id, error))
-        return tuple(found), PlanListing((), tuple(unread), hidden, view.pruned_ids(), tuple(heads))
+                if not plan.ranges:
+                    headless.add(plan_id)
+                if wanted is None or wanted(head) or not plan.ranges:
+                    found.append(each(salvaged))
+            heads.append(head)
+        listing = PlanListing((), tuple(unread), hidden, view.pruned_ids(), tuple(heads), frozenset(headless))
+        return tuple(found), listing
 
     def _read_for_display(self, view: LedgerView, patience_s: float) -> Refused | None:
         """Add the records, none if there is no ledger; returns the error if an open transaction hides the newest."""
@@ -284,29 +289,33 @@ class Ledger:
                 return error
         return None
 
-    def read(self, plan_id: str, offset: int | None = None) -> PlanSnapshot:
+    def read(self, plan_id: str, offset: int | None = None, *, lenient: bool = False) -> PlanSnapshot:
         """One plan, up to the log end of the ledger at the time of the call.
 
         ``offset`` is the offset of the plan's own record (``PlanSnapshot.offset``); None: unknown, so all is read.
-        Before a decision, take the ids of all possible writers. Raises NotFound [no-plan].
+        Before a decision, take the ids of all possible writers. ``lenient`` is as in LedgerView. Raises NotFound
+        [no-plan].
         """
-        return self.view(plan_id, offset).ledgered(plan_id)
+        return self.view(plan_id, offset, lenient=lenient).ledgered(plan_id)
 
-    def view(self, plan_id: str, offset: int | None = None) -> LedgerView:
+    def view(self, plan_id: str, offset: int | None = None, *, lenient: bool = False) -> LedgerView:
         """The records from which ``read`` builds a plan."""
         with self._reading:
             try:
-                return LedgerView({plan_id}).add(self._reader.committed(offset))
+                return LedgerView({plan_id}, lenient=lenient).add(self._reader.committed(offset))
             except NotFound as error:
                 raise no_plan(plan_id) from error
 
-    def take_over(self, plan_id: str, *, who: str, now_ms: int, offset: int | None = None) -> Runner:
+    def take_over(
+        self, plan_id: str, *, who: str, now_ms: int, offset: int | None = None, lenient: bool = False
+    ) -> Runner:
         """Become the runner of a plan: from now on the previous runner and its workers cannot write.
 
         ``Runner.found`` is read last. Raises NotFound with code ``no-plan``, and Refused with code ``superseded`` if
-        yet another runner was faster. A plan that this version of kgroup cannot read is not taken from its runner.
+        yet another runner was faster. A plan that this version of kgroup cannot read is not taken from its runner,
+        except ``lenient``, to end it.
         """
-        self._require_understood(plan_id, offset)
+        self._require_understood(plan_id, offset, lenient=lenient)
         transactions = self.transactions(transactional_ids.of_plan(plan_id))
         try:
             transactions.fence()
@@ -314,7 +323,8 @@ class Ledger:
         except BaseException:
             transactions.close()
             raise
-        runner = Runner(self, plan_id, offset, RunnerEpoch(number, who, now_ms, now_ms), transactions)
+        epoch = RunnerEpoch(number, who, now_ms, now_ms)
+        runner = Runner(self, plan_id, offset, epoch, transactions, lenient=lenient)
         try:
             runner.write(runner.epoch)
             self.fence_tasks(plan_id, tasks)
@@ -329,14 +339,14 @@ class Ledger:
             raise
         return runner
 
-    def _require_understood(self, plan_id: str, offset: int | None) -> None:
+    def _require_understood(self, plan_id: str, offset: int | None, *, lenient: bool) -> None:
         """Raise if the plan cannot be read. Uncommitted records count, so it does not wait; tombstones do not."""
         with self._reading:
             try:
                 found = [item for item in self._reader.everything(offset) if item[2] is not None]
             except NotFound as error:
                 raise no_plan(plan_id) from error
-        LedgerView({plan_id}).add(found).ledgered(plan_id)
+        LedgerView({plan_id}, lenient=lenient).add(found).ledgered(plan_id)
 
     def _runs(self, plan_ids: Iterable[str], offset: int | None) -> dict[str, tuple[Item, ...]]:
         """The epochs and deliveries that were ever written for these plans, committed or not, so it does not wait."""
@@ -385,7 +395,8 @@ class Ledger:
             def begin(plan_id: str) -> Runner:
                 number, tasks = _next_run(plan_id, runs[plan_id])
                 epoch = RunnerEpoch(number, who, now_ms, now_ms)
-                runner = stack.enter_context(Runner(self, plan_id, offsets[plan_id], epoch, taken[plan_id]))
+                runner = Runner(self, plan_id, offsets[plan_id], epoch, taken[plan_id], lenient=True)
+                stack.enter_context(runner)
                 runner.write(epoch)
                 self.fence_tasks(plan_id, tasks)
                 return runner
@@ -412,13 +423,13 @@ class Ledger:
         return errors
 
     def _finished_plans(self, plan_ids: Sequence[str], errors: dict[str, KgroupError | None]) -> dict[str, int]:
-        """The offsets of the plans that are finished and can be read."""
+        """The offsets of the plans that are finished."""
         view = self._views(plan_ids, None)
         return _each(plan_ids, lambda plan_id: _finished(view.ledgered(plan_id)).offset, errors)
 
     def _views(self, plan_ids: Iterable[str], offset: int | None) -> LedgerView:
-        """The records of these plans, none if there is no ledger."""
-        view = LedgerView(frozenset(plan_ids))
+        """The records of these plans, also damaged ones; none if there is no ledger."""
+        view = LedgerView(frozenset(plan_ids), lenient=True)
         with self._reading, suppress(NotFound):
             view.add(self._reader.committed(offset))
         return view
@@ -472,23 +483,26 @@ def _next_run(plan_id: str, items: Iterable[Item]) -> tuple[int, frozenset[int]]
     """An epoch number that no runner of this plan has had, and the tasks that may have workers.
 
     There are no such tasks before the first runner, so the release of a new plan waits for no task's id. Uncommitted
-    records cost at most a number, or the fencing of an unused id. Each record is decoded alone, because the newest one
-    may be from an aborted transaction.
+    records cost at most a number, or the fencing of an unused id; so do damaged ones. Each record is decoded alone,
+    because the newest one may be from an aborted transaction.
     """
-    numbers, tasks = [0], set[int]()
+    numbers, damaged, tasks = [0], 0, set[int]()
     for item in items:
         view = LedgerView({plan_id}).add((item,))
-        epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
+        try:
+            epoch, delivery = view.epoch(plan_id), view.delivery(plan_id)
+        except KgroupError:
+            damaged += 1
+            continue
         numbers.append(epoch.number if epoch is not None else 0)
         tasks |= {task.number for task in delivery.tasks} if delivery is not None else set()
-    return max(numbers) + 1, frozenset(tasks if any(numbers) else ())
+    return max(numbers) + damaged + 1, frozenset(tasks if any(numbers) else ())
 
 
 def _finished(found: PlanSnapshot) -> PlanSnapshot:
     if found.state.state.is_open:
-        raise Refused(
-            f"{found.plan.id} is {found.state.state}, not finished",
-            hint=Hint("continue the plan:  {}", ("catchup", "resume", found.plan.id)),
-            code="plan-open",
-        )
+        hint = Hint("continue the plan:  {}", ("catchup", "resume", found.plan.id))
+        if found.damage is not None:
+            hint = Hint("close the plan:  {}", ("catchup", "cancel", found.plan.id, "--abandon"))
+        raise Refused(f"{found.plan.id} is {found.state.state}, not finished", hint=hint, code="plan-open")
     return found

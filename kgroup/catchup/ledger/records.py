@@ -37,7 +37,7 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.commit import Commit
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import Refused
 
 VERSION = 1
 
@@ -141,7 +141,7 @@ def encode(value: Value) -> bytes:
 def decode(key: RecordKey, raw: bytes) -> Value:
     """The value of a record that is not a tombstone.
 
-    Raises Refused with code ``ledger-newer`` for an unknown version, and KgroupError with code ``ledger-damaged`` for
+    Raises Refused with code ``ledger-newer`` for an unknown version, and with code ``ledger-damaged`` for
     an invalid record; both name the record.
     """
     return _value(key, _document(key, raw))
@@ -210,15 +210,15 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 def _newer(record: str, why: str) -> Refused:
     return Refused(
         f"ledger record {record}: {why}",
-        hint="a newer kgroup wrote it: use that version",
+        hint="if a newer kgroup wrote it, use that version; otherwise another program writes to the ledger topic",
         code="ledger-newer",
     )
 
 
-def _damaged(record: str, why: str) -> KgroupError:
-    return KgroupError(
+def _damaged(record: str, why: str) -> Refused:
+    return Refused(
         f"ledger record {record}: {why}",
-        hint="another program writes to the ledger topic: find it before you resume a plan",
+        hint="another program writes to the ledger topic: find it",
         code="ledger-damaged",
     )
 

@@ -25,7 +25,7 @@ class LedgerAccess(Protocol):
 
     topic: str
 
-    def view(self, plan_id: str, offset: int | None = None) -> LedgerView:
+    def view(self, plan_id: str, offset: int | None = None, *, lenient: bool = False) -> LedgerView:
         """The committed records of a plan."""
 
     def transactions(self, transactional_id: str) -> Transactions:
@@ -37,15 +37,27 @@ class Runner:
 
     A value counts only after the call has returned. Once superseded, a runner never writes again: every call raises
     Refused with code ``superseded``. It is thread-safe. It is a context manager, which closes the connection.
+
+    A ``lenient`` one ends a plan with damaged records: with its last state it deletes these. If the plan's own record
+    is among them, it deletes all: then the group's commits still show its release, as after the loss of a ledger.
     """
 
     def __init__(
-        self, ledger: LedgerAccess, plan_id: str, offset: int | None, epoch: RunnerEpoch, taken: Transactions
+        self,
+        ledger: LedgerAccess,
+        plan_id: str,
+        offset: int | None,
+        epoch: RunnerEpoch,
+        taken: Transactions,
+        *,
+        lenient: bool = False,
     ) -> None:
         self.plan_id = plan_id
         self.epoch = epoch
         self._ledger = ledger
         self._offset = offset
+        self._lenient = lenient
+        self._damaged: tuple[bytes, ...] = ()
         self._found: PlanSnapshot | None = None
         self._transactions: Transactions | None = taken
         self._over: KgroupError | None = None
@@ -78,10 +90,13 @@ class Runner:
         """
         with self._lock:
             self._check()
-            found = (view or self._ledger.view(self.plan_id, self._offset)).ledgered(self.plan_id)
+            view = view or self._ledger.view(self.plan_id, self._offset, lenient=self._lenient)
+            found = view.ledgered(self.plan_id)
             if found.epoch is None or self._is_anothers(found.epoch):
                 raise self._superseded(found.epoch)
             self._found, self._offset = found, found.offset
+            if found.damage is not None:
+                self._damaged = view.keys(self.plan_id) if not found.plan.ranges else view.damaged_keys(self.plan_id)
             return found
 
     def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
@@ -98,8 +113,12 @@ class Runner:
                 replace(value, epoch=self.epoch.number) if isinstance(value, StateRecord) else value for value in values
             )
             ends = any(isinstance(value, StateRecord) and not value.state.is_open for value in final)
-            written = (*_totals(_after(self.snapshot, final)), *final) if ends else final
-            self._commit([(key_of(self.plan_id, value).encode(), encode(value)) for value in written], written)
+            written: tuple[Value, ...] = (*_totals(_after(self.snapshot, final)), *final) if ends else final
+            deleted = self._damaged if ends else ()
+            if ends and deleted and not self.snapshot.plan.ranges:
+                written = ()
+            records = [(key_of(self.plan_id, value).encode(), encode(value)) for value in written]
+            self._commit([*((key, None) for key in deleted), *records], written)
             if self._found is not None:
                 self._found = _after(self._found, final)
 

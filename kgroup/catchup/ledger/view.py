@@ -67,11 +67,12 @@ class LedgerView:
 
     With ``only`` set, records of plans with other ids are ignored. Records that kgroup did not write are always
     ignored. The progress of a plan that is not ``wanted`` is dropped: a ledger may have hundreds of plans of 40,000
-    chunks.
+    chunks. With ``lenient``, ``ledgered`` returns what can be read of a plan with damaged records.
     """
 
     only: Set[str] | None = None
     wanted: Wanted | None = None
+    lenient: bool = False
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
     _dropped: set[str] = field(default_factory=set)
 
@@ -161,10 +162,10 @@ class LedgerView:
         return found
 
     def state(self, plan_id: str) -> StateRecord:
-        """The state of a plan. Raises KgroupError if there is none, and as ``decode``."""
+        """The state of a plan. Raises Refused [ledger-damaged] if there is none, and as ``decode``."""
         found = self.value(RecordKey(plan_id, RecordKind.STATE))
         if not isinstance(found, StateRecord):
-            raise KgroupError(f"the ledger has plan {plan_id}, but not its state", code="ledger-damaged")
+            raise Refused(f"the ledger has plan {plan_id}, but not its state", code="ledger-damaged")
         return found
 
     def epoch(self, plan_id: str) -> RunnerEpoch | None:
@@ -187,6 +188,56 @@ class LedgerView:
 
         It must be ``wanted``: of another plan the progress is missing.
         """
+        try:
+            return self._ledgered(plan_id)
+        except NotFound:
+            raise
+        except KgroupError as error:
+            if not self.lenient:
+                raise
+            return self.salvaged(plan_id, error)
+
+    def salvaged(self, plan_id: str, damage: KgroupError) -> PlanSnapshot:
+        """What can be read of a plan of which ``ledgered`` raises ``damage``; see PlanSnapshot."""
+        offset = self._newest[plan_id][RecordKey(plan_id, RecordKind.PLAN).encode()][0]
+        values = {kind: self._readable(RecordKey(plan_id, kind)) for kind in RecordKind if kind is not RecordKind.CHUNK}
+        plan, state = values[RecordKind.PLAN], values[RecordKind.STATE]
+        epoch, delivery = values[RecordKind.EPOCH], values[RecordKind.DELIVERY]
+        if not isinstance(plan, CatchupPlan):
+            plan = CatchupPlan(plan_id, None, None, None, 0, "unknown", None, (), (), ())
+        if not isinstance(state, StateRecord):
+            state = StateRecord(PlanState.RELEASING, 0, plan.who, 0)
+        chunks = (RecordKey(plan_id, RecordKind.CHUNK, chunk.number) for chunk in plan.chunks)
+        found = {key.chunk: self._readable(key) for key in chunks if key.encode() in self._newest[plan_id]}
+        return PlanSnapshot(
+            plan,
+            offset,
+            state,
+            epoch if isinstance(epoch, RunnerEpoch) else None,
+            delivery if isinstance(delivery, Delivery) else None,
+            {value.chunk: value for value in found.values() if isinstance(value, ChunkProgress)},
+            damage=damage,
+        )
+
+    def _readable(self, key: RecordKey) -> Value | None:
+        with suppress(KgroupError):
+            return self.value(key)
+        return None
+
+    def damaged_keys(self, plan_id: str) -> tuple[bytes, ...]:
+        """The keys of a plan's records that cannot be read."""
+
+        def is_damaged(raw: bytes, value: bytes) -> bool:
+            try:
+                decode(decode_key(raw), value)
+            except KgroupError:
+                return True
+            return False
+
+        records = self._newest.get(plan_id, {})
+        return tuple(raw for raw, (_, value) in records.items() if is_damaged(raw, value))
+
+    def _ledgered(self, plan_id: str) -> PlanSnapshot:
         plan = self.plan(plan_id)
         records = self._newest[plan_id]
         delivery = self.delivery(plan_id)
@@ -232,14 +283,21 @@ def no_plan(plan_id: str) -> NotFound:
 def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     """Raise Refused with code ``plan-overlaps`` if an open plan of the same group has some of the same offsets.
 
-    The code is ``plan-exists`` if the plan id is in use. Raises as ``decode``: an unreadable plan may overlap.
+    The code is ``plan-exists`` if the plan id is in use. Raises as ``decode``: an unreadable plan may overlap. A plan
+    without a group moves nothing, so at most it delivers the records of an unreadable plan again.
     """
     if plan.id in view.plan_ids():
         raise Refused(f"the ledger already has a plan {plan.id}", code="plan-exists")
     for plan_id in view.plan_ids():
-        if view.group(plan_id) != plan.group or not view.state(plan_id).state.is_open:
-            continue
-        if error := overlap_refusal(plan.ranges, view.plan(plan_id)):
+        try:
+            if view.group(plan_id) != plan.group or not view.state(plan_id).state.is_open:
+                continue
+            error = overlap_refusal(plan.ranges, view.plan(plan_id))
+        except KgroupError:
+            if plan.group is None:
+                continue
+            raise
+        if error:
             raise error
 
 

@@ -6,6 +6,7 @@ no other run writes, and what is read remains true.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -112,7 +113,13 @@ class CatchupEngine(msgspec.Struct, frozen=True):
     def take_over(self, found: PlanSnapshot) -> Runner:
         """Become the runner of a plan. Raises as ``Ledger.take_over``, and Refused [other-cluster]."""
         self._require_own_cluster(found.plan)
-        return self.ledger.take_over(found.plan.id, who=self.who, now_ms=self.now_ms(), offset=found.offset)
+        return self.ledger.take_over(
+            found.plan.id,
+            who=self.who,
+            now_ms=self.now_ms(),
+            offset=found.offset,
+            lenient=found.damage is not None,
+        )
 
     def release_new(self, runner: Runner) -> PlanSnapshot:
         """Release a new plan.
@@ -342,6 +349,8 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             return Situation(found, epoch)
         live = False if membership is not None else self._is_live(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
+        if found.damage is not None:
+            history = dataclasses.replace(history, unread=found.damage.message)
         committed = self._committed(plan, membership)
         evidence: Mapping[TopicPartition, ReleaseEvidence] = {}
         if found.state.state is not PlanState.PLANNED:

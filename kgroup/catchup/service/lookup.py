@@ -79,8 +79,8 @@ def running_plan(engine: CatchupEngine, text: str) -> PlanSnapshot:
 def find_plan(engine: CatchupEngine, text: str, *, finished: bool = False) -> PlanSnapshot:
     """The plan with this id, or the plan of this group if there is only one.
 
-    Open plans have priority over finished ones, which count only with ``finished``. Raises NotFound with similar names,
-    and UsageError if several plans match.
+    Open plans have priority over finished ones, which count only with ``finished``. The plan may be damaged
+    (``PlanSnapshot.damage``). Raises NotFound with similar names, and UsageError if several plans match.
     """
     return _find(engine, text, PATIENCE_S, finished=finished)
 
@@ -92,13 +92,10 @@ def _find(engine: CatchupEngine, text: str, patience_s: float, *, finished: bool
     listing = list_plans(engine, patience_s, wanted=wanted)
     head = _choose(engine, text, listing, finished=finished)
     found = next((found for found in listing.plans if found.plan.id == head.id), None)
-    return engine.ledger.read(head.id, head.offset) if found is None else found
+    return engine.ledger.read(head.id, head.offset, lenient=True) if found is None else found
 
 
 def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanHead:
-    for plan_id, error in listing.unread:
-        if plan_id == text:
-            raise error
     by_id = {head.id: head for head in listing.heads}
     if text in by_id:
         return by_id[text]

@@ -127,9 +127,13 @@ def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing)
     from kgroup.groups.catchup.verification import verify
 
     why = None
-    for plan_id, fault in listing.unread:
-        why = f"{plan_id} in {topic} could not be read"
-        reporter.note(f"it is unknown whether a catch-up is pending: {plan_id}: {fault.message}")
+    for plan in listing.plans:
+        if plan.plan.id in listing.headless and plan.damage is not None:
+            missing, why = f"its record in {topic} could not be read", f"{plan.plan.id} in {topic} could not be read"
+            reporter.note(f"it is unknown whether a catch-up is pending: {plan.damage.message}")
+        elif plan.is_damaged and plan.damage is not None:
+            shown = Hint("{}", ("catchup", "show", plan.plan.id))
+            reporter.note(f"{plan.plan.id} cannot be continued: {plan.damage.message}; see  {shown}")
     found: dict[str, list[VerifiedPlan]] = {}
     now_ms = utc_ms()
     for plan in listing.plans:

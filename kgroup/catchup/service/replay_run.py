@@ -248,7 +248,7 @@ def replay(
             _raise_taken_over(engine, runner, error)
         engine.sign_off(runner)
         if error.code != "topic-recreated":
-            engine.reporter.event("FAILED", stopped_text(engine, found))
+            engine.reporter.event("FAILED", stopped_text(engine, found, cancel=True))
         raise
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kgroup.catchup.ledger.view import Wanted, nothing_wanted
+from kgroup.catchup.ledger.view import Wanted
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, note_unread
 from kgroup.catchup.service.replay import delivery_words
@@ -41,11 +41,37 @@ def commands(found: PlanSnapshot, *more: str) -> PlanCommands:
     )
 
 
-def resume_text(engine: CatchupEngine, found: PlanSnapshot) -> str:
+def deliver_again(found: PlanSnapshot, *more: str) -> str | None:
+    """The command that delivers what is pending of a plan that cannot be continued; None if nothing is."""
+    if not (ranges := undelivered(found.plan, found.progress)):
+        return None
+    where = ("--to-topic", "TOPIC") if found.delivery is None else delivery_words(found.delivery)
+    return Hint("{}", ("catchup", "start", *range_words(ranges), *where, *more, "--execute"))
+
+
+def damaged_refusal(found: PlanSnapshot) -> Refused:
+    """Why a damaged plan cannot be continued, and how to deliver its gap and to end it."""
+    assert found.damage is not None
+    close = f"{commands(found).abandon}   closes the plan"
+    again = deliver_again(found, "--accept", "possible-duplicates")
+    if again is not None:
+        close = f"{again}   delivers what is pending, possibly again; then {close}"
+    elif not found.plan.ranges:
+        close = (
+            f"{Hint('{}', ('lag',))}   names the gap, if a group's commits still show it; then "
+            f"{commands(found).abandon}   deletes the rest of the plan"
+        )
+    hint = found.damage.hint
+    details = () if hint is None else (f"{hint[0].upper()}{hint[1:]}.",)
+    return Refused(found.damage.message, details=details, hint=close, code=found.damage.code)
+
+
+def resume_text(engine: CatchupEngine, found: PlanSnapshot, *, cancel: bool = False) -> str:
     """``nothing is lost; to continue: ...``, or how to end the plan if its undelivered records are gone."""
+    typed = commands(found)
     if (gone := why_undeliverable(engine, found)) is not None:
-        return f"{gone.message}; to close the plan: {commands(found).abandon}"
-    return f"nothing is lost; to continue: {commands(found).resume}"
+        return f"{gone.message}; to close the plan: {typed.abandon}"
+    return f"nothing is lost; to continue: {typed.resume}" + (f"; to cancel it: {typed.cancel}" if cancel else "")
 
 
 def why_undeliverable(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
@@ -61,24 +87,26 @@ def why_undeliverable(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError
     return None
 
 
-def stopped_text(engine: CatchupEngine, found: PlanSnapshot, why: str | None = None) -> str:
-    """How to resume a plan whose replay ended early; ``why`` replaces that, if another run continues it.
+def stopped_text(engine: CatchupEngine, found: PlanSnapshot, why: str | None = None, *, cancel: bool = False) -> str:
+    """How to resume a plan whose replay ended early, and to ``cancel`` it; ``why`` if another run continues it.
 
-    If the ledger was lost, it shows instead how to deliver the undelivered ranges with a new plan.
+    If the ledger was lost or damaged, it shows instead how to deliver the undelivered ranges with a new plan.
     """
     plan = found.plan
-    resume = f"{plan.id}: {why or resume_text(engine, found)}"
+    resume = f"{plan.id}: {why or resume_text(engine, found, cancel=cancel)}"
     try:
-        listing = engine.ledger.list(patience_s=_PATIENCE_S, wanted=nothing_wanted)
+        listing = engine.ledger.list(patience_s=_PATIENCE_S, wanted=lambda head: head.id == plan.id)
     except KgroupError:  # a ledger that cannot be read now may still exist
         return resume
+    now = next((one for one in listing.plans if one.plan.id == plan.id), None)
+    if now is not None and now.is_damaged and listing.knows(plan.id):
+        damaged = damaged_refusal(now)
+        return f"{plan.id}: {damaged.message}. {damaged.hint}"
     if listing.hidden is not None or listing.knows(plan.id):
         return resume
-    where = ("--to-topic", "TOPIC") if found.delivery is None else delivery_words(found.delivery)
-    words = ("catchup", "start", *range_words(undelivered(plan, found.progress)), *where, "--execute")
     return (
         f"{plan.id}: the ledger {engine.ledger.topic} no longer has this plan, so it cannot be continued. To deliver "
-        f"what was undelivered when this run started, possibly again:  {Hint('{}', words)}"
+        f"what was undelivered when this run started, possibly again:  {deliver_again(found)}"
     )
 
 
@@ -98,7 +126,7 @@ class FollowedPlan:
         if self._found is None:
             self._found = find_plan(self._engine, self._text, finished=True)
         else:
-            self._found = self._engine.ledger.read(self._found.plan.id, self._found.offset)
+            self._found = self._engine.ledger.read(self._found.plan.id, self._found.offset, lenient=True)
         state = VerifiedPlan(self._found, verify(self._found), utc_ms())
         self._samples = self._samples.after(state.now_ms, state.verification)
         status = PlanStatus(state, commands(self._found), None, followed=True)
@@ -141,5 +169,5 @@ def plan_status(
 ) -> PlanStatus:
     """A plan as it is now; ``lines`` and ``refused`` as in PlanStatus."""
     state = VerifiedPlan(found, engine.verification(found), utc_ms())
-    gone = why_undeliverable(engine, found)
+    gone = damaged_refusal(found) if found.is_damaged else why_undeliverable(engine, found)
     return PlanStatus(state, commands(found), gone, executed, lines, refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
-from kgroup.catchup.service.show import commands, plan_status
+from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import unfinished
@@ -86,8 +86,8 @@ def _create_and_release(engine: CatchupEngine, request: StartRequest, plan: Star
             found = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
             engine.reporter.note_effect(None)
             engine.reporter.event("PLANNED", f"{made.id}  {_size_text(plan)}")
-            runner = stack.enter_context(engine.take_over(found))
-            with _explain_partial_release(runner):
+            with _explain_open_plan(engine, found):
+                runner = stack.enter_context(engine.take_over(found))
                 engine.release_new(runner)
             engine.reporter.event("RELEASED", _released_text(runner.snapshot))
         _raise_pending(engine, runner, pending)
@@ -101,6 +101,13 @@ def _raise_pending(engine: CatchupEngine, runner: Runner, pending: DeferredSigna
         resume = commands(runner.snapshot).resume
         engine.reporter.event("STOPPED", f"{runner.plan_id}: nothing is lost; to continue: {resume}")
         raise KeyboardInterrupt if pending.exit_code is ExitCode.INTERRUPTED else Terminated
+
+
+_WHAT_MOVED = {
+    PlanState.PLANNED: "is planned, and no offset was moved",
+    PlanState.RELEASING: "is releasing. Some partitions may be moved; their gap is pending",
+}
+"""What is known of a plan in this state."""
 
 
 class ResumeRequest(msgspec.Struct, frozen=True):
@@ -120,6 +127,8 @@ def resume_catchup(engine: CatchupEngine, settings: Settings, request: ResumeReq
     """Continue a plan from its current state to its verification."""
     options, execute = request.replay, request.execute
     found = find_plan(engine, request.plan, finished=True)
+    if found.is_damaged:
+        return _refused_status(engine, found, damaged_refusal(found))
     assumed = parse_assumed(request.assume, found)
     decision = engine.preview(found, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
@@ -164,14 +173,15 @@ def _take_over_released(
     """
     with ExitStack() as stack:
         with defer_signals() as pending:
-            runner = stack.enter_context(engine.take_over(found))
-            _require_same(runner, engine, options, delivery)
-            engine.reporter.note_effect(None)
-            if runner.snapshot.delivery != delivery:
-                runner.write(delivery)  # a resume after a crash needs no sink options
-            if runner.snapshot.state.state is not PlanState.RELEASED:
-                with _explain_partial_release(runner):
+            with _explain_open_plan(engine, found):
+                runner = stack.enter_context(engine.take_over(found))
+                _require_same(runner, engine, options, delivery)
+                engine.reporter.note_effect(None)
+                if runner.snapshot.delivery != delivery:
+                    runner.write(delivery)  # a resume after a crash needs no sink options
+                if released := runner.snapshot.state.state is not PlanState.RELEASED:
                     engine.release(runner, assumed)
+            if released:
                 engine.reporter.event("RELEASED", _released_text(runner.snapshot))
                 show_may_start(engine.reporter, runner.snapshot)
         _raise_pending(engine, runner, pending)
@@ -195,6 +205,8 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
 def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan:
     """Resume the release of a plan whose start was interrupted, until its group may start."""
     found, execute = find_plan(engine, request.plan), request.execute
+    if found.is_damaged:
+        return _refused_status(engine, found, damaged_refusal(found))
     assumed = parse_assumed(request.assume, found)
     if found.state.state is PlanState.RELEASED:
         engine.reporter.note(f"{found.plan.id} is already released")
@@ -204,10 +216,9 @@ def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus 
         return _refused_status(engine, found, refusal)
     if not execute:
         return plan_status(engine, found, "Nothing was changed. To release the rest:", f"  {request.line.executing()}")
-    with defer_signals(), engine.take_over(found) as runner:
+    with defer_signals(), _explain_open_plan(engine, found), engine.take_over(found) as runner:
         engine.reporter.note_effect(None)
-        with _explain_partial_release(runner):
-            engine.release(runner, assumed)
+        engine.release(runner, assumed)
         engine.sign_off(runner)  # nothing runs until a resume
         found = runner.snapshot
     engine.reporter.event("RELEASED", _released_text(found))
@@ -242,32 +253,24 @@ def _nothing(plan: StartPlan) -> str:
 
 
 @contextmanager
-def _explain_partial_release(runner: Runner) -> Iterator[None]:
-    """Add to an error within the block how to resume or cancel a plan that may be partly released."""
+def _explain_open_plan(engine: CatchupEngine, found: PlanSnapshot) -> Iterator[None]:
+    """Add to an error within the block how to resume or cancel the plan, if it is still open."""
     try:
         yield
     except KgroupError as error:
         if error.code == "superseded":
             raise
-        raise error.with_context(details=_partial_release_lines(runner)) from error
+        raise error.with_context(details=_open_plan_lines(engine, found)) from error
 
 
-def _partial_release_lines(runner: Runner) -> tuple[str, ...]:
-    found, superseded = runner.snapshot, False
-    typed = commands(found)
-    try:
-        runner.read()
-    except KgroupError as error:
-        superseded = error.code == "superseded"
-    if superseded:
-        return (f"Another kgroup run has taken over {found.plan.id}: {typed.show}",)
-    if found.state.state is not PlanState.RELEASING:
-        return ()
-    return (
-        f"{found.plan.id} is releasing. Some partitions may be moved; their gap is pending.",
-        f"To continue:  {typed.resume}",
-        f"To cancel it: {typed.cancel}",
-    )
+def _open_plan_lines(engine: CatchupEngine, found: PlanSnapshot) -> tuple[str, ...]:
+    plan_id, typed, known = found.plan.id, commands(found), "is open"
+    with suppress(KgroupError):
+        state = engine.ledger.read(plan_id, found.offset).state.state
+        if not state.is_open:
+            return ()
+        known = _WHAT_MOVED.get(state, f"is {state}")
+    return (f"{plan_id} {known}.", f"To continue:  {typed.resume}", f"To cancel it: {typed.cancel}")
 
 
 def show_may_start(reporter: Reporter, found: PlanSnapshot, planned: StartPlan | None = None) -> None:

@@ -11,7 +11,7 @@ from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.show import commands
+from kgroup.catchup.service.show import commands, damaged_refusal
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.options import Change
@@ -193,6 +193,12 @@ def _ledger_refusals(engine: CatchupEngine, request: StartRequest, group: Group 
     listing = list_plans(engine, patience_s, wanted=affecting(None if gap.group is None else {gap.group}))
     found = (_open_plan_refusal(engine.reporter, request, gap, other) for other in listing.plans)
     refusals = [refusal for refusal in found if refusal is not None]
+    if gap.group is not None:
+        refusals += [
+            _damaged_refusal(f"{one.plan.id} may be an open catch-up of {gap.group}", one)
+            for one in listing.plans
+            if one.plan.id in listing.headless
+        ]
     return [*refusals, *_unledgered(engine, request, group, listing)]
 
 
@@ -203,6 +209,8 @@ def _unledgered(
     if group is None or "not-in-ledger" in (request.change.accept or ()):
         return []
     why = f"the ledger {engine.ledger.topic} does not have that plan. It is unknown what was delivered"
+    if listing.headless:
+        why = f"the ledger {engine.ledger.topic} has no readable record of that plan. It is unknown what was delivered"
     if listing.hidden is not None:
         why = f"an open transaction hides a part of the ledger {engine.ledger.topic}: the plan may be in it"
     refusals: list[KgroupError] = []
@@ -236,6 +244,8 @@ def _open_plan_refusal(reporter: Reporter, request: StartRequest, gap: Gap, othe
     same_group = plan.group == gap.group
     if not other.state.state.is_open or not (same_group or plan.group is None or gap.group is None):
         return None
+    if same_group and plan.group is not None and other.damage is not None:
+        return _damaged_refusal(f"{plan.group} has the open catch-up {plan.id}", other)
     overlap = overlap_refusal(gap.ranges, plan)
     if overlap is not None and same_group:
         return overlap
@@ -252,6 +262,12 @@ def _open_plan_refusal(reporter: Reporter, request: StartRequest, gap: Gap, othe
         )
     reporter.warn(f"{overlap.message}: both plans deliver them")
     return None
+
+
+def _damaged_refusal(what: str, other: PlanSnapshot) -> Refused:
+    damaged = damaged_refusal(other)
+    message = f"{what}, which cannot be continued: {damaged.message}"
+    return Refused(message, details=damaged.details, hint=damaged.hint, code="plan-open")
 
 
 def _unsettled(reporter: Reporter, other: PlanSnapshot) -> Refused | None:

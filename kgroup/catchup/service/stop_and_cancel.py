@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
-from kgroup.catchup.service.show import plan_status, resume_text, summaries
+from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
@@ -38,7 +38,8 @@ def cancel_plan(
     found = find_plan(engine, text, finished=True)
     assumed = parse_assumed(assume, found)
     # First without fencing: a refused cancel must not end a replay.
-    preview = engine.preview(found, decide, assumed)
+    damaged = found.is_damaged and not abandon
+    preview = Refuse(damaged_refusal(found)) if damaged else engine.preview(found, decide, assumed)
     if isinstance(preview, Refuse) or not execute or isinstance(preview, AlreadyDone):
         refusal = preview.error if isinstance(preview, Refuse) else None
         return Cancellation(_state(engine, found), preview, refusal, executed=False)
@@ -59,6 +60,8 @@ def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
 def stop_plan(engine: CatchupEngine, text: str, line: CommandLine, *, execute: bool) -> PlanStatus:
     """End a replay, from any machine; it can be resumed. ``line`` is what was typed, to be shown again."""
     found = running_plan(engine, text)
+    if found.is_damaged:
+        return plan_status(engine, found, "Nothing was changed.", refused=damaged_refusal(found))
     if not found.state.state.is_open:
         engine.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")
         return plan_status(engine, found)

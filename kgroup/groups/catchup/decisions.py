@@ -118,6 +118,8 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = Fa
         return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
         return _refuse("closed", f"{plan.id} is done and cannot be cancelled", None)
+    if abandon and not plan.ranges:
+        return Close(f"the rest of {plan.id} leaves the ledger; its group's commits show the gap until they change")
     if abandon:
         rows = tuple(_abandoned(now))
         return Close(_note("abandoned", rows), rows)

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue
+from kgroup.support.errors import KgroupError
 
 LATEST = "latest-per-key"
 """The option of a Delivery of which only the newest record of each key is delivered; its value is ``true``."""
@@ -279,7 +280,8 @@ class PlanSnapshot:
     """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
     ``progress`` is by the number of the chunk. ``totals`` is set if an ended plan was read for a list: then it has
-    neither chunks nor progress.
+    neither chunks nor progress. ``damage`` is why a record of the plan could not be read: then the rest is what the
+    others show, the state RELEASING if it is unknown, and no range if the plan's own record is damaged.
     """
 
     plan: CatchupPlan
@@ -289,3 +291,9 @@ class PlanSnapshot:
     delivery: Delivery | None
     progress: dict[int, ChunkProgress]
     totals: PlanTotals | None = None
+    damage: KgroupError | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the plan is open, and cannot be continued because of ``damage``."""
+        return self.damage is not None and self.state.state.is_open

@@ -45,7 +45,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     ) -> dict[str, Any]:
         """The JSON form; not ``checked``: the delivery has not begun, and its fields are null."""
         verification = self.verification if checked else None
-        summary = PlanSummary(self.word, self.pending, self.destination)
+        summary = PlanSummary(self.word, self.known_pending, self.destination)
         return plan_document(self.snapshot, verification, summary, risks, not_moved)
 
     def summary(self) -> VerifiedPlan:
@@ -69,6 +69,11 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     def pending(self) -> int:
         """Offsets that are not delivered yet; 0 for a closed plan."""
         return sum(row.offsets for row in self.verification.undelivered) if self.snapshot.state.state.is_open else 0
+
+    @property
+    def known_pending(self) -> int | None:
+        """As ``pending``; None if the plan's ranges cannot be read."""
+        return self.pending if self.snapshot.plan.ranges else None
 
     @property
     def offsets(self) -> int:
@@ -100,6 +105,8 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     def word(self) -> str:
         """The state as one word: a released plan is pending (no sink is set yet), replaying or stopped."""
         state = self.snapshot.state.state
+        if self.snapshot.is_damaged:
+            return "damaged"
         if state is not PlanState.RELEASED:
             return state.value
         if self.snapshot.delivery is None:
@@ -167,7 +174,8 @@ def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
         if deadline is not None:
             until = f"; retention deletes the first of it at {short_time(deadline, state.now_ms)}"
         # Otherwise it is unknown whether the group was released, or processes the gap itself.
-        maybe = "" if state.snapshot.state.state is PlanState.RELEASED else "maybe "
+        known = state.snapshot.state.state is PlanState.RELEASED and state.snapshot.damage is None
+        maybe = "" if known else "maybe "
         lines.append(f"{maybe}{human_count(state.pending)} in {state.snapshot.plan.id} ({state.word}){until}")
     return lines
 

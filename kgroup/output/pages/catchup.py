@@ -151,12 +151,12 @@ def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
         plan.id,
         plan.group,
         state.word,
-        state.pending,
-        state.offsets,
+        state.known_pending,
+        state.offsets or None,
         None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
         state.destination,
         plan.who,
-        short_time(plan.created_ms, state.now_ms),
+        short_time(plan.created_ms, state.now_ms) if plan.created_ms else None,
     )
 
 
@@ -182,12 +182,12 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
                 state.snapshot.plan.group,
                 state.snapshot.state.state.value,
                 state.word,
-                state.pending,
-                state.offsets,
+                state.known_pending,
+                state.offsets or None,
                 rfc3339(next_deadline_ms(state.snapshot) if state.pending else None),
                 state.destination,
                 state.snapshot.plan.who,
-                rfc3339(state.snapshot.plan.created_ms),
+                rfc3339(state.snapshot.plan.created_ms or None),
             )
             for state in states
         ],

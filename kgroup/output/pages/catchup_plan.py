@@ -100,7 +100,8 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     if verification.lost:
         blocks += [Space(), _lost_table(verification)]
     if gone is not None:
-        blocks.append(Text((f"{gone.message}", f"-> {typed.abandon}   closes the plan")))
+        closing = gone.hint if found.is_damaged else f"{typed.abandon}   closes the plan"
+        blocks.append(Text((f"{gone.message}", f"-> {closing}")))
     elif following := _next(state, typed):
         blocks.append(Text((f"-> {following}",)))
     if status.lines:

@@ -284,11 +284,12 @@ def test_a_record_of_a_newer_kgroup_is_told_by_name(ledger: Ledger, name: Name, 
     assert producer.flush(30) == 0
 
     listed = ledger.list()
-    assert [found.plan for found in listed.plans] == [plan]
-    assert {plan_id: error.code for plan_id, error in listed.unread} == {
-        newer.id: "ledger-newer",
-        damaged.id: "ledger-damaged",
+    assert {found.plan: found.damage and found.damage.code for found in listed.plans} == {
+        plan: None,
+        newer: "ledger-newer",
+        damaged: "ledger-damaged",
     }
+    assert [plan_id for plan_id, _ in listed.unread] == [newer.id, damaged.id]
     with pytest.raises(Refused) as caught:
         ledger.read(newer.id)
     assert newer.id in caught.value.message
@@ -303,6 +304,46 @@ def test_a_record_of_a_newer_kgroup_is_told_by_name(ledger: Ledger, name: Name, 
     producer.produce(ledger.topic, b'{"v": 2}', f"{newer.id}/plan".encode(), partition=0)
     assert producer.flush(30) == 0
     assert code_of(lambda: created(ledger, new_plan(name("any")))) == "ledger-newer"
+    assert (set(ledger.list().headless), ledger.list().knows(newer.id)) == ({newer.id}, False)
+    assert created(ledger, replace(new_plan("any"), group=None, group_type=None)), "it moves no group"
+
+
+def test_a_damaged_plan_can_be_ended_and_pruned(ledger: Ledger, name: Name, config: Config) -> None:
+    plan, headless, done = (new_plan(name(each), 0, 1) for each in ("damaged", "headless", "done"))
+    producer = Producer(config)
+    for each in (plan, headless, done):
+        ledger.create(each, delivery((0,), (1,)), now_ms=NOW_MS)
+        with taken(ledger, each) as runner:
+            runner.write(state(PlanState.RELEASED), progress(0, 120), progress(1, 100))
+            if each is done:
+                runner.write(state(PlanState.DONE))
+    for each in (plan, headless, done):
+        for part in ("epoch", "delivery", "chunk/1", "quota", *(["state", "plan"] if each is headless else [])):
+            producer.produce(ledger.topic, b"rubbish", f"{each.id}/{part}".encode(), partition=0)
+    assert producer.flush(30) == 0
+
+    assert code_of(lambda: taken(ledger, plan)) == "ledger-damaged"
+    found = ledger.read(plan.id, lenient=True)
+    assert (found.state.state, found.epoch, found.delivery, list(found.progress)) == (
+        PlanState.RELEASED,
+        None,
+        None,
+        [0],
+    )
+    lost = ledger.read(headless.id, lenient=True)
+    assert (lost.state.state, lost.plan.group, lost.plan.ranges) == (PlanState.RELEASING, None, ())
+    refused = ledger.prune([plan.id, done.id], who=ME, now_ms=NOW_MS)
+    assert [(error and error.code) for error in refused.values()] == ["plan-open", None]
+
+    for each in (plan, headless):
+        with ledger.take_over(each.id, who=ME, now_ms=NOW_MS, lenient=True) as runner:
+            assert runner.epoch.number > 1
+            runner.write(state(PlanState.CANCELLED))
+    listed = ledger.list()
+    assert ([one.plan for one in listed.plans], listed.unread) == ([plan], ())
+    assert listed.plans[0].state.state is PlanState.CANCELLED
+    assert [listed.knows(each.id) for each in (plan, headless, done)] == [True, False, True]
+    assert ledger.prune([plan.id], who=ME, now_ms=NOW_MS) == {plan.id: None}
 
 
 def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, world: KafkaWorld) -> None:
