@@ -84,6 +84,26 @@ class ChangeContext(msgspec.Struct, frozen=True):
     configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
 
+def check_plan(
+    run: Invocation,
+    cluster: ChangingCluster,
+    how: Change,
+    plan: ChangePlan,
+    context: ChangeContext,
+    refusals: Sequence[Refusal],
+    *,
+    waits: bool,
+) -> Result:
+    """The plan with everything that prevents it as far as it is known; nothing is changed."""
+    blocked_action = None if context.live else context.blocked_action
+    guards = check_guards(
+        run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms, context.undone
+    ).refusals
+    plan, forbidden = apply_rights(run.reporter, cluster, plan)
+    found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
+    return Result(plan, found, partial=how.partial, waits=waits)
+
+
 def execute_plan(
     run: Invocation,
     cluster: ChangingCluster,
@@ -96,13 +116,8 @@ def execute_plan(
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    blocked_action = None if context.live else context.blocked_action
-    guards = check_guards(
-        run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms, context.undone
-    ).refusals
-    plan, forbidden = apply_rights(run.reporter, cluster, plan)
-    found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
-    result = Result(plan, found, partial=how.partial, waits=how.wait_empty and not how.execute)
+    waits = how.wait_empty and not how.execute and not all(group.is_empty for group in plan.groups)
+    result = check_plan(run, cluster, how, plan, context, refusals, waits=waits)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result

@@ -118,7 +118,7 @@ def _refuse_members(group: Group, how: Change, blocked_action: str) -> Refusal:
     within = how.within or DEFAULT_WITHIN
     waits = f"Stop them, or add --wait-empty to wait for up to {within}."
     if how.wait_empty:
-        waits = f"With --execute kgroup waits up to {within} for that."
+        waits = "Stop them." if how.execute else f"With --execute kgroup waits up to {within} for that."
     return Refusal(
         group.name,
         Refused(

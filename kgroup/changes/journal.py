@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from difflib import get_close_matches
-from errno import EACCES, EIO, ENOENT, ENOTDIR
+from errno import EIO, ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings import paths
-from kgroup.support.atomic_file import nearest_existing, sync_directory
+from kgroup.support.atomic_file import nearest_existing, sync_directory, try_to_create
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -125,11 +125,7 @@ class Journal:
         """Raise the Refused that ``require_writable`` would raise, as far as it is known without creating anything."""
         self._require_home()
         try:
-            there = nearest_existing(self.directory)
-            if not there.is_dir():
-                raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
-            if not os.access(there, os.W_OK | os.X_OK):
-                raise PermissionError(EACCES, os.strerror(EACCES))
+            try_to_create(nearest_existing(self.directory))
         except OSError as error:
             raise _unwritable(self.directory, error) from error
 

@@ -11,7 +11,6 @@ from kgroup.changes.client_options import Clients
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import TopicLayout
@@ -24,7 +23,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness, worst_first
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
-from kgroup.model.groups import ListedGroup, is_of_consumers
+from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
 from kgroup.queries.migration_evidence import read_evidence
@@ -68,6 +67,7 @@ class Migration(msgspec.Struct, frozen=True):
     kgroup's own members, left by a killed run, were removed.
     """
 
+    candidates: MigrationCandidates
     evidence: tuple[MigrationEvidence, ...]
     readiness: tuple[Readiness, ...]
     left: int
@@ -82,6 +82,11 @@ class Migration(msgspec.Struct, frozen=True):
         """The evidence of the groups that were not skipped, in the order of ``readiness``."""
         by_name = {item.group.name: item for item in self.evidence}
         return tuple(by_name[item.group] for item in self.readiness)
+
+    @property
+    def live(self) -> list[Group]:
+        """The groups that are converted, and are not Empty yet."""
+        return [group for group in self.plan.groups if group.name in self.plan.converted and not group.is_empty]
 
 
 def choose(reporter: Reporter, cluster: ChangingCluster, groups: Groups) -> MigrationCandidates:
@@ -104,27 +109,23 @@ def choose(reporter: Reporter, cluster: ChangingCluster, groups: Groups) -> Migr
 def prepare_migration(
     reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Groups, options: MigrationOptions
 ) -> Migration:
-    """Select the groups, check them, and plan.
-
-    With ``--wait-empty --execute`` it waits for the groups to be converted, and then checks and plans again.
-    """
+    """Select the groups, check them, and plan."""
     found = choose(reporter, cluster, groups)
     options.clients.check(found.names)
-    cleared = remove_stale_members(reporter, cluster, found.selected.groups, execute=how.execute)
-    found = replace(found, selected=reload_groups(cluster, found.selected, waited=cleared))
-    migration = plan_migration(reporter, cluster, how, found, options)
-    live = [
-        item.group
-        for item in migration.readiness
-        if item.group in migration.plan.converted and item.how is not MigrationPath.NOW
-    ]
-    if not wait_empty(reporter, cluster, how, live):
-        return replace(migration, cleared=cleared)
-    found = replace(found, selected=reload_groups(cluster, found.selected, waited=True))
-    return replace(plan_migration(reporter, cluster, how, found, options), cleared=cleared)
+    if cleared := remove_stale_members(reporter, cluster, found.selected.groups, execute=how.execute):
+        found = replace(found, selected=reload_groups(cluster, found.selected))
+    return replace(_plan_migration(reporter, cluster, how, found, options), cleared=cleared)
 
 
-def plan_migration(
+def plan_again(
+    reporter: Reporter, cluster: ChangingCluster, how: Change, before: Migration, options: MigrationOptions
+) -> Migration:
+    """Read the same groups again, check them, and plan."""
+    found = replace(before.candidates, selected=reload_groups(cluster, before.candidates.selected))
+    return replace(_plan_migration(reporter, cluster, how, found, options), cleared=before.cleared)
+
+
+def _plan_migration(
     reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, options: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
@@ -142,7 +143,7 @@ def plan_migration(
     plan, layouts = plan_conversion(cluster, empty, targets, set_for)
     refusals = [*_blocked(kept, _guessed_owners(evidence)), *_unread(found.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
-    return Migration(evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
+    return Migration(found, evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
 
 
 def _is_kept(item: Readiness, how: Change) -> bool:

@@ -1,15 +1,20 @@
-"""Checks before a plan is made: options, protected contexts, groups that are not empty yet."""
+"""Checks before a plan is made, and the wait for its groups."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from kgroup.changes.execute import ChangeContext, check_plan
 from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import ChangePlan
+from kgroup.groups.change_result import Refusal
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART, remaining_members
 from kgroup.groups.selection import Groups, names_of
 from kgroup.model.accepted import ACCEPTED
-from kgroup.model.reporter import Reporter
+from kgroup.model.groups import Group
+from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
@@ -58,13 +63,32 @@ def check_some_named(which: Groups) -> None:
         raise UsageError("no group is named", hint="Name groups, or use --regex PATTERN or --all-groups")
 
 
-def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> bool:
-    """With ``--wait-empty --execute``, wait until the groups are empty; returns whether it waited.
+def wait_empty(
+    run: Invocation,
+    cluster: ChangingCluster,
+    how: Change,
+    groups: Sequence[Group],
+    plan: ChangePlan,
+    context: ChangeContext,
+    refusals: Sequence[Refusal] = (),
+) -> bool:
+    """With ``--wait-empty --execute``, wait until the groups of a plan are empty; returns whether it waited.
 
-    Raises Refused if they are not empty in time.
+    Then the verb plans again. It does not wait for a plan that waiting cannot mend, which ``execute_plan`` refuses.
+    Raises Refused if the groups are not empty in time.
     """
-    if not (how.wait_empty and how.execute) or not groups:
+    if not (how.wait_empty and how.execute):
         return False
+    live = [group.name for group in groups if not group.is_empty]
+    quiet = replace(run, reporter=NullReporter())  # execute_plan checks and reports the same
+    if not live or not check_plan(quiet, cluster, how, plan, context, refusals, waits=True).passes:
+        return False
+    wait_until_empty(run.reporter, cluster, how, live)
+    return True
+
+
+def wait_until_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Sequence[str]) -> None:
+    """Wait until the groups are empty. Raises Refused if they are not empty in time."""
     within = how.within or DEFAULT_WITHIN
     waited = wait_until(reporter, cluster, groups, EMPTY, parse_duration(within, "--within"))
     if not waited.reached:
@@ -77,4 +101,3 @@ def wait_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, groups
             hint=f"Nothing was changed. Stop these members, or wait longer with --within. {WHILE_PODS_RESTART}",
             code="not-empty",
         )
-    return True

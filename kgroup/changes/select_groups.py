@@ -81,10 +81,8 @@ def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGrou
     return without_unread_groups(snapshot.groups, errors, [name for name in missing if name])
 
 
-def reload_groups(cluster: Cluster, before: SelectedGroups, *, waited: bool) -> SelectedGroups:
-    """The same groups, read again if ``waited``; otherwise unchanged."""
-    if not waited or not before.groups:
-        return before
+def reload_groups(cluster: Cluster, before: SelectedGroups) -> SelectedGroups:
+    """The same groups, read again."""
     names = [group.name for group in before.groups]
     snapshot = cluster.describe(names, COMMITS)
     # Errors from before the wait are obsolete: the second read reports its own.

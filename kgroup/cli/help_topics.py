@@ -59,7 +59,7 @@ def _runbooks() -> str:
             *(f"  {name:<{width}}  {text}" for name, text in RUNBOOKS.items()),
             "How they read:",
             "  set -eu; KGROUP_CONTEXT and KGROUP_REASON exported; exit codes gate",
-            '  kgroup reset G ... || [ $? = 6 ]   rehearsal: 6 is "once it is empty"',
+            '  kgroup reset G ... || [ $? = 9 ]   rehearsal: 9 is "once it is empty"',
             "  kgroup wait G --for empty --hold 15s --within 5m",
             "  kgroup reset G ... --expect 1 --execute",
             "  kgroup wait G --for members=6 --for lag=100 --within 10m",
@@ -235,6 +235,6 @@ SUMMARIES = {
     "catch-up": "release a group at the log end, and replay its gap",
     "status": "what STALL, STOP and the others of kgroup lag mean",
     "rights": "the ACLs that each verb needs",
-    "refusals": "each code of exit code 6, and what passes it",
+    "refusals": "each code of exit codes 6 and 9, and what passes it",
 }
 """What each topic is about, for ``kgroup help`` alone."""

@@ -1,10 +1,12 @@
-"""Each code of exit code 6: when a change is refused, and what passes it. Help and the manual read this table."""
+"""Each code of exit codes 6 and 9: when a change is refused, and what passes it. Help and the manual use it."""
 
 from __future__ import annotations
 
 import textwrap
 
 import msgspec
+
+from kgroup.support.errors import NOT_YET_CODES, ExitCode
 
 _WIDTH = 78
 
@@ -22,12 +24,17 @@ class RefusalHelp(msgspec.Struct, frozen=True):
     accepted: bool = False
 
     @property
+    def exit_code(self) -> ExitCode:
+        """NOT_YET if time mends it, else REFUSED."""
+        return ExitCode.NOT_YET if self.code in NOT_YET_CODES else ExitCode.REFUSED
+
+    @property
     def page(self) -> str:
         """The text of ``kgroup help CODE``."""
         accept = f"--accept {self.code} passes it." if self.accepted else "No --accept passes it."
         return "\n".join(
             (
-                f"{self.code}: a refusal (exit code 6) of {self.verbs}",
+                f"{self.code}: a refusal (exit code {self.exit_code:d}) of {self.verbs}",
                 "",
                 *_wrapped("When:   ", self.when),
                 *_wrapped("To do:  ", self.passes),
@@ -461,14 +468,17 @@ REFUSALS = {refusal.code: refusal for refusal in _ALL}
 
 
 def refusals_text() -> str:
-    """The text of ``kgroup help refusals``: the codes by the verbs that have them, ``*`` where --accept passes it."""
+    """The text of ``kgroup help refusals``: the codes by verbs, ``*`` if --accept passes it, ``+`` for exit code 9."""
     lines = [
-        "A refusal has exit code 6. Its code is in brackets on stderr, and in JSON as",
-        "errors[].code. --accept CODE passes those that are marked with *.",
+        "A refusal has exit code 6; those marked with + have 9, as time mends them. Its",
+        "code is in brackets on stderr, and in JSON as errors[].code. --accept CODE",
+        "passes those that are marked with *.",
     ]
     by_verbs: dict[str, list[str]] = {}
     for refusal in _ALL:
-        by_verbs.setdefault(refusal.verbs, []).append(refusal.code + " *" * refusal.accepted)
+        by_verbs.setdefault(refusal.verbs, []).append(
+            refusal.code + " *" * refusal.accepted + " +" * (refusal.exit_code is ExitCode.NOT_YET)
+        )
     for verbs, codes in by_verbs.items():
         lines += ["", verbs, *(f"  {line}" for line in textwrap.wrap(", ".join(codes), 74, break_on_hyphens=False))]
     return "\n".join([*lines, "", "kgroup help CODE explains one: when it is refused, and what passes it."])

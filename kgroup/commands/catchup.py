@@ -74,7 +74,7 @@ def start(
     # replay what a reset skipped
     kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
 
-    Exit codes: 0 1 2 3 4 5 6 7 8 130 143
+    Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
     """
     change, replay = safety.change, speed.replay_options(sink)
     replay.check_lanes()
@@ -217,7 +217,7 @@ def resume(
     # only finish an interrupted release
     kgroup catchup resume cu-7f3a --release-only --execute
 
-    Exit codes: 0 1 2 3 4 5 6 8 130 143
+    Exit codes: 0 1 2 3 4 5 6 8 9 130 143
     """
     options = speed.replay_options(sink)
     if release_only:
@@ -269,7 +269,7 @@ def cancel(
     # abandon the undelivered records
     kgroup catchup cancel orders-svc --abandon --execute
 
-    Exit codes: 0 2 3 4 5 6 130 143
+    Exit codes: 0 2 3 4 5 6 9 130 143
     """
     check_execution(run, Execution(how.execute, how.dry_run, accept=accept))
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:

@@ -119,7 +119,7 @@ def delete(
     # delete the groups of a test
     kgroup delete --regex 'test-.*' --execute
 
-    Exit codes: 0 2 3 4 5 6 7 130 143
+    Exit codes: 0 2 3 4 5 6 7 9 130 143
     """
     check_groups(groups)
     idle_s = parse_duration(idle_for, "--idle-for") if idle_for is not None else None
@@ -132,30 +132,17 @@ def delete(
         if idle_s is not None:
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
             found, signs, doubtful = _idle(run.reporter, cluster, found, idle_s)
-        found = reload_groups(cluster, found, waited=wait_empty(run.reporter, cluster, how, found.names))
-        # A group with unreadable commits could not be restored completely.
-        unread = {group for group, _, _ in found.unread}
-        found = replace(found, groups=tuple(group for group in found.groups if group.name not in unread))
-        rows = Columns.of(
-            ChangeRow(group.name, *tp, commit, None)
-            for group in found.groups
-            for tp, commit in sorted(committed(group).items())
-        )
-        layouts = cluster.layouts(set(column(rows, "topic"))) if how.execute else {}
-        names = frozenset(group.name for group in found.groups)
-        plan = ChangePlan(found.groups, rows, deleted=names, errors=found.errors)
-        context = ChangeContext("delete", _subject(found.groups), layouts, blocked_action="it cannot be deleted")
-        refusals = (
-            []
-            if CLOCK_SKEW in (how.accept or ())
-            else [Refusal(n, doubtful[n]) for n in sorted(names & doubtful.keys())]
-        )
+        doubted = {} if CLOCK_SKEW in (how.accept or ()) else doubtful
+        change = _planned(cluster, how, found, doubted)
+        if wait_empty(run, cluster, how, found.groups, *change):
+            change = _planned(cluster, how, reload_groups(cluster, found), doubted)
+        plan, context, refusals = change
         warn_of_plans(run.reporter, run.settings, cluster, plan)
         result = execute_plan(run, cluster, how, plan, context, refusals)
     deletions = _deletions(result, signs)
     shown = outcome(
         result,
-        Wording("delete", _subject(found.groups), run.command_line),
+        Wording("delete", context.subject, run.command_line),
         cluster.ref,
         run.reporter,
         run.command,
@@ -163,6 +150,22 @@ def delete(
         table=lambda: _table(deletions, verbose=verbose),
     )
     return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
+
+
+def _planned(
+    cluster: ChangingCluster, how: Change, found: SelectedGroups, doubted: Mapping[str, Refused]
+) -> tuple[ChangePlan, ChangeContext, list[Refusal]]:
+    # A group with unreadable commits could not be restored completely.
+    unread = {group for group, _, _ in found.unread}
+    groups = tuple(group for group in found.groups if group.name not in unread)
+    rows = Columns.of(
+        ChangeRow(group.name, *tp, commit, None) for group in groups for tp, commit in sorted(committed(group).items())
+    )
+    layouts = cluster.layouts(set(column(rows, "topic"))) if how.execute else {}
+    names = frozenset(group.name for group in groups)
+    plan = ChangePlan(groups, rows, deleted=names, errors=found.errors)
+    context = ChangeContext("delete", _subject(groups), layouts, blocked_action="it cannot be deleted")
+    return plan, context, [Refusal(name, doubted[name]) for name in sorted(names & doubted.keys())]
 
 
 def _idle(

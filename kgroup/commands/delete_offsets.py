@@ -19,7 +19,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import filter_partitions
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
-from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
+from kgroup.groups.selection import Groups, SelectedGroups, check_groups, check_topics, names_of
 from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
@@ -61,7 +61,7 @@ def delete_offsets(
     # delete the offsets of a topic in all groups
     kgroup delete-offsets --all-groups --topic orders-old --execute
 
-    Exit codes: 0 2 3 4 5 6 7 130 143
+    Exit codes: 0 2 3 4 5 6 7 9 130 143
     """
     check_groups(groups)
     if not topic:
@@ -72,18 +72,13 @@ def delete_offsets(
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
         found = select_groups(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
-        found = reload_groups(cluster, found, waited=wait_empty(run.reporter, cluster, how, found.names))
-        layouts = cluster.layouts([choice.topic for choice in topics])
-        rows = [row for group in found.groups for row in _rows(group, topics, names_of(groups))]
-        ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])
-        logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
-        rows = [replace(row, log=logs.get(row.tp)) for row in rows]
-        errors = (*found.errors, *_nothing_there(found.groups, names_of(groups), topics, rows))
-        context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
-        plan = ChangePlan(found.groups, tuple(rows), errors=errors)
+        change = _planned(cluster, found, topics, names_of(groups))
+        if wait_empty(run, cluster, how, found.groups, *change):
+            change = _planned(cluster, reload_groups(cluster, found), topics, names_of(groups))
+        plan, context = change
         warn_of_plans(run.reporter, run.settings, cluster, plan)
         result = execute_plan(run, cluster, how, plan, context)
-    wording = Wording("delete-offsets", _subject(rows), run.command_line, verbose=verbose)
+    wording = Wording("delete-offsets", context.subject, run.command_line, verbose=verbose)
     return outcome(
         result,
         wording,
@@ -92,6 +87,19 @@ def delete_offsets(
         run.command,
         nothing="nothing to do: no group has committed offsets there",
     )
+
+
+def _planned(
+    cluster: ChangingCluster, found: SelectedGroups, topics: Sequence[TopicChoice], named: Sequence[str]
+) -> tuple[ChangePlan, ChangeContext]:
+    layouts = cluster.layouts([choice.topic for choice in topics])
+    rows = [row for group in found.groups for row in _rows(group, topics, named)]
+    ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])
+    logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
+    rows = [replace(row, log=logs.get(row.tp)) for row in rows]
+    errors = (*found.errors, *_nothing_there(found.groups, named, topics, rows))
+    context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
+    return ChangePlan(found.groups, tuple(rows), errors=errors), context
 
 
 def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[ChangeRow]:

@@ -150,7 +150,7 @@ def evict(
     # remove all members
     kgroup evict pay-svc --all-members --execute
 
-    Exit codes: 0 2 3 4 5 6 7 130 143
+    Exit codes: 0 2 3 4 5 6 7 9 130 143
     """
     if not (instance or member or all_members):
         raise UsageError("the members are missing", hint="choose one of: --instance ID, --member ID, --all-members")

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.client_options import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, execute_plan
-from kgroup.changes.migrate import MigrationOptions, choose, prepare_migration
+from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import check_some_named, prepare_change
+from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import NOT_EMPTY, Result
@@ -186,7 +186,7 @@ def migrate(
     # follow a rolling migration
     kgroup migrate pay-svc --watch
 
-    Exit codes: 0 2 3 4 5 6 7 8 130 143
+    Exit codes: 0 2 3 4 5 6 7 8 9 130 143
     """
     check_groups(groups)
     check_some_named(groups)
@@ -209,15 +209,15 @@ def migrate(
     )
     with ChangingCluster(run.settings) as cluster:
         migration = prepare_migration(run.reporter, cluster, how, groups, options)
+        if wait_empty(
+            run, cluster, how, migration.live, migration.plan, _context(migration, wanted), migration.refusals
+        ):
+            migration = plan_again(run.reporter, cluster, how, migration, options)
         # Written before anything is changed: a full disk must not hide the result of the migration.
         config = (
             configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
         )
-        subject = about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target)
-        blocked_action = "it cannot be converted now"
-        context = ChangeContext(
-            "migrate", subject, migration.layouts, blocked_action=blocked_action, configs=migration.configs
-        )
+        context = _context(migration, wanted)
         warn_of_plans(run.reporter, run.settings, cluster, migration.plan)
         result = execute_plan(run, cluster, how, migration.plan, context, migration.refusals)
     if is_rolling := _is_rolling_plan(how, migration.readiness):
@@ -237,7 +237,17 @@ def migrate(
         config=config_blocks(config, name, application.write) if config else (),
         verbose=verbose,
     )
-    return _outcome(run, cluster, result, rows, subject, shown, is_rolling=is_rolling)
+    return _outcome(run, cluster, result, rows, context.subject, shown, is_rolling=is_rolling)
+
+
+def _context(migration: Migration, wanted: MigrationRequest) -> ChangeContext:
+    return ChangeContext(
+        "migrate",
+        about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target),
+        migration.layouts,
+        blocked_action="it cannot be converted now",
+        configs=migration.configs,
+    )
 
 
 def _is_rolling_plan(how: Change, readiness: Sequence[Readiness]) -> bool:

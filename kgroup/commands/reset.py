@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -16,10 +17,9 @@ from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, preview, save_skipped
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
-from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, commit_count
-from kgroup.groups.change_result import Refusal
+from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import ResetRequest, filter_partitions
 from kgroup.groups.reset_targets import (
@@ -35,7 +35,7 @@ from kgroup.groups.reset_targets import (
     parse_offset,
     parse_topics,
 )
-from kgroup.groups.selection import Groups, check_groups, check_topics, names_of
+from kgroup.groups.selection import Groups, SelectedGroups, check_groups, check_topics, names_of
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
@@ -51,7 +51,7 @@ from kgroup.queries.log_options import FromLog
 from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
-from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.errors import UsageError
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
@@ -238,7 +238,7 @@ def reset(
     # the same, while the coordinator of that group is down
     kgroup reset orders-new --create --from-group orders-svc --from-log
 
-    Exit codes: 0 2 3 4 5 6 7 130 143
+    Exit codes: 0 2 3 4 5 6 7 9 130 143
     """
     check_groups(groups)
     request = _checked(where, which)
@@ -253,11 +253,23 @@ def reset(
     with ChangingCluster(run.settings) as cluster:
         topics = [choice.topic for choice in request.topics or ()]
         found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
-        waited = wait_empty(run.reporter, cluster, how, found.names)
-        found = reload_groups(cluster, found, waited=waited)
-        plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
-        refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
-        return _plan_or_execute(run, cluster, how, plan, layouts, request, which, refusals)
+        kept: list[Block] = []
+
+        def planned(found: SelectedGroups) -> tuple[ChangePlan, ChangeContext, list[Refusal]]:
+            plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
+            prepare = None
+            if which.save_skipped is not None:
+                check_apart(plan.skipped_ranges, which.save_skipped)
+                prepare = partial(_save, run, which.save_skipped, kept)
+            refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
+            return plan, ChangeContext("reset", _journaled(plan), layouts, prepare=prepare), refusals
+
+        change = planned(found)
+        if wait_empty(run, cluster, how, found.groups, *change):
+            change = planned(reload_groups(cluster, found))
+        warn_of_plans(run.reporter, run.settings, cluster, change[0])
+        result = execute_plan(run, cluster, how, *change)
+        return _outcome(run, cluster, result, request, which, kept)
 
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
@@ -301,30 +313,22 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)
 
 
-def _plan_or_execute(
+def _save(run: Invocation, target: str, kept: list[Block], possible: ChangePlan) -> None:
+    """Save the skipped records, and add the line about it to ``kept``."""
+    count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter)
+    where = "written to stdout" if target == STDOUT else f"kept in {target.removeprefix('topic:')}"
+    kept.append(Text((f"{plural(count, 'record')} {where}.",)))
+
+
+def _outcome(
     run: Invocation,
     cluster: ChangingCluster,
-    how: Change,
-    plan: ChangePlan,
-    layouts: Mapping[str, TopicLayout | KgroupError],
+    result: Result,
     request: ResetRequest,
     which: PartitionSelection,
-    refusals: Sequence[Refusal],
+    kept: Sequence[Block],
 ) -> Outcome:
-    kept: list[Block] = []
     target = which.save_skipped
-
-    def save(possible: ChangePlan) -> None:
-        assert target is not None
-        count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter)
-        where = "written to stdout" if target == STDOUT else f"kept in {target.removeprefix('topic:')}"
-        kept.append(Text((f"{plural(count, 'record')} {where}.",)))
-
-    if target is not None:
-        check_apart(plan.skipped_ranges, target)
-    context = ChangeContext("reset", _journaled(plan), layouts, prepare=save if target is not None else None)
-    warn_of_plans(run.reporter, run.settings, cluster, plan)
-    result = execute_plan(run, cluster, how, plan, context, refusals)
     ranges = [] if result.executed else result.plan.skipped_ranges
     # None: the format does not show them, or they are many, or they cannot be read.
     skipped = preview(run.settings, ranges) if ranges and run.format is not Format.CSV else None

@@ -221,7 +221,7 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     # without a cluster, from a saved description
     kgroup simulate --from-file orders-svc.json --add 2 --assignor uniform
 
-    Exit codes: 0 2 3 4 5 6 7
+    Exit codes: 0 2 3 4 5 6 7 9
     """
     check_selection(which)
     what_if.change()  # usage errors come before any request

@@ -14,7 +14,7 @@ from kgroup.changes.execute import ChangeContext, execute_plan
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change, wait_empty
-from kgroup.changes.undo import change_state, changes_of_group, last_change, not_undoable, plan_undo
+from kgroup.changes.undo import UndoPlan, change_state, changes_of_group, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
@@ -81,7 +81,7 @@ def undo(
     # restore the offsets of an earlier time
     kgroup undo orders-svc --as-of 03:05Z
 
-    Exit codes: 0 2 3 4 5 6 7 130 143
+    Exit codes: 0 2 3 4 5 6 7 9 130 143
     """
     prepare_change(run, how)
     if when.as_of is not None or bounds != LogBounds():
@@ -101,21 +101,9 @@ def undo(
         if entry.migrates:
             groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
             remove_stale_members(run.reporter, cluster, groups, execute=how.execute)
-        wait_empty(run.reporter, cluster, how, sorted(entry.groups))
-        undo_plan = plan_undo(cluster, entry)
-        refusals = moved_since(undo_plan.traces) if "moved-since" not in (how.accept or ()) else []
-        if change is None and entry.who != whoami():
-            refusals.append(Refusal(None, _not_yours(entry)))
-        blocked_action = "its type cannot be restored now" if entry.migrates else "its offsets cannot be moved"
-        context = ChangeContext(
-            "undo",
-            f"{entry.id}: {entry.what} {entry.subject}",
-            undo_plan.layouts,
-            undoes=entry.id,
-            undone=_commits_by_group(entry),
-            blocked_action=blocked_action,
-            configs=undo_plan.configs,
-        )
+        undo_plan, context, refusals = _planned(cluster, how, entry, named=change is not None)
+        if wait_empty(run, cluster, how, undo_plan.plan.groups, undo_plan.plan, context, refusals):
+            undo_plan, context, refusals = _planned(cluster, how, entry, named=change is not None)
         warn_of_plans(run.reporter, run.settings, cluster, undo_plan.plan)
         result = execute_plan(run, cluster, how, undo_plan.plan, context, refusals)
     if doubtful := sum(trace.doubtful for trace in undo_plan.traces):
@@ -154,6 +142,26 @@ def undo(
         decided = ExitCode.PARTLY if result.exit_code is ExitCode.DONE else result.exit_code
         shown = replace(shown, errors=(*shown.errors, *lost), decided=decided)
     return _with_types(shown, types)
+
+
+def _planned(
+    cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool
+) -> tuple[UndoPlan, ChangeContext, list[Refusal]]:
+    """The plan at this moment. ``named`` is whether the command line names the change."""
+    found = plan_undo(cluster, entry)
+    refusals = moved_since(found.traces) if "moved-since" not in (how.accept or ()) else []
+    if not named and entry.who != whoami():
+        refusals.append(Refusal(None, _not_yours(entry)))
+    context = ChangeContext(
+        "undo",
+        f"{entry.id}: {entry.what} {entry.subject}",
+        found.layouts,
+        undoes=entry.id,
+        undone=_commits_by_group(entry),
+        blocked_action="its type cannot be restored now" if entry.migrates else "its offsets cannot be moved",
+        configs=found.configs,
+    )
+    return found, context, refusals
 
 
 def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
@@ -225,10 +233,12 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     at_ms = parse_past_time(when.as_of)
     then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
     with ChangingCluster(run.settings) as cluster:
-        wait_empty(run.reporter, cluster, how, [group])
         found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-        warn_of_plans(run.reporter, run.settings, cluster, found.plan)
         context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
+        if wait_empty(run, cluster, how, found.plan.groups, found.plan, context):
+            found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
+            context = replace(context, layouts=found.layouts)
+        warn_of_plans(run.reporter, run.settings, cluster, found.plan)
         result = execute_plan(run, cluster, how, found.plan, context)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
         typed = run.command_line.with_option("--as-of", then)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.columns import column
 from kgroup.model.groups import RowError
-from kgroup.support.errors import ExitCode, KgroupError, NotVerified
+from kgroup.support.errors import NOT_YET_CODES, ExitCode, KgroupError, NotVerified, decisive
 
 NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code
@@ -45,12 +45,12 @@ class ChangedRow(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """A plan and the result of its execution, or of its dry run.
 
-    ``plan`` has the rows in their final state. ``waits`` is True if the execution of this dry run would wait until
-    the groups are empty. ``id`` is the id of the change in the journal; None if it was not executed or there is no
-    journal. ``backup`` is the file that is used instead of the journal, None if there is a journal.
-    ``interrupted`` is the exit code for the signal that stopped the execution, None without a signal. ``whole`` has
-    the error of each group that was changed as a whole, None on success; ``configured`` has the same for configs.
-    ``partial`` is whether the possible changes are made although others are not possible (``--partial``).
+    ``plan`` has the rows in their final state. With ``waits`` the execution of this dry run would wait until the groups
+    are empty, so what time mends is no error. ``id`` is the id of the change in the journal; None if it was not
+    executed or there is no journal. ``backup`` is the file that is used instead of the journal, None if there is a
+    journal. ``interrupted`` is the exit code for the signal that stopped the execution, None without a signal.
+    ``whole`` has the error of each group that was changed as a whole, None on success; ``configured`` has the same for
+    configs. ``partial`` is whether the possible changes are made although others are not possible (``--partial``).
     """
 
     plan: ChangePlan
@@ -66,29 +66,39 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[RowError, ...]:
-        """All errors. A refusal, and a group that could not be changed as a whole, are listed once.
-
-        A group that is not empty yet is no error if the execution would wait for it (``waits``).
-        """
+        """All errors. A refusal, and a group that could not be changed as a whole, are listed once."""
         whole = self.plan.whole
         errors = zip(column(self.plan.rows, "group"), column(self.plan.rows, "error"), strict=True)
-        rows = (error for group, error in errors if error and group not in whole)
+        rows = (error for group, error in errors if error and group not in whole and self._counts(error.code))
         whole_errors = (error for error in self.whole.values() if error)
-        refused = (r.row for r in self.refusals if not (self.waits and r.error.code == NOT_EMPTY))
+        refused = (r.row for r in self.refusals if self._counts(r.error.code))
         unset = (e for name, e in self.configured.items() if e and name not in self.plan.only_configured)
-        return (*refused, *self.plan.errors, *rows, *whole_errors, *unset)
+        planned = (error for error in self.plan.errors if self._counts(error.code))
+        return (*refused, *planned, *rows, *whole_errors, *unset)
+
+    def _counts(self, code: str) -> bool:
+        return not (self.waits and code in NOT_YET_CODES)
 
     @property
     def possible(self) -> ChangePlan:
-        """The part of the plan that is neither refused nor has an error."""
+        """The part of the plan that is neither refused nor has an error, once the members have left if it waits."""
         if any(refusal.group is None for refusal in self.refusals):
             return replace(self.plan, rows=(), deleted=frozenset(), converted={}, configs={})
-        return self.plan.without(self.refused_groups)
+        plan = self.plan
+        if self.waits and any(error and not self._counts(error.code) for error in column(plan.rows, "error")):
+            rows = (replace(r, error=None) if r.error and not self._counts(r.error.code) else r for r in plan.rows)
+            plan = plan.with_rows(rows)
+        return plan.without(self.refused_groups)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the plan can be executed: nothing prevents it, or with ``partial`` not all of it."""
+        return not self.errors or bool(self.partial and self.possible.size)
 
     @property
     def refused_groups(self) -> frozenset[str]:
         """The groups with a refusal of their own."""
-        return frozenset(refusal.group for refusal in self.refusals if refusal.group is not None)
+        return frozenset(r.group for r in self.refusals if r.group is not None and self._counts(r.error.code))
 
     @property
     def changed_count(self) -> int:
@@ -113,10 +123,4 @@ class Result(msgspec.Struct, frozen=True):
         if not errors:
             return ExitCode.DONE
         some = self.changed_count if self.executed else self.partial and self.possible.size
-        return ExitCode.PARTLY if some else _code_of(errors)
-
-
-def _code_of(errors: Sequence[RowError]) -> ExitCode:
-    """The exit code if nothing was done: the common code of all errors, or REFUSED if they differ."""
-    codes = {error.exit_code for error in errors}
-    return codes.pop() if len(codes) == 1 else ExitCode.REFUSED
+        return ExitCode.PARTLY if some else decisive([error.exit_code for error in errors])

@@ -12,7 +12,7 @@ from kgroup.model.blocks import Records, Screen
 from kgroup.model.groups import RowError
 from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.errors import ExitCode
+from kgroup.support.errors import ExitCode, decisive
 
 if TYPE_CHECKING:
     from kgroup.model.metrics import ExportedMetrics
@@ -82,7 +82,7 @@ class Outcome(msgspec.Struct, frozen=True):
             return self.decided
         if self.errors:
             done = bool(self.data) if self.done is None else self.done
-            return ExitCode.PARTLY if done else self.errors[0].exit_code
+            return ExitCode.PARTLY if done else decisive([error.exit_code for error in self.errors])
         return ExitCode.CHECK_FAILED if self.check_failed else ExitCode.DONE
 
 

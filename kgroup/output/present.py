@@ -16,7 +16,7 @@ from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import OutputError, drop_stdout, stdout_errors, use_utf8
 from kgroup.support.clock import utc_now
-from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.errors import ExitCode, KgroupError, decisive
 from kgroup.support.quoting import json_safe, visible
 from kgroup.support.stdout_reader import StdoutClosed
 
@@ -138,13 +138,13 @@ def present_error(verb: str, error: KgroupError, output: Format, remarks: Remark
 def combined(codes: Sequence[ExitCode], *, any_data: bool = True) -> ExitCode:
     """The exit code of several outcomes: their own if they agree, else PARTLY.
 
-    If none had data, nothing was done even in part: the first failure's code. DONE with CHECK_FAILED is CHECK_FAILED.
+    If none had data, nothing was done even in part: the decisive failure's code. DONE and CHECK_FAILED: CHECK_FAILED.
     """
     distinct = set(codes)
     if len(distinct) <= 1:
         return next(iter(distinct), ExitCode.DONE)
     if not any_data:
-        return next(code for code in codes if code is not ExitCode.DONE)
+        return decisive([code for code in codes if code is not ExitCode.DONE])
     return ExitCode.CHECK_FAILED if distinct == {ExitCode.DONE, ExitCode.CHECK_FAILED} else ExitCode.PARTLY
 
 

@@ -47,8 +47,14 @@ class AtomicFile:
             raise self._usage("is there already, and is not overwritten")
         if not path.parent.is_dir():
             raise self._usage(f"there is no directory {path.parent}")
-        if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
-            raise self._usage("may not be written")
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise self._usage("may not be written")
+            return
+        try:
+            try_to_create(path.parent)
+        except OSError as error:
+            raise self._usage(f"cannot be written: {error.strerror}") from error
 
     def __enter__(self) -> IO[bytes]:
         self._require_name()
@@ -172,6 +178,17 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def try_to_create(directory: Path) -> None:
+    """Raise the OSError of creating a file in this directory; nothing is left there.
+
+    ``os.access`` allows root everything, also below /proc, where no file can be created.
+    """
+    from tempfile import TemporaryFile  # imported here: only a change needs it
+
+    with TemporaryFile(dir=directory):
+        pass
 
 
 def nearest_existing(path: Path) -> Path:

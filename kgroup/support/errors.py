@@ -6,8 +6,9 @@ stable word in brackets that scripts may match and ``--accept`` takes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import ClassVar, Self
+from typing import Self
 
 from kgroup.support.cluster_ref import ClusterRef
 
@@ -24,6 +25,7 @@ class ExitCode(IntEnum):
     REFUSED = 6
     PARTLY = 7
     CHECK_FAILED = 8
+    NOT_YET = 9
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -38,9 +40,23 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.REFUSED: "refused: a precondition does not hold",
     ExitCode.PARTLY: "partly done: the output shows which rows failed",
     ExitCode.CHECK_FAILED: "a check did not hold",
+    ExitCode.NOT_YET: "not yet: refused only by what time mends, such as members that are still in the group",
     ExitCode.INTERRUPTED: "interrupted (ctrl-C)",
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
+
+NOT_YET_CODES = frozenset(
+    {"not-empty", "subscribed", "joined-meanwhile", "pending-transaction", "rebalancing", "locked"}
+)
+"""The refusals that time mends: members leave, a rebalance, a transaction or another run ends. They exit with 9.
+
+Not ``open-transaction``: kgroup has waited for that transaction already, and it may hang for ever.
+"""
+
+
+def decisive(codes: Sequence[ExitCode]) -> ExitCode:
+    """The exit code of several reasons why nothing was done: the first that waiting cannot mend, else NOT_YET."""
+    return next((code for code in codes if code is not ExitCode.NOT_YET), ExitCode.NOT_YET)
 
 
 class KgroupError(Exception):
@@ -50,7 +66,7 @@ class KgroupError(Exception):
     that was asked, None if it has not answered yet.
     """
 
-    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    exit_code: ExitCode = ExitCode.FAILED
     code: str = "failed"
 
     def __init__(
@@ -63,6 +79,8 @@ class KgroupError(Exception):
         self.cluster: ClusterRef | None = None
         if code is not None:
             self.code = code
+        if self.code in NOT_YET_CODES:
+            self.exit_code = ExitCode.NOT_YET
 
     def with_context(
         self,
@@ -130,7 +148,7 @@ class NotFound(KgroupError):
 
 
 class Refused(KgroupError):
-    """A precondition does not hold; ``code`` names it (not-empty, foreign-owner, read-only, no-java, ...)."""
+    """A precondition does not hold; ``code`` names it (foreign-owner, read-only, ...), and decides between 6 and 9."""
 
     exit_code = ExitCode.REFUSED
     code = "refused"

@@ -280,7 +280,7 @@ def test_help_on_a_verb_is_its_page(kgroup_cli: CommandLine, command: list[str])
 def test_help_on_a_refusal(kgroup_cli: CommandLine, code: str) -> None:
     text = kgroup_cli("help", code).stdout
 
-    assert text.startswith(f"{code}: a refusal (exit code 6) of ")
+    assert text.startswith(f"{code}: a refusal (exit code {REFUSALS[code].exit_code:d}) of ")
     assert f"--accept {code} passes it." in text or "No --accept passes it." in text
     assert lines_too_long(text) == []
 
@@ -756,13 +756,14 @@ def test_a_debug_file_that_cannot_be_written_is_an_error_and_no_traceback(
         (6, "refused"),
         (7, "partly"),
         (8, "check"),
+        (9, "not yet"),
         (130, "ctrl-C"),
         (143, "SIGTERM"),
     ],
 )
 def test_the_exit_codes_mean_what_the_design_says(code: int, word: str) -> None:
     assert word in EXIT_MEANINGS[ExitCode(code)]
-    assert len(EXIT_MEANINGS) == len(ExitCode) == 11
+    assert len(EXIT_MEANINGS) == len(ExitCode) == 12
 
 
 def error_classes() -> list[type[KgroupError]]:

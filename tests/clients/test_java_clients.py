@@ -198,7 +198,7 @@ def test_what_a_live_group_is_spared(kgroup: CommandLine, world: KafkaWorld, gro
         ("not-empty", "delete", group),
         ("subscribed", "delete-offsets", group, "--topic", ORDERS),
     ):
-        assert f"[{code}]" in kgroup(*words, "--execute", exit_code=6).stderr
+        assert f"[{code}]" in kgroup(*words, "--execute", exit_code=9).stderr
     assert world.committed(group) == before
     assert kgroup("simulate", group, "--add", "1", "-o", "json").data
 

@@ -138,7 +138,7 @@ def test_a_live_group_is_not_moved_back_and_its_replay_goes_on(
     members.stable(members.classic(crashed.group, crashed.topic), partitions=2)
 
     with engine(bootstrap, ledger) as other, other.take_over(found(other, plan)) as runner:
-        assert "[not-empty]" in kgroup("catchup", "cancel", plan, "--execute", exit_code=6).stderr
+        assert "[not-empty]" in kgroup("catchup", "cancel", plan, "--execute", exit_code=9).stderr
         runner.heartbeat(other.now_ms())  # it is not superseded
 
 

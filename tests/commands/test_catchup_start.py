@@ -245,8 +245,8 @@ def test_a_live_group_is_left_alone(
     start = members.classic if kind == "classic" else members.consumer
     members.stable(start(group, topic), partitions=1)
 
-    dry = kgroup("catchup", "start", group, exit_code=6)
-    kgroup("catchup", "start", group, "--release-only", "--execute", exit_code=6)
+    dry = kgroup("catchup", "start", group, exit_code=9)
+    kgroup("catchup", "start", group, "--release-only", "--execute", exit_code=9)
 
     assert "NOT YET" in dry.stdout
     assert "scale to zero" in dry.stdout

@@ -482,7 +482,7 @@ def test_offsets_of_a_live_group(
     members.stable(start(group, topic, client_id="pay-0"), partitions=3)
     before = world.committed(group)
     for execute in ((), ("--execute",)):
-        result = kgroup("delete-offsets", group, "--topic", topic, *execute, exit_code=6)
+        result = kgroup("delete-offsets", group, "--topic", topic, *execute, exit_code=9)
         assert "GROUP_SUBSCRIBED_TO_TOPIC" in result.stderr
         assert "is subscribed to" in result.stderr
         assert topic in result.stderr
@@ -491,7 +491,7 @@ def test_offsets_of_a_live_group(
         assert f"{topic}:0" in result.stdout
         assert result.stdout.rstrip().splitlines()[-1].count("--execute") == 1
     both = ("delete-offsets", group, "--topic", topic, "--topic", old)
-    kgroup(*both, "--execute", exit_code=6)
+    kgroup(*both, "--execute", exit_code=9)
     assert world.committed(group) == before
     plan = kgroup("delete-offsets", group, "--topic", old)
     assert "NOT YET" not in plan.stdout

@@ -66,7 +66,7 @@ def test_static_members_that_were_killed(
         world.configure_group(group, consumer_session_timeout_ms="30000")
     for member in joined(members, protocol, group, topic, "pay-0", "pay-1"):
         member.kill()
-    refused = kgroup("reset", group, "--topic", topic, "--to-latest", "--execute", exit_code=6)
+    refused = kgroup("reset", group, "--topic", topic, "--to-latest", "--execute", exit_code=9)
     assert "pay-0" in refused.stderr
     assert "evict" in refused.stderr, "names what helps against a static member that has gone"
     started = time.monotonic()

@@ -129,9 +129,9 @@ def untouched(live: Live, world: KafkaWorld) -> Iterator[None]:
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("verb", ["reset", "delete"])
 def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> None:
-    """6, with the whole plan and who is in the group; the same with and without --execute, and nothing is changed."""
+    """9, with the whole plan and who is in the group; the same with and without --execute, and nothing is changed."""
     for execute in ((), ("--execute",)):
-        result = kgroup(*live.arguments(verb), *execute, exit_code=6)
+        result = kgroup(*live.arguments(verb), *execute, exit_code=9)
         assert "[not-empty]" in result.stderr
         assert live.group in result.stderr
         assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
@@ -142,7 +142,7 @@ def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> No
         assert result.stdout.rstrip().splitlines()[-1].strip() == " ".join(
             ("kgroup", *live.arguments(verb), "--wait-empty", "--execute")
         ), "the command that passes, and not the one that was refused"
-        document = kgroup(*live.arguments(verb), *execute, "-o", "json", exit_code=6).json
+        document = kgroup(*live.arguments(verb), *execute, "-o", "json", exit_code=9).json
         assert document["executed"] is False
         (error,) = document["errors"]
         assert (error["code"], error["group"]) == ("not-empty", live.group)
@@ -162,17 +162,17 @@ def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> No
 
 @pytest.mark.usefixtures("untouched")
 def test_message_of_a_live_group_names_it_once(kgroup: CommandLine, live: Live) -> None:
-    result = kgroup(*live.arguments("reset"), exit_code=6)
+    result = kgroup(*live.arguments("reset"), exit_code=9)
     assert result.stderr.startswith(f"kgroup: {live.group} is not empty")
-    assert "offsets cannot be moved" not in kgroup(*live.arguments("delete"), exit_code=6).stderr
+    assert "offsets cannot be moved" not in kgroup(*live.arguments("delete"), exit_code=9).stderr
 
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
 def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
-    """6 with the members that remain, and a WAIT line that names them before."""
+    """9 with the members that remain, and a WAIT line that names them before."""
     waiting = ("--wait-empty", "--within", "1s", "--execute")
-    result = kgroup(*live.arguments(verb), *waiting, exit_code=6)
+    result = kgroup(*live.arguments(verb), *waiting, exit_code=9)
     assert "Done." not in result.stdout
     events = [line for line in result.stderr.splitlines() if "  WAIT" in line]
     assert any(live.group in line and "pay-0" in line and "127.0.0.1" in line for line in events)
@@ -181,7 +181,7 @@ def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
     assert "pay-0" in remains[2]
     assert "127.0.0.1" in remains[2]
     assert "Pods that restart by themselves: scale to zero" in remains[2]
-    document = kgroup(*live.arguments(verb), *waiting, "-o", "json", exit_code=6).json
+    document = kgroup(*live.arguments(verb), *waiting, "-o", "json", exit_code=9).json
     assert document["executed"] is False
     assert [error["code"] for error in document["errors"]] == ["not-empty"]
     assert "pay-0" in str(document["errors"])
@@ -214,7 +214,7 @@ def test_undo_of_a_live_group(
     changed = world.committed(group)
     member = join(members, protocol, group, topic, client_id="pay-0")
     for execute in ((), ("--execute",)):
-        result = kgroup("undo", *execute, exit_code=6)
+        result = kgroup("undo", *execute, exit_code=9)
         assert "[not-empty]" in result.stderr
         assert any("pay-0" in line and "127.0.0.1" in line for line in result.stderr.splitlines())
         assert "NOT YET" in result.stdout
@@ -385,7 +385,7 @@ def test_consumer_joins_just_before_the_request(
     before = world.committed(group)
     joined = just_before(monkeypatch, request_name, lambda: join(members, protocol, group, topic))
     # What is asked waits for the joining, and has its time from before.
-    document = kgroup(*arguments, "--execute", "--timeout", "60s", "-o", "json", exit_code=6).json
+    document = kgroup(*arguments, "--execute", "--timeout", "60s", "-o", "json", exit_code=9).json
     assert joined
     assert world.committed(group) == before
     assert {error["code"] for error in document["errors"]} == {code}
@@ -414,7 +414,7 @@ def test_one_live_group_among_several(
         world.commit(group, {(live.topic, 0): 3, (live.topic, 1): 4})
     given = live.arguments(verb, *others)
     for execute in ((), ("--execute",)):
-        result = kgroup(*given, *execute, exit_code=6)
+        result = kgroup(*given, *execute, exit_code=9)
         assert live.group in result.stderr
         assert others[0] not in result.stderr
         assert {group: world.committed(group) for group in others} == dict.fromkeys(others, before)
@@ -432,8 +432,8 @@ def test_one_live_group_among_several(
 def test_several_groups_are_told_of_partial(world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live) -> None:
     other = name("svc")
     world.commit(other, {(live.topic, 0): 3})
-    assert "--partial" in kgroup(*live.arguments("reset", other), exit_code=6).stdout
-    assert "--partial" not in kgroup(*live.arguments("reset"), exit_code=6).stdout
+    assert "--partial" in kgroup(*live.arguments("reset", other), exit_code=9).stdout
+    assert "--partial" not in kgroup(*live.arguments("reset"), exit_code=9).stdout
 
 
 # Right after the last consumer has closed
@@ -646,7 +646,7 @@ def test_framework_by_protocol_type(world: KafkaWorld, name: Name, topic: str, k
     result = kgroup(*change("reset", topic, group), exit_code=6)
     assert "Kafka Connect [foreign-owner]" in result.stderr
     assert 'protocol type "connect"' in result.stderr
-    accepted = kgroup(*change("reset", topic, group), "--accept", "foreign-owner", "--execute", exit_code=6)
+    accepted = kgroup(*change("reset", topic, group), "--accept", "foreign-owner", "--execute", exit_code=9)
     assert "[foreign-owner]" not in accepted.stderr
     assert "[not-empty]" in accepted.stderr, "which can't be passed"
     assert world.committed(group) == {}

@@ -274,7 +274,7 @@ def test_one_classic_member_that_joins_first_turns_it_back(
     assert re.search(r"classic member joins first", said)
     member = join(members, "classic", shop.group, shop.topic)
     assert stands(world, shop.group)[0] == "classic"
-    kgroup(*migrate(shop.group, "consumer"), "--execute", exit_code=6)
+    kgroup(*migrate(shop.group, "consumer"), "--execute", exit_code=9)
     member.close()
     wait_for(lambda: stands(world, shop.group) == ("classic", "empty"), "Empty")
     assert only(kgroup(*migrate(shop.group, "consumer"), "--execute", "-o", "json"))["converted"] is True
@@ -568,7 +568,7 @@ def test_live_group(
     before, target = world.exact(live.group), OTHER[live.protocol]
     wanted = migrate(live.group, target)
     names = sent(monkeypatch)
-    for execute, exit_code, codes in (((), 0, []), (("--execute",), 6, [("not-empty", live.group)])):
+    for execute, exit_code, codes in (((), 0, []), (("--execute",), 9, [("not-empty", live.group)])):
         result = kgroup(*wanted, *execute, exit_code=exit_code)
         assert result.stdout.rstrip().endswith("--wait-empty --execute")
         assert result.stdout.rstrip().splitlines()[-1].count("--execute") == 1
@@ -588,7 +588,7 @@ def test_live_group(
             assert "Restart its members as above." in result.stdout
     refused = kgroup(*wanted, "--accept", "not-empty", "--execute", exit_code=2)
     assert "the broker refuses" in refused.stderr, "no way round"
-    late = kgroup(*wanted, "--wait-empty", "--within", "1s", "--execute", exit_code=6)
+    late = kgroup(*wanted, "--wait-empty", "--within", "1s", "--execute", exit_code=9)
     assert "[not-empty]" in late.stderr
     waiting = kgroup(*wanted, "--wait-empty", "--within", "9m")
     assert "NOT YET" in waiting.stdout
@@ -616,7 +616,7 @@ def test_one_live_group_among_several(
     """It costs the whole command, or with --partial itself only."""
     idle, target = made(world, name("idle"), topic).turned(world, live.protocol), OTHER[live.protocol]
     both = migrate(live.group, target, idle.group)
-    kgroup(*both, "--execute", exit_code=6)
+    kgroup(*both, "--execute", exit_code=9)
     assert stands(world, idle.group) == (live.protocol, "empty")
     document = kgroup(*both, "--execute", "--partial", "-o", "json", exit_code=7)
     assert {row["group"]: bool(row["converted"]) for row in document.data} == {live.group: False, idle.group: True}
@@ -636,7 +636,7 @@ def test_member_that_is_called_kgroup(
     group = name("svc")
     member = join(members, "consumer", group, topic, client_id="kgroup")
     for execute in ((), ("--execute",)):
-        result = kgroup(*migrate(group, target), *execute, exit_code=6 if execute and target == "classic" else 0)
+        result = kgroup(*migrate(group, target), *execute, exit_code=9 if execute and target == "classic" else 0)
         assert "own member" not in result.stdout + result.stderr
     assert stands(world, group) == ("consumer", "stable")
     member.commit()
@@ -681,7 +681,7 @@ def test_consumer_joins_meanwhile(
         wait_for(lambda: len(came[0].assignment or ()) == 2, "its partitions")
 
     joined = just_before(monkeypatch, request_name, join_now, skip)
-    result = kgroup(*migrate(shop.group, target), "--execute", "-o", "json", exit_code=6)
+    result = kgroup(*migrate(shop.group, target), "--execute", "-o", "json", exit_code=9)
     assert joined
     # A commit into a group with members is refused by the broker: then the group was not looked at.
     code = "not-empty" if request_name == "OffsetCommit" else "joined-meanwhile"
@@ -797,7 +797,7 @@ def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, m
     member = join(members, "consumer", shop.group, shop.topic, client_id="pay-0")
     commit_to(world, member, 10)
     for execute in ((), ("--execute",)):
-        refused = kgroup("undo", *execute, exit_code=6)
+        refused = kgroup("undo", *execute, exit_code=9)
         assert "[not-empty]" in refused.stderr
         assert "pay-0" in refused.stderr
         assert "127.0.0.1" in refused.stderr

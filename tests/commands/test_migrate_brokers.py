@@ -144,7 +144,7 @@ def test_live_classic_group(brokers: dict[str, Broker], policy: str, name: Name)
     member = broker.old(name("old"))
     group = member.group
     before = broker.world.exact(group)
-    row = broker.row(group, exit_code=0 if possible else 6)
+    row = broker.row(group, exit_code=0 if possible else 9)
     assert (row["type"], row["state"], row["member_count"], row["target"]) == ("classic", "Stable", 1, "consumer")
     assert row["readiness"] == "ready"
     assert row["how"] == ("rolling" if possible else "stop")
@@ -152,11 +152,11 @@ def test_live_classic_group(brokers: dict[str, Broker], policy: str, name: Name)
     (check,) = (check for check in row["checks"] if check["id"] == "migration-policy")
     assert policy in check["evidence"].lower()
     assert check["offline_only"] is not possible
-    screen = broker(group, exit_code=0 if possible else 6).stdout
+    screen = broker(group, exit_code=0 if possible else 9).stdout
     assert row["how"] in screen
     assert "Nothing was changed" in screen
     member.heartbeat()
-    refused = broker(group, "--execute", exit_code=6)
+    refused = broker(group, "--execute", exit_code=9)
     assert "[not-empty]" in refused.stderr
     assert "kafka-python" in refused.stderr, "its member's client id"
     assert broker.world.groups()[group] == ("classic", "stable")
@@ -175,7 +175,7 @@ def test_live_consumer_group(brokers: dict[str, Broker], policy: str, name: Name
     group = name("new")
     member = broker.members.consumer(group, TOPIC, client_id="new-0")
     broker.members.stable(member, partitions=2)
-    row = broker.row(group, "--protocol", "classic", exit_code=0 if possible else 6)
+    row = broker.row(group, "--protocol", "classic", exit_code=0 if possible else 9)
     assert (row["type"], row["state"], row["member_count"], row["target"]) == ("consumer", "Stable", 1, "classic")
     assert row["how"] == ("rolling" if possible else "stop")
     assert row["readiness"] == "ready"
@@ -183,7 +183,7 @@ def test_live_consumer_group(brokers: dict[str, Broker], policy: str, name: Name
     assert policy in check["evidence"].lower()
     assert check["offline_only"] is not possible
     assert {row["readiness"] for row in broker(group, "-o", "json").data} == {"done"}
-    refused = broker(group, "--protocol", "classic", "--execute", exit_code=6)
+    refused = broker(group, "--protocol", "classic", "--execute", exit_code=9)
     assert "[not-empty]" in refused.stderr
     assert "new-0" in refused.stderr
     assert broker.world.groups()[group] == ("consumer", "stable")

@@ -446,7 +446,7 @@ def test_no_setting_without_the_conversion(
     came = just_before(
         monkeypatch, "ConsumerGroupHeartbeat", lambda: by_hand.join(world, shop.group, {shop.topic: [0, 1]})
     )
-    result = shop.migrate(*SETTING, exit_code=6)
+    result = shop.migrate(*SETTING, exit_code=9)
     assert came
     assert "joined-meanwhile" in result.stdout + result.stderr
     assert f"{SESSION}=50000: NOT SET" in result.stdout

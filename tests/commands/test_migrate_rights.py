@@ -83,7 +83,7 @@ def grant(broker: SecureBroker, *rules: tuple[str, Right, ACLOperation, ACLPermi
 def test_without_describe_configs(bob: Bob) -> None:
     """Policy, assignors, ranges are the brokers' settings: unknown, with the right that is missing."""
     bob.may(*EVERYTHING)
-    live = planned(bob, "old", exit_code=6)
+    live = planned(bob, "old", exit_code=4)
     assert live["readiness"] == "ready"
     policy = live["checks"]["migration-policy"]
     assert policy["status"] == "unknown"
@@ -107,7 +107,7 @@ def test_with_describe_configs(bob: Bob, broker: SecureBroker) -> None:
 def test_without_the_history(bob: Bob) -> None:
     """The session timeout of classic members is in __consumer_offsets alone: unknown, and what READ would show."""
     bob.may(*without(HISTORY))
-    row = planned(bob, "old", exit_code=6)
+    row = planned(bob, "old", exit_code=4)
     assert row["readiness"] == "ready"
     unknown = [check for check in row["checks"].values() if check["status"] == "unknown"]
     assert row["checks"]["session"] in unknown

@@ -494,11 +494,11 @@ def test_both_group_types(kgroup: CommandLine, world: KafkaWorld, members: Membe
         wait_for(lambda m=member, g=group: m.commit() or world.committed(g), f"commits of {group}")  # type: ignore[misc]
 
     # The plan is shown on a live group too; its exit code is the execution's.
-    live = kgroup("reset", classic, consumer, "--topic", topic, "--to-offset", "2", exit_code=6)
+    live = kgroup("reset", classic, consumer, "--topic", topic, "--to-offset", "2", exit_code=9)
     assert f"{topic}:0" in live.stdout
     assert "NOT YET" in live.stdout
     assert "Nothing was changed." in live.stdout
-    refused = kgroup("reset", consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json", exit_code=6)
+    refused = kgroup("reset", consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json", exit_code=9)
     assert refused.json["executed"] is False
     assert {error["code"] for error in refused.json["errors"]} == {"not-empty"}
     assert [(row["group"], row["new_offset"]) for row in refused.data] == [(consumer, 2)]
@@ -542,7 +542,7 @@ def test_a_copy_of_what_cannot_be_read(kgroup: CommandLine, world: KafkaWorld, s
     green, copy = f"{shop.group}-green", ("--from-group", shop.group, "--create")
     with world.pending(shop.group, {(shop.topic, 1): 12}):
         for execute in ((), ("--execute",)):
-            refused = kgroup("reset", green, *copy, *execute, "-o", "json", exit_code=6).json
+            refused = kgroup("reset", green, *copy, *execute, "-o", "json", exit_code=9).json
             assert refused["executed"] is False
             (error,) = refused["errors"]
             assert (error["code"], error["topic"], error["partition"]) == ("pending-transaction", shop.topic, 1)

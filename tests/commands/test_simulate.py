@@ -192,7 +192,7 @@ def test_an_empty_group_that_has_committed_nothing(
 
 
 def _refused(result: Result) -> Result | None:
-    return result if result.exit_code == 6 else None
+    return result if result.exit_code == 9 else None
 
 
 @pytest.mark.soak

@@ -308,7 +308,7 @@ def test_groups_of_which_nothing_can_be_said(
 ) -> None:
     path = write(tmp_path, described(**change))
     simulate = ("simulate", "svc", "--from-file", str(path), "--add", "1", "-o", "json")
-    result = kgroup_cli(*simulate, exit_code=5 if code == "not-found" else 6)
+    result = kgroup_cli(*simulate, exit_code={"not-found": 5, "rebalancing": 9}.get(code, 6))
     assert result.json["errors"][0]["code"] == code
 
 

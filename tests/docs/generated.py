@@ -119,13 +119,14 @@ def _refusals() -> str:
     rows = [
         (
             f'<a id="{each.code}"></a>`{each.code}`',
+            int(each.exit_code),
             each.verbs,
             each.when,
             each.passes + f" `--accept {each.code}` passes it." * each.accepted,
         )
         for each in REFUSALS.values()
     ]
-    return _table(("code", "of", "when", "to do"), rows)
+    return _table(("code", "exit code", "of", "when", "to do"), rows)
 
 
 _PARTS = {

@@ -23,7 +23,7 @@ from kgroup.model.groups import (
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Unreachable
+from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Refused, Unreachable
 
 GROUP_FIELDS = {
     "group",
@@ -307,6 +307,7 @@ def test_a_cluster_is_called_by_its_context_or_first_address(cluster: ClusterRef
 NO_RIGHT = RowError.of(NotAuthorized("no DESCRIBE"), topic="audit")
 GONE = RowError.of(NotFound("does not exist"), topic="audit")
 DOWN = RowError.of(Unreachable("broker 2"), group="g")
+LIVE = RowError.of(Refused("g has members", code="not-empty"), group="g")
 
 
 @pytest.mark.parametrize(
@@ -321,6 +322,9 @@ DOWN = RowError.of(Unreachable("broker 2"), group="g")
         (0, (NO_RIGHT, NO_RIGHT), False, ExitCode.NOT_AUTHORIZED),
         (0, (DOWN,), False, ExitCode.UNREACHABLE),
         (0, (GONE,), False, ExitCode.NOT_FOUND),
+        (0, (LIVE, LIVE), False, ExitCode.NOT_YET),
+        (0, (LIVE, GONE), False, ExitCode.NOT_FOUND),
+        (1, (LIVE,), False, ExitCode.PARTLY),
     ],
 )
 def test_the_exit_code_of_an_outcome(

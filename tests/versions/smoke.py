@@ -302,7 +302,7 @@ def reset(stage: Stage) -> None:
     assert [stage.at(group) for group in groups] == [[10, 20, 30]] * len(groups)
     matching = kgroup("reset", "--regex", "reset-.*|c-[abcd]", "--all-topics", "--to-latest", "-o", "json").data
     assert {row["group"] for row in matching} == {*groups, *(NEW if stage.kafka.new_protocol else ())}
-    kgroup("reset", LIVE, "--to-earliest", "--all-topics", "--execute", exit_code=6)
+    kgroup("reset", LIVE, "--to-earliest", "--all-topics", "--execute", exit_code=9)
 
 
 def targets(rows: list[dict[str, object]]) -> dict[Cell, int]:
@@ -342,7 +342,7 @@ def delete(stage: Stage) -> None:
     assert not set(groups) & {group for group, _ in stage.kafka.listed()}
     kgroup("undo", "--execute")
     assert [stage.at(group) for group in groups] == [[10, 20, 30]] * len(groups)
-    kgroup("delete", LIVE, "--execute", exit_code=6)
+    kgroup("delete", LIVE, "--execute", exit_code=9)
 
 
 @verb("delete-offsets")
@@ -354,7 +354,7 @@ def delete_offsets(stage: Stage) -> None:
         assert {cell[2] for cell, row in stage.kafka.described().items() if cell[0] == group} == {0, 2}
         kgroup("undo", "--execute")
         assert stage.at(group) == [10, 20, 30]
-    kgroup("delete-offsets", LIVE, "--topic", stage.topic, "--execute", exit_code=6)
+    kgroup("delete-offsets", LIVE, "--topic", stage.topic, "--execute", exit_code=9)
 
 
 @verb("evict")
@@ -370,7 +370,7 @@ def evict(stage: Stage) -> None:
             member = stage.kafka.members.consumer(group, stage.topic, group_instance_id="pay-0")
         stage.kafka.members.stable(member, partitions=3)
         member.kill()
-        kgroup("reset", group, "--to-earliest", "--all-topics", exit_code=6)
+        kgroup("reset", group, "--to-earliest", "--all-topics", exit_code=9)
         kgroup("evict", group, "--instance", "pay-0", "--execute")
         kgroup("wait", group, "--for", "empty", "--within", "10s")
         kgroup("reset", group, "--to-earliest", "--all-topics", "--execute")

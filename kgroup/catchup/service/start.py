@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace as dataclass_replace
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delive
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
+from kgroup.changes.preconditions import wait_until_empty
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.model import LOG_END, Delivery, PlanSnapshot, PlanState
@@ -24,7 +26,7 @@ from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.groups.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
-from kgroup.model.reporter import Reporter
+from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms, utc_now
@@ -41,11 +43,9 @@ def start_catchup(
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
     options, execute = request.replay, request.change.execute
     if execute:
+        _wait_empty(engine, settings, request)
         engine.ledger.expect(of_group(request.group))
-    plan = plan_start(engine, settings, request)
-    checks: ReplayChecks | None = None
-    if options.sink is not None and plan.gap.ranges:
-        plan, checks = _check_replay(engine, settings, plan, options)
+    plan, checks = _plan(engine, settings, request)
     if not (execute and plan.possible):
         _note_nothing(engine.reporter, plan)
         return plan
@@ -59,6 +59,25 @@ def start_catchup(
         with _create_and_release(engine, request, plan) as runner:
             show_may_start(engine.reporter, runner.snapshot, plan)
             return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
+
+
+def _wait_empty(engine: CatchupEngine, settings: Settings, request: StartRequest) -> None:
+    """With ``--wait-empty``, wait until the group is empty, unless the plan would not work then either."""
+    change = request.change
+    if not change.wait_empty or request.group is None:
+        return
+    rehearsal = replace(request, change=dataclass_replace(change, execute=False))
+    plan, _ = _plan(replace(engine, reporter=NullReporter()), settings, rehearsal)
+    if plan.passes and plan.group is not None and not plan.group.is_empty:
+        wait_until_empty(engine.reporter, engine.cluster, change, [plan.group.name])
+
+
+def _plan(engine: CatchupEngine, settings: Settings, request: StartRequest) -> tuple[StartPlan, ReplayChecks | None]:
+    """The plan at this moment, and the checks of its replay; None without a replay, or if it is refused."""
+    plan, options = plan_start(engine, settings, request), request.replay
+    if options.sink is None:
+        return plan, None
+    return _check_replay(engine, settings, plan, options)
 
 
 def _check_replay(

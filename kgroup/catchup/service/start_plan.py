@@ -15,7 +15,6 @@ from kgroup.catchup.service.show import commands, damaged_refusal
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import wait_empty
 from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
@@ -38,7 +37,7 @@ from kgroup.queries.snapshots import snapshots
 from kgroup.settings.environment import variable
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -72,8 +71,6 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, change, replay = engine.cluster, request.change, request.replay
     group, unread = _read_group(engine, request)
-    if group is not None and wait_empty(engine.reporter, cluster, change, [group.name]):
-        group, unread = _read_group(engine, request)
     at_ms = utc_ms()
     gap_input = read_gap(cluster, group, request.gap, at_ms)
     for note in gap_input.notes:
@@ -105,6 +102,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
         unread,
         replay.destination,
         replay.guarantee,
+        waits=change.wait_empty and not change.execute,
     )
 
 
@@ -134,8 +132,10 @@ def _unknown_topics(group: Group) -> Refused:
 
 def _as_raised(error: RowError) -> KgroupError:
     """The error of the only group of the command, as an exception."""
-    kinds: tuple[type[KgroupError], ...] = (NotFound, NotAuthorized, Unreachable, Refused)
-    kind = next((kind for kind in kinds if kind.exit_code is error.exit_code), KgroupError)
+    kinds: dict[ExitCode, type[KgroupError]] = {
+        kind.exit_code: kind for kind in (NotFound, NotAuthorized, Unreachable, Refused)
+    }
+    kind = (kinds | {ExitCode.NOT_YET: Refused}).get(error.exit_code, KgroupError)
     message = error.message if error.group is None else f"{error.group}: {error.message}"
     return kind(message, details=error.details, hint=error.hint, code=error.code)
 

@@ -23,7 +23,7 @@ from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
-from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, write_synced
+from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, try_to_create, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError
 
 MANIFEST = "_manifest.json"
@@ -163,7 +163,11 @@ def unwritable(options: Mapping[str, str]) -> str | None:
         return f"{options['dir']} cannot be reached: {error.strerror}"
     if not there.is_dir():
         return f"{there} is not a directory"
-    return None if os.access(there, os.W_OK | os.X_OK) else f"this user cannot write to {there}"
+    try:
+        try_to_create(there)
+    except OSError as error:
+        return f"this user cannot write to {there}: {error.strerror}"
+    return None
 
 
 def deliver(run: TaskRun) -> None:

@@ -1,5 +1,5 @@
 # check all groups for the consumer protocol
 set -eu
 export KGROUP_CONTEXT=prod
-kgroup migrate --all-groups --client @clients.txt -o csv > "$REPORT" || [ $? = 6 ]
-kgroup migrate --all-groups --client @clients.txt || [ $? = 6 ]
+kgroup migrate --all-groups --client @clients.txt --wait-empty -o csv > "$REPORT" || [ $? = 6 ]
+kgroup migrate --all-groups --client @clients.txt --wait-empty || [ $? = 6 ]

@@ -17,14 +17,15 @@ from kgroup.groups.catchup.steps import Close, Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable, decisive
 
 
 class StartPlan(msgspec.Struct, frozen=True):
     """A plan that may be executed, and what prevents it.
 
     ``destination`` is where the records go, None if the user has not chosen it; ``guarantee`` is how often. ``checks``
-    are those that passed.
+    are those that passed. With ``waits`` the execution would wait until the group is empty, so what time mends is no
+    error.
     """
 
     group: Group | None
@@ -39,6 +40,7 @@ class StartPlan(msgspec.Struct, frozen=True):
     unread: tuple[RowError, ...]
     destination: str | None
     guarantee: str = ""
+    waits: bool = False
 
     @property
     def gap(self) -> Gap:
@@ -60,7 +62,10 @@ class StartPlan(msgspec.Struct, frozen=True):
             if risk.level is RiskLevel.BLOCKED
         ]
         rows = [self._row_error(row) for row in self.gap.errors if (row.topic, row.partition) not in better]
-        return (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)
+        return tuple(filter(self._counts, (*(refusal.row for refusal in self.refusals), *blocked, *rows, *self.unread)))
+
+    def _counts(self, error: RowError) -> bool:
+        return not (self.waits and error.exit_code is ExitCode.NOT_YET)
 
     def _row_error(self, row: NotMoved) -> RowError:
         """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
@@ -72,10 +77,16 @@ class StartPlan(msgspec.Struct, frozen=True):
         return RowError(row.code, why, self.gap.group, row.topic, row.partition, hint, exit_code)
 
     @property
+    def passes(self) -> bool:
+        """Whether nothing prevents it, or with ``partial`` only errors of partitions."""
+        hard = any(self._counts(refusal.row) for refusal in self.refusals)
+        hard = hard or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
+        return not hard and (self.partial or not self.errors)
+
+    @property
     def possible(self) -> bool:
-        """Whether it may be executed."""
-        hard = self.refusals or any(risk.level is RiskLevel.BLOCKED for risk in self.risks)
-        return bool(self.gap.ranges) and not hard and (self.partial or not (self.gap.errors or self.unread))
+        """Whether it may be executed, and has something to do."""
+        return bool(self.gap.ranges) and self.passes
 
     def document(self) -> dict[str, Any]:
         """The JSON form."""
@@ -149,7 +160,7 @@ class ReplayedPlan(msgspec.Struct, frozen=True):
     def exit_code(self) -> ExitCode:
         """A failed verification has priority over what was left out."""
         if not self.state.verification.complete:
-            return self.errors[0].exit_code if self.errors else ExitCode.CHECK_FAILED
+            return decisive([error.exit_code for error in self.errors]) if self.errors else ExitCode.CHECK_FAILED
         return ExitCode.PARTLY if self.left_out else ExitCode.DONE
 
 

@@ -345,7 +345,7 @@ def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
 
 
 def _planned_lines(result: Result, wording: Wording) -> Iterator[str]:
-    if not result.errors or (result.partial and result.possible.size):
+    if result.passes:
         yield f"Nothing was changed. {wording.apply}:"
         yield f"  {wording.command.executing()}"
     elif (passing := passing_command(wording.command, result.errors, result.refusals)) is not None:

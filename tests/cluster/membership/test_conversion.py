@@ -190,7 +190,7 @@ def test_who_comes_in_between_is_named_and_goes_on(
     error = refusal(cluster.convert({group: OTHER[kind]}), group)
 
     assert happened
-    assert (error.code, error.exit_code) == ("joined-meanwhile", 6)
+    assert (error.code, error.exit_code) == ("joined-meanwhile", 9)
     assert "127.0.0.1" in error.message
     after = described(cluster, group)
     assert f"is a {after.type} group now" in error.details[0]
@@ -381,6 +381,6 @@ def test_the_broker_refuses_us_when_somebody_joined_under_the_policy_disabled(
         happened = just_before(monkeypatch, request_, lambda: enter(world, kind, group, "orders"))
         error = refusal(cluster.convert({group: OTHER[kind]}), group)
         assert happened
-        assert (error.code, error.exit_code) == ("joined-meanwhile", 6)
+        assert (error.code, error.exit_code) == ("joined-meanwhile", 9)
         after = described(cluster, group)
         assert (after.type, len(after.members or ())) == (kind, 1)

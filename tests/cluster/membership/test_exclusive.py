@@ -333,7 +333,7 @@ def test_a_live_group_is_refused_and_goes_on(
     with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught, cluster.join_exclusively(group, kind, places):
         pass
 
-    assert (caught.value.code, caught.value.exit_code) == ("not-empty", 6)
+    assert (caught.value.code, caught.value.exit_code) == ("not-empty", 9)
     assert not {"JoinGroup", "ConsumerGroupHeartbeat", "LeaveGroup", "OffsetCommit"}.intersection(names)
     assert [member.member_id for member in described(cluster, group).members or ()] == who
     assert world.exact(group) == before
