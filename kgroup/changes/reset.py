@@ -28,7 +28,6 @@ from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.queries.log_options import FromLog
-from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.hint import Hint
 
@@ -163,7 +162,7 @@ def _of_logged_group(
     check_bounds(source, reads=source.from_log)
     logged = without_stale(cluster, choose_logged(reporter, cluster, Selection(names=[name]), source))
     for state in logged.states.values():
-        reporter.note(f"{name}: {log_line(state, utc_ms())}")
+        reporter.note(f"{name}: {log_line(state, cluster.now_ms())}")
     warn_open_transactions(reporter, logged.states.values())
     offsets = {
         tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)

@@ -15,7 +15,7 @@ from kgroup.groups.undo_plan import COMMIT_UNKNOWN, as_of_rows, partitions_of
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.from_log import choose_logged, warn_open_transactions
-from kgroup.queries.log_options import LogBounds, warn_of_clocks
+from kgroup.queries.log_options import LogBounds
 from kgroup.queries.snapshots import refuse_foreign
 from kgroup.support.errors import KgroupError, NotFound
 
@@ -34,7 +34,6 @@ def plan_as_of(reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: 
     Raises Refused if the group is or was of type share or streams, and KgroupError if the log or the current group
     cannot be read.
     """
-    warn_of_clocks(reporter, cluster)
     logged = choose_logged(reporter, cluster, Selection(names=[group]), bounds, at_ms)
     errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # these become rows of the plan
     snapshot = cluster.describe([group], COMMITS)

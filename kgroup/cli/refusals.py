@@ -78,8 +78,8 @@ _ALL = (
     RefusalHelp(
         "clock-skew",
         "delete --idle-for",
-        "The group was idle long enough only by the clock of this machine, not by the clock of the brokers. Both "
-        "clocks are named.",
+        "The group was idle long enough only by the clock of this machine, and the brokers do not show theirs. The "
+        "user lacks DESCRIBE on the cluster, or the brokers are older than 3.3.",
         "Set the clock.",
         accepted=True,
     ),

@@ -15,6 +15,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout
 from kgroup.model.groups import Activities, Group, LastActivities
 from kgroup.settings.model import Settings
+from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
 
@@ -45,6 +46,7 @@ class ClusterConnection:
         self._timeout_s = settings.timeout_s
         self._client = CoordinatorClient(settings, Deadline.after(self._timeout_s))
         self._coordinators = GroupCoordinators(self._client)
+        self._ahead_ms: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +107,18 @@ class ClusterConnection:
         from kgroup.cluster.broker_clock import clocks
 
         with self.time_limit(_CLOCK_S):
-            return self._ask(clocks, self._client)
+            known = self._ask(clocks, self._client)
+        self._ahead_ms = known.now_ms - known.ours_ms
+        return known
+
+    def now_ms(self) -> int:
+        """The brokers' present time in ms since 1970, as ``Clocks.now_ms``; every age counts from it.
+
+        The brokers are asked once per connection.
+        """
+        if self._ahead_ms is None:
+            self.clocks()
+        return utc_ms() + (self._ahead_ms or 0)
 
     def end_of_commits(self, group: str) -> int:
         """An offset at or before the group's next record in ``__consumer_offsets``: the log end. Raises KgroupError."""

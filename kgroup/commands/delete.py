@@ -33,7 +33,9 @@ from kgroup.support.errors import Refused
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import plural
 
-_BUDGET_S = 30.0
+_BUDGET_S, _SHOWN_BUDGET_S = 30.0, 1.0
+"""How long the log is read: to choose groups, and then to show when those chosen were last active."""
+
 _HEADER = ("group", "type", "state", "commit_count", "last_activity_at", "deleted", "error_code", "error_message")
 _COLUMNS = (
     Column("GROUP", fold=True),
@@ -108,8 +110,8 @@ def delete(
     """Delete groups with all their offsets.
 
     Groups must be empty. kgroup undo restores a deleted group with its offsets, metadata and leader epochs. --idle-for
-    scans __consumer_offsets back to that time; groups whose idle time is unknown are not deleted. A group that is idle
-    long enough only by the clock of this machine is refused (clock-skew).
+    scans __consumer_offsets back to that time; groups whose idle time is unknown are not deleted. If the brokers do not
+    show their clock, a group that is idle long enough only by this machine's is refused (clock-skew).
 
     Examples:
     # the plan for one group
@@ -177,7 +179,7 @@ def _idle(
     if clocks.warning:
         reporter.warn(clocks.warning)
     idle_ms = round(idle_s * 1000)
-    since_ms = clocks.ours_ms - idle_ms
+    since_ms = clocks.now_ms - idle_ms
     surely_ms = None if clocks.certain_ms is None else clocks.certain_ms - idle_ms
     signs = cluster.last_activities(names, since_ms if surely_ms is None else surely_ms, _BUDGET_S)
     if signs.note:
@@ -192,7 +194,10 @@ def _idle(
         for group in idle
         if surely_ms is None or (signs.by_group[group.name] or surely_ms - 1) >= surely_ms
     }
-    return replace(found, groups=idle), signs.by_group, doubtful
+    # The log was read back to that time, and may have nothing of these groups up to there.
+    silent = [group.name for group in idle if signs.by_group[group.name] is None]
+    older = cluster.last_activities(silent, 0, _SHOWN_BUDGET_S).by_group if silent else {}
+    return replace(found, groups=idle), {**signs.by_group, **older}, doubtful
 
 
 def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:

@@ -21,11 +21,10 @@ from kgroup.model.reporter import Reporter
 from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
-from kgroup.queries.log_options import FromLog
+from kgroup.queries.log_options import FromLog, warn_of_clocks
 from kgroup.queries.snapshots import batches, describable_groups, snapshots
 from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations, read_verdicts
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_ms
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
 
@@ -139,7 +138,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     with Cluster(run.settings) as cluster:
         found = logged_snapshot(run.reporter, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
-        groups, now_ms = list(snapshot.groups), utc_ms()
+        groups, now_ms = list(snapshot.groups), cluster.now_ms()
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not DescribePart.STATE:
             groups.sort(key=lambda group: -(group.totals.lag or 0))
@@ -164,6 +163,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
 def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Outcomes:
     want, named = _reading(run, view, scan_s), named_groups(which)
     with Cluster(run.settings) as cluster:
+        _compare_clocks(run, cluster, view)
         # What is written as it arrives is read in batches. For other formats requests that cover all groups are sent
         # once.
         at_a_time = _GROUPS_AT_A_TIME if run.format in _STREAMED and want.offsets else None
@@ -184,7 +184,14 @@ def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) 
 def _connect(run: Invocation, which: Selection, view: DescribeView, scan_s: float) -> Iterator[Refresh]:
     want, named = _reading(run, view, scan_s), named_groups(which)
     with Cluster(run.settings) as cluster:
+        _compare_clocks(run, cluster, view)
         yield lambda: _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
+
+
+def _compare_clocks(run: Invocation, cluster: Cluster, view: DescribeView) -> None:
+    """Warn if clocks differ, where ages are shown."""
+    if view.judges(run.format):
+        warn_of_clocks(run.reporter, cluster)
 
 
 def _outcomes(

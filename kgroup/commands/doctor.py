@@ -20,9 +20,9 @@ from kgroup.model.reporter import Reporter
 from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outcome
 from kgroup.queries.doctor import GroupsReader, ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
+from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import ListedGroups, batches, by_log_partition, describable_groups, snapshots
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
@@ -86,7 +86,7 @@ class DoctorOptions:
         """How far back to read, and for how long. Raises UsageError."""
         since_s = parse_duration(self.since or _SINCE, "--since")
         budget_s = parse_duration(self.scan_time or _BUDGET, "--scan-time")
-        return ScanDepth(round((utc_now().timestamp() - since_s) * 1000), budget_s)
+        return ScanDepth(round(since_s * 1000), budget_s)
 
 
 def doctor(
@@ -126,6 +126,7 @@ def doctor(
     if options.cluster and narrowed:
         raise UsageError("--cluster and a choice of groups are mutually exclusive")
     with Cluster(run.settings) as cluster:
+        warn_of_clocks(run.reporter, cluster)
         diagnoses: list[Diagnosis] = []
         errors: tuple[RowError, ...] = ()
         if not narrowed:

@@ -96,17 +96,16 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         warn_open_transactions,
         without_stale,
     )
-    from kgroup.queries.log_options import warn_of_clocks
+    from kgroup.queries.log_options import brokers_now
 
     at_ms = None if when.as_of is None else parse_past_time(when.as_of)
-    if when.as_of is not None and at_ms is not None:
-        run.reporter.note(resolved_text(when.as_of, at_ms, "--as-of"))
     check_bounds(source, reads=source.from_log or at_ms is not None)
     one = names_only(which) and len(names_of(which)) == 1
     notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
-        if at_ms is not None:
-            warn_of_clocks(run.reporter, cluster)
+        if when.as_of is not None:
+            at_ms = parse_past_time(when.as_of, brokers_now(run.reporter, cluster))
+            run.reporter.note(resolved_text(when.as_of, at_ms, "--as-of"))
         logged = without_stale(cluster, choose_logged(run.reporter, cluster, which, source, at_ms))
         warn_open_transactions(run.reporter, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory
-from kgroup.groups.reset_targets import TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
+from kgroup.groups.reset_targets import ANY_TIME, TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
     Groups,
     Selection,
@@ -33,10 +34,9 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.history import follow_outcome, outcome, quiet_outcome
 from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
-from kgroup.queries.log_options import scan_progress
+from kgroup.queries.log_options import brokers_now, scan_progress
 from kgroup.queries.snapshots import refuse_foreign, snapshots
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
 from kgroup.support.instants import utc_datetime
@@ -103,16 +103,16 @@ class HistorySpan:
         ),
     ] = "10s"
 
-    def wish(self, topics: Sequence[TopicChoice], *, commits: bool) -> HistoryRequest:
-        """What to read. Raises UsageError."""
-        now = utc_now()
+    def wish(self, topics: Sequence[TopicChoice], now: datetime = ANY_TIME, *, commits: bool) -> HistoryRequest:
+        """What to read if it is ``now``. Raises UsageError."""
         since_ms = parse_moment_or_ago(self.since, now, "--since")
         until_ms = None if self.until is None else parse_moment_or_ago(self.until, now, "--until")
         last_ms = round(now.timestamp() * 1000) if until_ms is None else until_ms
-        if since_ms >= last_ms:
-            raise UsageError("--since is not before --until", hint="--since 2h --until 1h")
         if last_ms > now.timestamp() * 1000 + 1:
             raise UsageError(f"--until {self.until}: in the future")
+        ago, ended_ago = is_ago(self.since), self.until is None or is_ago(self.until)
+        if since_ms >= last_ms and (now is not ANY_TIME or ago is ended_ago):
+            raise UsageError("--since is not before --until", hint="--since 2h --until 1h")
         budget_s = parse_duration(self.scan_time, "--scan-time")
         moves_on_ms = None if until_ms is not None or not is_ago(self.since) else last_ms - since_ms
         return HistoryRequest(since_ms, until_ms, budget_s, moves_on_ms, commits, _chosen_by(topics))
@@ -169,16 +169,17 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     check_selection(selection)
     if view.limit is not None and view.limit < 0:
         raise UsageError(f"--limit {view.limit}: no number of rebalances")
-    wish = span.wish(topics, commits=view.commits)
-    for text, at_ms, option in ((span.since, wish.since_ms, "--since"), (span.until, wish.until_ms, "--until")):
-        if text is not None and at_ms is not None and not is_ago(text):
-            run.reporter.note(resolved_text(text, at_ms, option))
+    span.wish(topics, commits=view.commits)
     if view.follow:
-        if wish.until_ms is not None:
+        if span.until is not None:
             raise UsageError("--until and --follow are mutually exclusive")
         if run.format not in _FOLLOWED:
             raise UsageError(f"-o {run.format} and --follow are mutually exclusive", hint="-o json")
     with Cluster(run.settings) as cluster:
+        wish = span.wish(topics, brokers_now(run.reporter, cluster), commits=view.commits)
+        for text, at_ms, option in ((span.since, wish.since_ms, "--since"), (span.until, wish.until_ms, "--until")):
+            if text is not None and at_ms is not None and not is_ago(text):
+                run.reporter.note(resolved_text(text, at_ms, option))
         states, errors = _states(run.reporter, cluster, selection)
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")

@@ -36,7 +36,6 @@ from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import ListedGroups, batches, by_log_partition, describable_groups, snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
-from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
@@ -279,7 +278,7 @@ class _LagMeasurement:
         if not groups:
             return
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
-        read = read_evidence(cluster, groups, ask, utc_ms())
+        read = read_evidence(cluster, groups, ask, cluster.now_ms())
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=ask.surroundings)
         for group in groups:

@@ -17,10 +17,10 @@ from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.describe_records import coordinator_text
-from kgroup.queries.log_options import FromLog
+from kgroup.queries.log_options import FromLog, warn_of_clocks
 from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_ms, utc_now
+from kgroup.support.clock import utc_now
 from kgroup.support.durations import format_duration, parse_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.instants import rfc3339
@@ -127,6 +127,7 @@ def list_(run: Invocation, which: Selection, only: ListFilter, source: FromLog) 
             )
         return _from_log(run, which, only.coordinator, source)
     with Cluster(run.settings) as cluster:
+        warn_of_clocks(run.reporter, cluster)
         chosen = choose_groups(run.reporter, cluster, replace(which, expect=None))
         kept = chosen.groups
         if only.coordinator is not None:
@@ -152,7 +153,7 @@ def _idle(
     active = cluster.last_activities([group.name for group in groups], 0, _IDLE_FOR_BUDGET_S)
     if unknown := len(groups) - len(active.by_group):
         reporter.note(f"left out, because it is unknown how long they were idle: {plural(unknown, 'group')}")
-    until_ms = utc_ms() - round(idle_s * 1000)
+    until_ms = cluster.now_ms() - round(idle_s * 1000)
     kept = tuple(group for group in groups if group.name in active.by_group)
     return tuple(group for group in kept if (active.by_group[group.name] or 0) <= until_ms), active.by_group
 
@@ -190,10 +191,10 @@ def _no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> No
 
 
 def _outcome(lines: Sequence[ListRow], cluster: Cluster, errors: tuple[RowError, ...]) -> Outcome:
-    at = utc_now()
+    at, now_ms = utc_now(), cluster.now_ms()
     return Outcome(
         data=tuple(lines),
-        screen=lambda: _screen(lines, round(at.timestamp() * 1000)),
+        screen=lambda: _screen(lines, now_ms),
         records=lambda: Records(_HEADER, [(*line.cells, rfc3339(line.active_ms)) for line in lines]),
         cluster=cluster.ref,
         errors=errors,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.execute import ChangeContext, execute_plan
@@ -23,6 +25,7 @@ from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import ResetRequest, filter_partitions
 from kgroup.groups.reset_targets import (
+    ANY_TIME,
     ResetScenario,
     ShiftBy,
     ToCurrent,
@@ -47,10 +50,9 @@ from kgroup.output.pages.reset import (
     target_time,
     with_skipped_records,
 )
-from kgroup.queries.log_options import FromLog
+from kgroup.queries.log_options import FromLog, brokers_now
 from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_now
 from kgroup.support.errors import UsageError
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
@@ -129,8 +131,11 @@ class ResetTargetOptions:
         ),
     ] = None
 
-    def scenario(self) -> ResetScenario | None:
-        """The target; None if none is given, or if a file or a group defines it. Raises UsageError for several."""
+    def scenario(self, now: datetime = ANY_TIME) -> ResetScenario | None:
+        """The target if it is ``now``; None if none is given, or if a file or a group defines it.
+
+        Raises UsageError for several.
+        """
         given = {
             "--to-earliest": self.to_earliest,
             "--to-latest": self.to_latest,
@@ -145,7 +150,6 @@ class ResetTargetOptions:
         said = [option for option, is_given in given.items() if is_given]
         if len(said) > 1:
             raise UsageError(f"{said[0]} and {said[1]} are mutually exclusive")
-        now = utc_now()
         if self.to_latest:
             return ToLatest()
         if self.to_current:
@@ -251,6 +255,8 @@ def reset(
     if which.save_skipped is not None:
         check_target(run.settings, which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
+        if isinstance(request.scenario, ToTime):
+            request = replace(request, scenario=where.scenario(brokers_now(run.reporter, cluster)))
         topics = [choice.topic for choice in request.topics or ()]
         found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
         kept: list[Block] = []
@@ -339,7 +345,7 @@ def _outcome(
         "reset",
         subject(result.plan),
         run.command_line,
-        head=target_time(request.scenario, utc_now()),
+        head=target_time(request.scenario, cluster.now_ms()),
         before_end=before_end,
         instead=repeatable_command(result.plan, request.scenario, target, run.command),
         start="Start the consumers",

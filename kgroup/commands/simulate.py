@@ -369,12 +369,11 @@ def _times(
     """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
     from kgroup.groups.history.summary import HistoryQuery, group_history
     from kgroup.groups.simulation.durations import measured_rebalances
-    from kgroup.support.clock import utc_ms
 
     there = [group for group in groups if group.members]
     sessions = cluster.session_timeouts(there) if there and given.session_s is None else None
     logs = None
-    now_ms = utc_ms()
+    now_ms = cluster.now_ms()
     if there and given.rebalance_s is None:
         try:
             logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)
@@ -403,11 +402,10 @@ def _lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dict[st
     from kgroup.groups.lag.measure import measure_lag
     from kgroup.groups.lag.rates import LagTrend
     from kgroup.queries.lag import LagReadOptions, read_evidence
-    from kgroup.support.clock import utc_ms
 
     try:
         groups = cluster.describe(names, SnapshotRequest(generation_budget_s=0)).groups
-        read = read_evidence(cluster, groups, LagReadOptions(_LOG_BUDGET_S), utc_ms())
+        read = read_evidence(cluster, groups, LagReadOptions(_LOG_BUDGET_S), cluster.now_ms())
     except KgroupError as error:
         reporter.note(f"what the change does to the lag is unknown: {error.message}")
         return {}

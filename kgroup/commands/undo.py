@@ -225,14 +225,16 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     # Imported here: most changes are in the journal.
     from kgroup.changes.undo_as_of import plan_as_of
     from kgroup.queries.from_log import check_bounds, parse_past_time
+    from kgroup.queries.log_options import brokers_now
 
     check_bounds(bounds, reads=when.as_of is not None, missing="kgroup undo GROUP --as-of TIME")
     if group is None or when.as_of is None:
         raise UsageError("--as-of requires a group", hint="kgroup undo GROUP --as-of TIME")
     check_groups(Groups(names=[group]))
-    at_ms = parse_past_time(when.as_of)
-    then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
+    parse_past_time(when.as_of)
     with ChangingCluster(run.settings) as cluster:
+        at_ms = parse_past_time(when.as_of, brokers_now(run.reporter, cluster))
+        then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
         found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
         context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
         if wait_empty(run, cluster, how, found.plan.groups, found.plan, context):

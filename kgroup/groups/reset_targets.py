@@ -203,6 +203,10 @@ def parse_offset(texts: Sequence[str]) -> ToOffset | ToRequested:
     return ToRequested(offsets)
 
 
+ANY_TIME = datetime.max.replace(tzinfo=UTC)
+"""A ``now`` before which every time is: to check what was typed before the brokers' clock is known."""
+
+
 def parse_moment(text: str, now: datetime, option: str = "--to-datetime") -> int:
     """Parse an ISO 8601 moment into milliseconds since 1970. Without a zone it is UTC, as in kafka-consumer-groups.sh.
 

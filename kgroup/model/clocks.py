@@ -26,13 +26,14 @@ class Clocks(msgspec.Struct, frozen=True):
     exact: bool
 
     @property
+    def now_ms(self) -> int:
+        """The brokers' present time as far as it is known: this machine's, unless the clocks are known to differ."""
+        return self.ours_ms if self.brokers_ms is None or self.warning is None else self.brokers_ms
+
+    @property
     def certain_ms(self) -> int | None:
-        """The latest moment that both clocks have passed; None if the brokers' clock is unknown."""
-        if self.brokers_ms is None:
-            return None
-        if self.exact and abs(self.ours_ms - self.brokers_ms) <= TOLERATED_MS:
-            return self.ours_ms
-        return min(self.ours_ms, self.brokers_ms)
+        """The latest moment that the brokers' clock has certainly passed; None if it is unknown."""
+        return self.now_ms if self.exact else self.brokers_ms
 
     @property
     def warning(self) -> str | None:
@@ -46,15 +47,13 @@ class Clocks(msgspec.Struct, frozen=True):
         apart = f"{least}{format_duration(abs(ahead_ms) // 1000)} {'ahead of' if ahead_ms > 0 else 'behind'}"
         return (
             f"this machine's clock ({rfc3339(self.ours_ms)}) is {apart} the brokers' ({rfc3339(self.brokers_ms)}): "
-            "ages and time lags are wrong by that"
+            "ages and relative times count from the brokers' clock"
         )
 
     def refusal(self, group: str, idle_s: float) -> Refused:
         """The refusal ``clock-skew``: the clocks do not show that ``group`` was idle for ``idle_s`` seconds."""
         if self.brokers_ms is None:
             cause: tuple[str, ...] = ("The brokers' clock could not be read.",)
-        elif self.exact:
-            cause = (f"It is {rfc3339(self.brokers_ms)} for the brokers.",)
         else:
             cause = (
                 f"The newest timestamp in __consumer_offsets is {rfc3339(self.brokers_ms)}.",

@@ -37,7 +37,6 @@ from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_evidence, topics_of
-from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
@@ -54,9 +53,9 @@ OpenTransactions = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupE
 
 
 class ScanDepth(msgspec.Struct, frozen=True):
-    """The time (ms since 1970) down to which ``__consumer_offsets`` is read, and the limit in seconds."""
+    """How far back from now ``__consumer_offsets`` is read, in ms, and the limit in seconds."""
 
-    since_ms: int
+    span_ms: int
     budget_s: float
 
 
@@ -142,16 +141,16 @@ class GroupsReader:
                 known_pasts=known_pasts,
             )
 
-    def logs(self, groups: Sequence[Group], part: int) -> GroupLogs:
+    def logs(self, groups: Sequence[Group], part: int, since_ms: int) -> GroupLogs:
         """The groups' events in the log; if it cannot be read, only the reasons."""
-        past = self._logs(groups, part)
+        past = self._logs(groups, part, since_ms)
         self._read += len(groups)
         self._cut_short += [log.reach.stopped for log in past.logs.values() if log.reach.stopped]
         self._cut_short += () if past.forbidden else past.unread.values()
         return past
 
-    def _logs(self, groups: Sequence[Group], part: int) -> GroupLogs:
-        since_ms = {group.name: self.depth.since_ms for group in groups}
+    def _logs(self, groups: Sequence[Group], part: int, moment_ms: int) -> GroupLogs:
+        since_ms = {group.name: moment_ms for group in groups}
         if self.depth.budget_s <= 0:
             return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was not read (--scan-time 0s)"))
         share_s, limit_s = self._log_time.share_s(part), self._log_time.limit_s
@@ -190,8 +189,9 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     if not snapshot.groups:
         return ()
     cluster, depth = reader.cluster, reader.depth
-    now_ms = utc_ms()
-    past = reader.logs(snapshot.groups, part)
+    now_ms = cluster.now_ms()
+    since_ms = now_ms - depth.span_ms
+    past = reader.logs(snapshot.groups, part, since_ms)
     evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), part, past.pasts)
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in snapshot.groups]
@@ -209,7 +209,7 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     snapshots = []
     for group in groups:
         item = by_name.get(group.name)
-        query = HistoryQuery(depth.since_ms, now_ms, now_ms, _session(item), jumps=False)
+        query = HistoryQuery(since_ms, now_ms, now_ms, _session(item), jumps=False)
         group_snapshot = _snapshot(_with_logs(group, logs.views), item, past, logs, names, query)
         group_readiness = (
             assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
@@ -417,7 +417,7 @@ def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicP
 
 def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
     """The data that affects every group; ``listing`` is the list of all groups."""
-    now_ms = utc_ms()
+    now_ms = cluster.now_ms()
     unread: dict[str, str] = {}
     topic = cluster.offsets_topic()
     layouts = cluster.layouts([OFFSETS_TOPIC])

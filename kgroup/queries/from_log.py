@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import GroupOffsets
-from kgroup.groups.reset_targets import parse_moment_or_ago
+from kgroup.groups.reset_targets import ANY_TIME, parse_moment_or_ago
 from kgroup.groups.selection import (
     GroupChoice,
     Selection,
@@ -31,7 +32,6 @@ from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
 from kgroup.queries.log_options import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
-from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
 from kgroup.support.hint import Hint
@@ -90,7 +90,8 @@ def read_logged(
             progress=progress,
         )
     if at_ms is not None:
-        _note_untraced(reporter, at_ms, compacted=any(log.reach.whole_from != 0 for log in logs.by_group.values()))
+        compacted = any(log.reach.whole_from != 0 for log in logs.by_group.values())
+        _note_untraced(reporter, cluster.now_ms() - at_ms, compacted=compacted)
     errors: list[RowError] = []
     for number, error in sorted(logs.unread.items()):
         if isinstance(error, NotAuthorized):
@@ -272,12 +273,11 @@ def warn_open_transactions(reporter: Reporter, states: Collection[LoggedState], 
         reporter.warn(f"{some_of(partitions)}: {what}")
 
 
-def parse_past_time(text: str, option: str = "--as-of") -> int:
-    """A time, or a duration before now (``5m``, ``PT5M``), in ms since 1970.
+def parse_past_time(text: str, now: datetime = ANY_TIME, option: str = "--as-of") -> int:
+    """A time, or a duration before ``now`` (``5m``, ``PT5M``), in ms since 1970.
 
-    Raises UsageError for an invalid or a future one.
+    Raises UsageError for an invalid one, and for one after ``now``.
     """
-    now = utc_now()
     at_ms = parse_moment_or_ago(text, now, option)
     if at_ms > round(now.timestamp() * 1000):
         raise UsageError(f"{option} {text} is in the future; it is {rfc3339(now, 'seconds')}")
@@ -292,9 +292,9 @@ def offsets_at(state: LoggedState, topics: TopicFilter, at_ms: int | None) -> Gr
     return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
 
 
-def _note_untraced(reporter: Reporter, at_ms: int, *, compacted: bool) -> None:
+def _note_untraced(reporter: Reporter, ago_ms: int, *, compacted: bool) -> None:
     """Note that some commits of that time may be missing without any error: the log has no trace of them."""
-    if compacted and utc_ms() - at_ms > _MARKS_KEPT_MS:
+    if compacted and ago_ms > _MARKS_KEPT_MS:
         reporter.note(
             f"commits of that time may be missing if they were deleted or expired since then: {OFFSETS_TOPIC} "
             "keeps deletions for its delete.retention.ms, a day by default"

@@ -26,7 +26,6 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
@@ -109,7 +108,7 @@ class Histories:
     def _is_kept(self, event: Event, floor: int) -> bool:
         """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""
         return event.log_offset < floor and not (
-            isinstance(event, CommitWritten) and event.at_ms < self._since_ms(utc_ms()) - _KEPT_MS
+            isinstance(event, CommitWritten) and event.at_ms < self._since_ms(self._cluster.now_ms()) - _KEPT_MS
         )
 
     def has_nothing(self, group: str) -> bool:
@@ -145,7 +144,7 @@ class Histories:
 
     def _history(self, group: str) -> GroupHistory:
         request = self._request
-        now_ms = utc_ms()
+        now_ms = self._cluster.now_ms()
         query = HistoryQuery(
             since_ms=self._since_ms(now_ms),
             # Records written during the read belong to it, whatever the brokers' clocks show.
@@ -188,8 +187,8 @@ def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | 
 
     None if there is no such group, or its history cannot be read.
     """
-    request = HistoryRequest(utc_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True, own=own)
     try:
+        request = HistoryRequest(cluster.now_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True, own=own)
         found = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
         histories = Histories(cluster, request, {group: found.get(group)})
         if histories.read() or histories.has_nothing(group) or histories.foreign():

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kgroup.model.reporter import Progress, Reporter
@@ -63,3 +64,9 @@ def warn_of_clocks(reporter: Reporter, cluster: ClusterConnection) -> None:
     """Compare the clocks, with one small request, and warn if they are known to differ."""
     if warning := cluster.clocks().warning:
         reporter.warn(warning)
+
+
+def brokers_now(reporter: Reporter, cluster: ClusterConnection) -> datetime:
+    """The brokers' present time, from which times and durations that were typed count; warns as ``warn_of_clocks``."""
+    warn_of_clocks(reporter, cluster)
+    return datetime.fromtimestamp(cluster.now_ms() / 1000, UTC)

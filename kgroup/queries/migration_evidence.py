@@ -15,7 +15,6 @@ from kgroup.model.groups import Group, ListedGroup
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def read_evidence(
     """
     names = [group.name for group in selected.groups]
     topics = {group.name: sorted(topics_of(group)) for group in selected.groups}
-    now_ms = utc_ms()
+    now_ms = cluster.now_ms()
     facts = cluster.broker_facts({group.coordinator.id for group in selected.groups if group.coordinator})
     configs = cluster.group_configs(names) if names else {}
     access = cluster.access(topics) if names else {}

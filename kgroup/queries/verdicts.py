@@ -9,9 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster
-from kgroup.model.clocks import Clocks
 from kgroup.model.groups import Group, ListedGroup
-from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
@@ -47,23 +45,15 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     )
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_evidence(cluster, groups, options, utc_ms())
+            read = read_evidence(cluster, groups, options, cluster.now_ms())
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
     return GroupVerdicts(
         named,
         {group.name: group_verdict(group, read[group.name].evidence) for group in named},
-        () if budget_s == 0 else (*_notes(named, read), *_clock_notes(read)),
+        () if budget_s == 0 else _notes(named, read),
     )
-
-
-def _clock_notes(read: Mapping[str, LagReading]) -> tuple[str, ...]:
-    """A warning if this machine's clock is behind the coordinators' records; other differences do not show here."""
-    evidence = [partition for each in read.values() for partition in each.evidence.partitions.values()]
-    newest_ms = max((partition.commits[-1].timestamp_ms for partition in evidence if partition.commits), default=None)
-    warning = Clocks(utc_ms(), newest_ms, exact=False).warning
-    return () if warning is None else (warning,)
 
 
 def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:

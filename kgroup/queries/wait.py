@@ -30,7 +30,6 @@ from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
-from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
@@ -226,9 +225,10 @@ class _Wait(PollLoop[WaitResult]):
                 snapshot = self.cluster.describe(self._names, request)
                 groups = {group.name: group for group in snapshot.groups}
                 ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
+                now_ms = self.cluster.now_ms()
         except Unreachable as error:
             return error
-        now_s, now_ms = time.monotonic(), utc_ms()
+        now_s = time.monotonic()
         observations = tuple(Observation(name, groups.get(name), now_ms, ages.get(name, {})) for name in self._names)
         results = {
             observation.name: tuple(c.judge(observation) for c in self._conditions) for observation in observations

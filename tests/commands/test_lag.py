@@ -30,7 +30,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> At:
     """``at(moment_ms)``: it is that moment for kgroup, as if a test had waited until then."""
 
     def set_clock(moment_ms: int) -> None:
-        monkeypatch.setattr("kgroup.commands.lag.utc_ms", lambda: moment_ms)
+        monkeypatch.setattr("kgroup.cluster.connection.utc_ms", lambda: moment_ms)
 
     return set_clock
 

@@ -21,7 +21,7 @@ def test_what_the_parts_did_not_read_is_noted_once() -> None:
     reader = GroupsReader(cast(Cluster, None), ScanDepth(0, 0.0), 3)
 
     for name in ("a", "b", "c"):
-        assert list(reader.logs([cast(Any, Read(name))], 1).unread) == [name]
+        assert list(reader.logs([cast(Any, Read(name))], 1, 0).unread) == [name]
 
     stderr = io.StringIO()
     reader.note(StderrReporter(stderr))

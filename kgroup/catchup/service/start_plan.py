@@ -71,7 +71,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
     """The plan at this moment. Raises as ``kgroup.queries.snapshots``, and what reading raises."""
     cluster, change, replay = engine.cluster, request.change, request.replay
     group, unread = _read_group(engine, request)
-    at_ms = utc_ms()
+    at_ms = cluster.now_ms()
     gap_input = read_gap(cluster, group, request.gap, at_ms)
     for note in gap_input.notes:
         engine.reporter.note(note)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -24,13 +23,13 @@ from kgroup.support.units import human_count, plural
 _SHOWN_INSTEAD = 5
 
 
-def target_time(scenario: ResetScenario | None, now: datetime) -> tuple[Block, ...]:
+def target_time(scenario: ResetScenario | None, now_ms: int) -> tuple[Block, ...]:
     """The time that was understood: what the user typed does not show the assumed day and time zone."""
     if not isinstance(scenario, ToTime):
         return ()
-    moment = datetime.fromtimestamp(scenario.timestamp_ms / 1000, UTC)
-    ago = format_duration(max(0.0, now.timestamp() - moment.timestamp()))
-    return (LabelledLine("TO", f"the first record since {rfc3339(moment, 'seconds')}, {ago} ago"),)
+    moment_ms = scenario.timestamp_ms
+    ago = format_duration(max(0, now_ms - moment_ms) / 1000)
+    return (LabelledLine("TO", f"the first record since {rfc3339(moment_ms, 'seconds')}, {ago} ago"),)
 
 
 def skipped_blocks(
