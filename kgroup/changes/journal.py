@@ -2,8 +2,11 @@
 
 A change is a file of JSON lines in ``journal/`` of the state directory, ``ch-7k2f.jsonl``. It has a first line about
 the change, one line per group with its rows, and a line that ends the plan. Result lines follow while the change is
-made. A file with an incomplete plan was cut off before anything was changed. Results are evidence, not truth: undo
+made. A file that ends within the plan was cut off before anything was changed. Results are evidence, not truth: undo
 compares the rows with the current commits.
+
+Each line has a checksum, so that a damaged one is found. Its rows are not restored. If a result is missing, or the end,
+undo treats the rows without a result as perhaps changed.
 """
 
 from __future__ import annotations
@@ -11,18 +14,20 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import secrets
 import socket
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from difflib import get_close_matches
 from errno import EIO, ENOENT
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from kgroup.model.commit import Commit
-from kgroup.model.journal import JournalEntry, JournalRow
+from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings import paths
@@ -39,6 +44,8 @@ _VERSION = 1
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _NAMED = 5
 _LOCK, _LOCK_PATIENCE_S = "lock", 60.0
+_RESULTS = ("done", "converted", "configured")
+_CHECKSUM = re.compile(r'\{"crc32": "([0-9a-f]{8})", ')
 
 
 class ChangeWriter:
@@ -53,16 +60,16 @@ class ChangeWriter:
         compares it with the cluster for rows without a result.
         """
         self._path = path
+        self._results = 0
         self._file = path.open("a", encoding="utf-8")
 
     def record_results(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
         """Record the results of some rows."""
-        rows = [[*tp, None if error is None else error.code] for tp, error in results.items()]
-        self._line({"done": rows})
+        self._results_line("done", [[*tp, None if error is None else error.code] for tp, error in results.items()])
 
     def removed(self, results: Mapping[str, KgroupError | None]) -> None:
         """Record the results of removing members."""
-        self._line({"done": {name: None if error is None else error.code for name, error in results.items()}})
+        self._results_line("done", {name: None if error is None else error.code for name, error in results.items()})
 
     def converted(self, results: Mapping[str, KgroupError | None]) -> None:
         """Record the results of changing the types of groups."""
@@ -74,11 +81,11 @@ class ChangeWriter:
 
     def _of_groups(self, what: str, results: Mapping[str, KgroupError | None]) -> None:
         if results:
-            self._line({what: {name: None if error is None else error.code for name, error in results.items()}})
+            self._results_line(what, {name: None if error is None else error.code for name, error in results.items()})
 
     def close(self) -> None:
         """Record that the change has ended, and close the file."""
-        self._line({"ended": utc_now().isoformat()})
+        self._line({"ended": utc_now().isoformat(), "results": self._results})
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -86,9 +93,13 @@ class ChangeWriter:
         with suppress(OSError):  # closing writes the rest of the buffer, and fails with the same error again
             self._file.close()
 
+    def _results_line(self, what: str, results: Sized) -> None:
+        self._results += len(results)
+        self._line({what: results})
+
     def _line(self, document: Mapping[str, Any]) -> None:
         try:
-            self._file.write(json.dumps(document) + "\n")
+            self._file.write(line_of(document))
             self._file.flush()
         except OSError as error:
             self._failed(error)
@@ -107,6 +118,13 @@ class NewerFormat(OSError):
     def __init__(self, version: int) -> None:
         super().__init__(EIO, "was written by a newer version of kgroup")
         self.version = version
+
+
+class DamagedFile(OSError):
+    """A file whose change cannot be told from what is intact of it."""
+
+    def __init__(self) -> None:
+        super().__init__(EIO, "is damaged")
 
 
 class Journal:
@@ -155,7 +173,7 @@ class Journal:
             with path.open("x", encoding="utf-8") as file:
                 path.chmod(0o600)
                 for line in _lines(entry):
-                    file.write(json.dumps(line) + "\n")
+                    file.write(line_of(line))
                 file.flush()
                 os.fsync(file.fileno())
             sync_directory(self.directory)
@@ -187,7 +205,7 @@ class Journal:
     def entry(self, change_id: str, cluster_id: str | None) -> JournalEntry:
         """One change of this cluster.
 
-        Raises NotFound, and Refused if it was made to another cluster or written by a newer kgroup.
+        Raises NotFound, and Refused if it is damaged, was made to another cluster, or written by a newer kgroup.
         """
         typed = change_id.lower()
         path = self._path(typed if typed.startswith("ch-") else f"ch-{typed}")
@@ -213,6 +231,12 @@ class Journal:
                 details=(f"The file {path} has format {error.version}; this version reads format {_VERSION}.",),
                 hint="Undo this change with the version that made it, or with a newer one.",
                 code="newer-journal",
+            ) from error
+        except DamagedFile as error:
+            raise Refused(
+                f"{path.stem} cannot be read: {path} is damaged",
+                hint=Hint("To restore the offsets of an earlier time: {}", ("undo", "GROUP", "--as-of", "TIME")),
+                code=DAMAGED_JOURNAL,
             ) from error
         except OSError as error:
             raise NotFound(f"{path} cannot be read: {error.strerror}") from error
@@ -278,7 +302,7 @@ def our_commits(
     found: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:
-            head, *lines = _documents(path)
+            (head, *lines), _ = _documents(path)
         except OSError:
             continue
         if head.get("cluster_id") == cluster_id and head.get("kgroup_journal") == _VERSION:
@@ -336,29 +360,42 @@ def _unpacked(packed: list[Any] | None) -> Commit | None:
     return None if packed is None else Commit(*packed)
 
 
-def _documents(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file without cut off or broken ones; one empty document if there are none.
+def line_of(document: Mapping[str, Any]) -> str:
+    """A line of a file; its first field is the CRC-32 of the document without that field."""
+    text = json.dumps(document)
+    return f'{{"crc32": "{crc32(text.encode()):08x}", {text[1:]}\n'
 
-    Raises OSError if it cannot be read.
+
+def _document(line: str) -> dict[str, Any] | None:
+    """The document in a line; None if the line is damaged."""
+    found = _CHECKSUM.match(line)
+    text = line if found is None else "{" + line[found.end() :]
+    if found is None or crc32(text.encode()) != int(found[1], 16):
+        return None
+    document = json.loads(text)
+    return document if isinstance(document, dict) else None
+
+
+def _documents(path: Path) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
+    """The intact lines of a file, at least one empty document; and the numbers of the damaged lines, from 1.
+
+    A last line that was cut off is left out. Raises OSError if the file cannot be read.
     """
-    found: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError):
-            document = json.loads(line)
-            if isinstance(document, dict):
-                found.append(document)
-    return found or [{}]
+    *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    found = [_document(line) for line in lines]
+    intact = [document for document in found if document is not None]
+    return intact or [{}], tuple(number for number, document in enumerate(found, 1) if document is None)
 
 
 def _read(path: Path) -> JournalEntry | None:
     """The entry; None if its plan is incomplete, so nothing was changed.
 
-    Raises OSError for an unreadable or damaged file, and NewerFormat.
+    Raises OSError for an unreadable file, DamagedFile, and NewerFormat.
     """
-    head, *others = _documents(path)
+    (head, *others), damaged = _documents(path)
+    if not (head or damaged):
+        return None
     try:
-        if "kgroup_journal" not in head and b"\n" in path.read_bytes():
-            raise OSError(EIO, "is damaged")
         if isinstance(version := head["kgroup_journal"], int) and version > _VERSION:
             raise NewerFormat(version)
         rows = [
@@ -367,12 +404,17 @@ def _read(path: Path) -> JournalEntry | None:
             if "rows" in line
             for topic, partition, before, after in line["rows"]
         ]
-        if {"planned": len(rows)} not in others:
-            if any("done" in line or "ended" in line for line in others):
-                raise OSError(EIO, "is damaged")
+        planned = next((line["planned"] for line in others if "planned" in line), None)
+        if planned is None and not damaged and all("rows" in line for line in others):
             return None  # cut off before anything was changed
+        damage = None
+        if planned != len(rows):
+            lines = f"line {', '.join(map(str, damaged))}" if damaged else "a line"
+            damage = f"{lines} of {path} is {'damaged' if damaged else 'missing'}"
+        end = next((line for line in others if "ended" in line), {})
+        recorded = sum(len(line.get(kind, ())) for line in others for kind in _RESULTS)
+        ended = end["ended"] if end and end["results"] == recorded else None
         done = [result for line in others for result in _results(line)]
-        ended = next((line["ended"] for line in others if "ended" in line), None)
         return JournalEntry(
             id=head["id"],
             at=datetime.fromisoformat(head["at"]),
@@ -404,25 +446,20 @@ def _read(path: Path) -> JournalEntry | None:
                 else tuple(TopicPartition(topic, number) for topic, number in partitions)
                 for name, partitions in head.get("hidden", {}).items()
             },
+            damage=damage,
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        if any("planned" in line for line in others):
-            raise OSError(EIO, "is damaged") from error
-        return None
+        raise DamagedFile from error
 
 
 def _results(line: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str | None]]:
-    """The results in a line; a malformed one is skipped, since the plan is complete without it."""
-    given = line.get("done")
-    for item in given if isinstance(given, list) else ():
-        if isinstance(item, list) and len(item) == 4:
-            group, topic, partition, code = item
-            yield group, topic, partition, code
+    """The results of rows in a line; an eviction has results of members instead."""
+    given = line.get("done", ())
+    yield from () if isinstance(given, dict) else map(tuple, given)
 
 
 def _of_groups(line: Mapping[str, Any], what: str) -> Iterator[tuple[str, str | None]]:
-    given = line.get(what)
-    yield from given.items() if isinstance(given, dict) else ()
+    yield from line.get(what, {}).items()
 
 
 def _is_id(text: str) -> bool:

@@ -15,7 +15,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selection import SelectedGroups
-from kgroup.groups.undo_plan import UndoRow, groups_to_delete, undo_rows
+from kgroup.groups.undo_plan import UndoRow, damage_errors, groups_to_delete, undo_rows
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry
@@ -49,7 +49,9 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
     """
     for entry in entries:
         state = change_state(entry, entries)
-        if entry.undoes is None and (state == CAN_UNDO or (state in (PARTLY, UNFINISHED) and _stands(cluster, entry))):
+        if entry.undoes is None and (
+            state in (CAN_UNDO, DAMAGED) or (state in (PARTLY, UNFINISHED) and _stands(cluster, entry))
+        ):
             return entry
     lines = tuple(
         f"{e.id}  {short_time(e.at_ms, utc_ms())}  {e.what} {e.subject}: {change_state(e, entries)}" for e in entries
@@ -73,7 +75,7 @@ def not_undoable(entry: JournalEntry) -> Refused:
 
 
 CANNOT, FAILED, CAN_UNDO, UNFINISHED = "cannot", "failed", "can undo", "unfinished"
-UNDONE, PARTLY = "undone", "partly undone"
+UNDONE, PARTLY, DAMAGED = "undone", "partly undone", "damaged"
 
 
 def change_state(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
@@ -92,6 +94,8 @@ def change_state(entry: JournalEntry, entries: Sequence[JournalEntry]) -> str:
         back |= {key[0] for undo in undos for key, code in undo.results.items() if code is None}
         whole = entry.ended is not None and all(undo.ended for undo in undos) and _done(entry) <= back
         return UNDONE if whole else PARTLY
+    if entry.damage is not None:
+        return DAMAGED
     return UNFINISHED if entry.ended is None or UNKNOWN in codes else CAN_UNDO
 
 
@@ -163,6 +167,7 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
         tuple(rows),
         created=frozenset(row.group for row in rows if not row.error) - there,
         deleted=groups_to_delete(entry.created & there - doubtful, rows, seen.now),
+        errors=damage_errors(entry),
     )
     return UndoPlan(plan, tuple(traces), layouts)
 
@@ -196,7 +201,7 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
         plan,
         rows=(*plan.rows, *missing),
         created=frozenset(created),
-        errors=(*errors, *seen.unread.values()),
+        errors=(*errors, *seen.unread.values(), *damage_errors(entry)),
     )
     return UndoPlan(plan, (), layouts, now)
 
@@ -264,7 +269,8 @@ def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:
 def may_be_done(entry: JournalEntry, key: GroupTopicPartition) -> bool:
     """Whether a row was done, or may have been.
 
-    A row that was refused, or not reached before kgroup was interrupted, was not done.
+    A row that was refused, or not reached before kgroup was interrupted, was not done. That a row has no result shows
+    this only if no result is missing in the file.
     """
     return entry.results[key] in _MAYBE_DONE if key in entry.results else entry.ended is None
 

@@ -172,6 +172,12 @@ _ALL = (
         "Undo it with that version, or a newer one.",
     ),
     RefusalHelp(
+        "damaged-journal",
+        "undo, catchup start --skipped-by",
+        "A line of the change's file in the journal is damaged or missing: a checksum or the number of rows is wrong.",
+        "Restore the offsets of an earlier time with undo GROUP --as-of TIME. --partial restores the intact rows.",
+    ),
+    RefusalHelp(
         "not-yours",
         "undo",
         "Another user made the last change, and the command line names no change.",

@@ -280,7 +280,7 @@ def _not_yours(entry: JournalEntry) -> Refused:
 
 def _change_lines(entry: JournalEntry) -> tuple[str, ...]:
     reason = f'  "{entry.reason}"' if entry.reason else ""
-    unfinished = "  (kgroup was interrupted)" if entry.ended is None else ""
+    unfinished = "  (interrupted, or results are missing)" if entry.ended is None else ""
     return (f"  {short_time(entry.at_ms, utc_ms())}  {entry.who}{reason}{unfinished}", f"  {join(entry.command)}")
 
 

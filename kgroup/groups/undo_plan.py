@@ -13,11 +13,12 @@ from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
-from kgroup.model.journal import JournalEntry
+from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry
 from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
+from kgroup.support.units import some_of
 
 _NAMED = 3
 
@@ -131,6 +132,17 @@ def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
         for group, partitions in entry.hidden.items()
         for topic, partition in partitions or ()
     )
+
+
+def damage_errors(entry: JournalEntry) -> tuple[RowError, ...]:
+    """The error for rows of a change that the journal has lost: with ``--partial`` undo restores the others."""
+    if entry.damage is None:
+        return ()
+    lost = sorted(entry.groups.keys() - {row.group for row in entry.rows})
+    of = some_of(lost) if lost else "a group"
+    hint = Hint("To restore the offsets of an earlier time: {}", ("undo", "GROUP", "--as-of", "TIME"))
+    message = f"{entry.damage}, and the offsets of {of} before {entry.id} were in it"
+    return (RowError(DAMAGED_JOURNAL, message, hint=hint, exit_code=ExitCode.REFUSED),)
 
 
 def undo_rows(

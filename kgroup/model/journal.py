@@ -11,6 +11,8 @@ from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 
+DAMAGED_JOURNAL = "damaged-journal"
+
 
 class JournalRow(PartitionValue, msgspec.Struct, frozen=True):
     """A partition's commit before and after; None is no commit."""
@@ -39,7 +41,8 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     ``hidden`` are commits of deleted groups that the broker did not show, as (topic, partition) by group; None if it is
     unknown whether there were any. They are in no row and cannot be restored. ``ended`` is None if kgroup died during
-    the change. ``undoes`` is the id of the change that this one undid.
+    the change, or if not all results are in the file. ``undoes`` is the id of the change that this one undid.
+    ``damage`` is why rows are missing, as a clause; None if all are there.
     """
 
     id: str
@@ -64,6 +67,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
     configured: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     ended: datetime | None = None
     hidden: Mapping[str, tuple[TopicPartition, ...] | None] = msgspec.field(default_factory=dict)
+    damage: str | None = None
 
     @property
     def at_ms(self) -> int:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from kgroup.changes.journal import Journal, our_commits
+from kgroup.changes.journal import Journal, line_of, our_commits
+from kgroup.changes.undo import change_state, may_be_done
 from kgroup.model.commit import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import NotFound, Refused
 from tests.support.command_line import QuietReporter
-from tests.support.journals import documents, locked
+from tests.support.journals import documents, locked, rewrite
 
 NOW = datetime(2026, 11, 21, 14, 46, tzinfo=UTC)
 CLUSTER = "Some-cluster-id-of-22-c"
@@ -126,23 +128,12 @@ def test_killed_before_the_result_of(journal: Journal, left: str) -> None:
     assert found.configured == ({"a": None} if left == "converted" else {})
 
 
-@pytest.mark.parametrize("line", ['{"configured": 7}', '{"configured": ["a"]}', '{"converted": null}'])
-def test_a_bad_line_about_groups_costs_that_line(journal: Journal, line: str) -> None:
-    writing = journal.begin(migration("ch-3333"))
-    writing.configured({"a": None})
-    writing.close()
-    path = journal.directory / "ch-3333.jsonl"
-    path.write_text(f"{path.read_text()}{line}\n")
-    found = journal.entry("ch-3333", CLUSTER)
-    assert (found.configured, found.conversions) == ({"a": None}, {})
-
-
 def test_an_older_journal_has_neither(journal: Journal) -> None:
     """Written before groups could be migrated."""
     path = write(journal, entry("ch-3333"))
     lines = [{key: value for key, value in line.items() if key not in ("converted", "configs")}
              for line in documents(path)]  # fmt: skip
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    rewrite(path, lines)
     found = journal.entry("ch-3333", CLUSTER)
     assert not found.migrates
     assert (found.converted, found.configs, found.conversions, found.configured) == ({}, {}, {}, {})
@@ -159,65 +150,77 @@ def test_cut_off_anywhere(journal: Journal) -> None:
     """Before the plan is whole, nothing was changed and there is no such change; from then on all of it is there."""
     path = write(journal, entry("ch-3333"))
     whole = path.read_bytes()
-    planned = whole.index(b"\n", whole.index(b'{"planned"'))
+    planned = whole.index(b"\n", whole.index(b'"planned"'))
     seen = []
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         found = journal.entries(CLUSTER)
         seen.append(len(found))
+        assert journal.unreadable == 0, length
         if length > planned:
             assert found[0].rows == ROWS, length
-        if length < planned:
+        else:
             assert not found, length
     path.write_bytes(whole)
     assert len(seen) == len(whole)
     assert journal.entries(CLUSTER)[0].ended is not None
 
 
-@pytest.mark.parametrize("nonsense", ["n\0nsense", "[]", "7", '{"done": 7}', '{"done": [["svc"]]}', "{"])
-def test_a_bad_line_after_the_plan_costs_that_line(journal: Journal, nonsense: str) -> None:
+@pytest.mark.parametrize("way", ["broken", "missing", "nonsense before it"])
+def test_a_result_that_is_lost_leaves_open_what_was_changed(journal: Journal, way: str) -> None:
+    """The end does not show that rows without a result were not changed."""
     path = write(journal, entry("ch-3333"))
-    lines = path.read_text().splitlines()
-    where = next(number for number, line in enumerate(lines) if line.startswith('{"done"'))
-    path.write_text("\n".join([*lines[:where], nonsense, *lines[where:], ""]))
+    lines = path.read_text().splitlines(keepends=True)
+    (where,) = (number for number, line in enumerate(lines) if '"done"' in line)
+    lines[where] = {"broken": lines[where].replace("svc", "sva"), "missing": "", "nonsense before it": "n\0\n"}[way]
+    path.write_text("".join(lines))
     (found,) = journal.entries(CLUSTER)
-    assert found.rows == ROWS
-    assert found.results == {ROWS[0].key: None, ROWS[1].key: "not-empty"}
-    assert found.ended is not None
+    assert (found.rows, found.results, found.ended, found.damage) == (ROWS, {}, None, None)
+    assert all(may_be_done(found, row.key) for row in ROWS)
 
 
-@pytest.mark.parametrize("row", [1, 2, 3], ids=["rows", "other-rows", "that-is-all"])
-def test_a_plan_that_lost_a_line_after_the_change_began_is_damaged_and_not_one_that_changed_nothing(
-    journal: Journal, row: int
-) -> None:
-    path = write(journal, entry("ch-3333"))
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:row], lines[row][: len(lines[row]) // 2], *lines[row + 1 :], ""]))
-    assert journal.entries(CLUSTER) == []
-    assert journal.unreadable == 1
-    with pytest.raises(NotFound, match="is damaged"):
-        journal.entry("ch-3333", CLUSTER)
-
-
-@pytest.mark.parametrize(
-    ("field", "broken"),
-    [
-        ('"at": "', '"at": "soon '),
-        ('"groups"', '"gruops"'),
-        ('"created": [', '"created": [[], '),
-        ('[["orders"', '[["x"], ["orders"'),
-    ],
-)
-def test_a_complete_plan_with_a_field_that_cannot_be_read_is_damaged(journal: Journal, field: str, broken: str) -> None:
-    """It may have been applied: it must not look like a plan of which nothing was applied."""
+def test_a_bad_line_between_results_costs_nothing_else(journal: Journal) -> None:
     path = write(journal, entry("ch-3333"))
     text = path.read_text()
-    assert field in text
-    path.write_text(text.replace(field, broken, 1))
+    path.write_text(text + "n\0nsense\n")
+    (found,) = journal.entries(CLUSTER)
+    assert found.results == {ROWS[0].key: None, ROWS[1].key: "not-empty"}
+    assert found.ended is not None
+    assert not may_be_done(found, ROWS[2].key), "it was not reached"
+
+
+@pytest.mark.parametrize("began", [True, False], ids=["with results", "killed before the first result"])
+@pytest.mark.parametrize("way", ["digit", "half", "gone"])
+@pytest.mark.parametrize(("line", "kept"), [(2, ROWS[2:]), (3, ROWS[:2]), (4, ROWS)], ids=["rows", "rest", "end"])
+def test_a_damaged_line_of_the_plan_is_found(
+    journal: Journal, line: int, kept: tuple[JournalRow, ...], way: str, began: bool
+) -> None:
+    """It never looks like a plan that changed nothing; rows of the other lines are known."""
+    path = write(journal, entry("ch-3333"))
+    lines = path.read_text().splitlines(keepends=True)[: None if began else 4]
+    text = lines[line - 1]
+    digit = re.sub(r"(\d)(?=\D*$)", lambda found: str((int(found[1]) + 1) % 10), text)
+    lines[line - 1] = {"digit": digit, "half": f"{text[: len(text) // 2]}\n", "gone": ""}[way]
+    path.write_text("".join(lines))
+    if way == "gone" and line == 4 and not began:
+        assert journal.entries(CLUSTER) == [], "cut off before anything was changed"
+        return
+    (found,) = journal.entries(CLUSTER)
+    assert found.rows == kept
+    where = f"a line of {path} is missing" if way == "gone" else f"line {line} of {path} is damaged"
+    assert found.damage == where
+    assert change_state(found, [found]) == "damaged"
+
+
+def test_a_first_line_that_is_damaged(journal: Journal) -> None:
+    """The change may have been applied: it must not look like one of which nothing was applied."""
+    path = write(journal, entry("ch-3333"))
+    path.write_text(path.read_text().replace("svc", "sv", 1))
     assert journal.entries(CLUSTER) == []
     assert journal.unreadable == 1
-    with pytest.raises(NotFound, match="is damaged"):
+    with pytest.raises(Refused, match="is damaged") as refused:
         journal.entry("ch-3333", CLUSTER)
+    assert refused.value.code == "damaged-journal"
 
 
 @pytest.mark.parametrize("kind", ["directory", "loop", "garbage", "list", "newer", "bytes"])
@@ -232,13 +235,18 @@ def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, director
         path.symlink_to(path)
     else:
         path.write_bytes(
-            {"garbage": b"\0" * 99, "list": b"[]\n", "newer": b'{"kgroup_journal": 99}\n', "bytes": b"\xff\xfe\n"}[kind]
+            {
+                "garbage": b"\0" * 99 + b"\n",
+                "list": b"[]\n",
+                "newer": line_of({"kgroup_journal": 99}).encode(),
+                "bytes": b"\xff\xfe\n",
+            }[kind]
         )
     assert [found.id for found in journal.entries(CLUSTER)] == ["ch-5555", "ch-3333"], "newest first"
     assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {
         "svc": {("orders", 0, 12)}  # the other row was refused
     }
-    with pytest.raises(Refused if kind == "newer" else NotFound):
+    with pytest.raises(NotFound if kind in ("directory", "loop") else Refused):
         journal.entry("ch-4444", CLUSTER)
     assert journal.entry("ch-5555", CLUSTER).rows == ROWS
 
@@ -246,7 +254,8 @@ def test_a_file_that_cannot_be_read_costs_that_change(journal: Journal, director
 def test_a_change_of_a_newer_version_is_there_and_not_understood(journal: Journal, directory: Path) -> None:
     """Whatever its lines mean: they are not read as if they were ours."""
     path = write(journal, entry("ch-3333"))
-    path.write_text(path.read_text().replace('"kgroup_journal": 1', '"kgroup_journal": 2').replace("[", "[{}, "))
+    head, *lines = documents(path)
+    rewrite(path, [{**head, "kgroup_journal": 2}, *({**line, "rows": [{}]} for line in lines)])
     assert journal.entries(CLUSTER) == []
     assert journal.unreadable == 1
     assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {}

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from kgroup.changes.journal import line_of
 from tests.support.catchup.catchups import own_ledger, plan_id
 from tests.support.command_line import CommandLine, Result
-from tests.support.journals import rows
+from tests.support.journals import documents, rewrite, rows
 from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 from tests.support.kafka_world import KafkaWorld
 from tests.support.members import Member, Members
@@ -72,10 +73,9 @@ def change_id(result: Result) -> str:
 
 def head_changed(path: Path, **fields: Any) -> None:
     """Write other fields into a change's first line, as another machine or user would have."""
-    first, *rest = path.read_text().splitlines(keepends=True)
-    document = json.loads(first)
+    document, *rest = documents(path)
     assert set(fields) <= set(document), document
-    path.write_text(json.dumps(document | fields) + "\n" + "".join(rest))
+    rewrite(path, [document | fields, *rest])
 
 
 def latest(shop: Shop) -> tuple[str, ...]:
@@ -354,7 +354,7 @@ def test_undo_that_was_cut_off(
     kept = [line for line in lines if not json.loads(line).keys() & {"done", "ended"}]
     if how.startswith("one group noted"):
         noted = [[shop.group, shop.orders, number, None] for number in range(3)]
-        kept.append(json.dumps({"done": noted}) + "\n")
+        kept.append(line_of({"done": noted}))
     path.write_text("".join(kept))
     for group in (shop.group, shop.second) if how == "nothing written" else (shop.second,):
         world.commit(group, written(group, change))
@@ -831,7 +831,7 @@ def test_secrets_stay_secret(
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "{", '{"kgroup_journal": 99}\n', "\0\0\0\n", "[]\n", '{"kgroup_journal": 1}\n']
+    "garbage", ["", "{", line_of({"kgroup_journal": 99}), "\0\0\0\n", "[]\n", line_of({"kgroup_journal": 1})]
 )
 def test_a_damaged_file_hides_no_other_change(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, journal: Callable[[], list[Path]], garbage: str
@@ -842,12 +842,12 @@ def test_a_damaged_file_hides_no_other_change(
     path.with_name("ch-aaaa.jsonl").write_text(garbage)
     plan = kgroup("undo")
     assert change_id(plan) == done
-    cut_off = garbage in ("", "{", '{"kgroup_journal": 1}\n')  # before anything was changed
+    cut_off = garbage in ("", "{", line_of({"kgroup_journal": 1}))  # before anything was changed
     assert ("cannot be read" in plan.stderr) is not cut_off, plan.stderr
-    newer = "99" in garbage
-    refused = kgroup("undo", "ch-aaaa", "--execute", exit_code=6 if newer else 5)
+    refused = kgroup("undo", "ch-aaaa", "--execute", exit_code=5 if cut_off else 6)
     assert "ch-aaaa" in refused.stderr
-    assert ("was written by a newer version of kgroup [newer-journal]" in refused.stderr) is newer
+    code = "not-found" if cut_off else "newer-journal" if "99" in garbage else "damaged-journal"
+    assert f"[{code}]" in refused.stderr
     kgroup("undo", "--execute")
     assert world.exact(shop.group) == before
 
@@ -873,18 +873,49 @@ def test_a_file_that_cannot_be_read_hides_no_other_change(
     assert world.exact(shop.group) == before
 
 
-def test_a_bad_line_among_the_results(
+@pytest.mark.parametrize("way", ["broken", "missing"])
+def test_results_that_are_lost(
+    kgroup: CommandLine, world: KafkaWorld, shop: Shop, journal: Callable[[], list[Path]], way: str
+) -> None:
+    """The cluster shows what the change did, whatever the end of the file shows."""
+    before = world.exact(shop.group)
+    change = change_id(kgroup(*latest(shop)))
+    (path,) = journal()
+    lines = path.read_text().splitlines(keepends=True)
+    kept = (line.replace('"done": [[', '"done": [') if way == "broken" else "" for line in lines if '"done"' in line)
+    path.write_text("".join(next(kept) if '"done"' in line else line for line in lines))
+    assert change_id(kgroup("undo")) == change, "it is not seen as a change that failed"
+    kgroup("undo", change, "--execute")
+    assert world.exact(shop.group) == before
+
+
+def test_a_digit_that_flipped(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, journal: Callable[[], list[Path]]
 ) -> None:
-    """The plan is whole, so the change can be taken back."""
+    """Nothing is restored from the line, which is named with the change; the other group only with --partial."""
     before = world.exact(shop.group)
-    kgroup(*latest(shop))
+    both = ("reset", shop.group, shop.second, "--topic", shop.orders, "--to-latest", "--execute")
+    change = change_id(kgroup(*both))
+    after = world.exact(shop.second)
     (path,) = journal()
-    text = path.read_text()
-    assert text.count('{"done"') == 1
-    path.write_text(text.replace('{"done"', 'n\0nsense\n{"done"'))
-    kgroup("undo", "--execute")
-    assert world.exact(shop.group) == before
+    lines = path.read_text().splitlines(keepends=True)
+    (number,) = (number for number, line in enumerate(lines) if f'"group": "{shop.second}"' in line)
+    assert "[7, null" in lines[number]
+    lines[number] = lines[number].replace("[7, null", "[8, null")
+    path.write_text("".join(lines))
+    for arguments in ((), ("--execute",), (change,), (change, "--execute")):
+        refused = kgroup("undo", *arguments, exit_code=6)
+        assert f"line {number + 1} of {path} is damaged" in refused.stderr
+        assert f"the offsets of {shop.second} before {change}" in refused.stderr
+        assert "[damaged-journal]" in refused.stderr
+    refused = kgroup("catchup", "start", "--skipped-by", change, "--to-files", "x", exit_code=6)
+    assert "[damaged-journal]" in refused.stderr
+    kgroup("undo", change, "--partial", "--execute", exit_code=7)
+    assert (world.exact(shop.group), world.exact(shop.second)) == (before, after)
+
+    path.write_text("".join(lines[:4]))  # as if the change had been killed before its first result
+    refused = kgroup("undo", change, exit_code=6)
+    assert "[damaged-journal]" in refused.stderr
 
 
 @contextmanager

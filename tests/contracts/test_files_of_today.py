@@ -14,6 +14,7 @@ from tests.contracts.stage import commit, fill
 from tests.support.catchup.catchups import own_ledger
 from tests.support.command_line import CommandLine
 from tests.support.conversion import to_consumer
+from tests.support.journals import rewrite
 from tests.support.kafka_world import KafkaWorld
 
 FILES = Path(__file__).with_name("files")
@@ -80,7 +81,7 @@ def test_a_journal(kgroup: CommandLine, world: KafkaWorld, read: Read, topic: st
     journal = tmp_path / "state" / "journal"
     journal.mkdir(parents=True)
     for path in (FILES / "journal").iterdir():
-        (journal / path.name).write_text(read(f"journal/{path.name}"), encoding="utf-8")
+        rewrite(journal / path.name, map(json.loads, read(f"journal/{path.name}").splitlines()))
         (journal / path.name).chmod(0o600)
     deleted, moved = f"{group}-deleted", f"{group}-moved"
     world.commit(group, {(topic, 0): (100, "", 0), (topic, 1): (25, "", None)})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from kgroup.changes.journal import line_of
 
 WAITS = "for another kgroup"
 """What is said while somebody else holds the lock."""
@@ -19,8 +21,16 @@ def changes(state: Path) -> list[Path]:
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """The lines of one."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """The lines of one, without their checksums."""
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    for document in found:
+        del document["crc32"]
+    return found
+
+
+def rewrite(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Write other lines, with right checksums."""
+    path.write_text("".join(map(line_of, lines)), encoding="utf-8")
 
 
 def rows(path: Path) -> dict[tuple[str, str, int], tuple[Any, Any]]:

@@ -23,12 +23,12 @@ from kgroup.groups.catchup.model import PlanState
 from kgroup.groups.change_plan import committed
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.commit import Commit
-from kgroup.model.journal import JournalEntry, JournalRow
+from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings.environment import variable
-from kgroup.support.errors import NotFound, UsageError
+from kgroup.support.errors import NotFound, Refused, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
@@ -53,10 +53,13 @@ def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str
     """The same request for the skipped ranges, with no group to move; ``request.group`` selects the group.
 
     Raises NotFound for a change that is not in this machine's journal, and for a group that the change did not affect.
-    Raises Refused ``other-cluster`` and ``topic-recreated``, and UsageError if the change skipped for several groups.
+    Raises Refused ``other-cluster``, ``damaged-journal`` and ``topic-recreated``, and UsageError if the change skipped
+    for several groups.
     """
     journal, cluster_id = Journal(), engine.cluster.ref.cluster_id
     entry = journal.entry(change_id, cluster_id)
+    if entry.damage is not None:
+        raise Refused(f"what {entry.id} skipped is unknown: {entry.damage}", code=DAMAGED_JOURNAL)
     back, maybe_back = restored_partitions(entry, journal.entries(cluster_id))
     groups = _groups(entry)
     if request.group is not None and request.group not in entry.groups:
