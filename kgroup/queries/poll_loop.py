@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
@@ -22,6 +23,7 @@ _MIN_POLL_S = 5.0
 """The least time for one poll, however little is left: without an answer the state of the groups is unknown."""
 
 _COUNTS_EVERY_S = 10.0
+_MOST_NEW, _MOST_NEW_IN_S = 5, 60.0
 _NO_ANSWER = ("no answer",)
 
 T = TypeVar("T")
@@ -37,12 +39,14 @@ class EventLog:
     """Reports each line once; each line has a subject: a group, all groups, or the cluster.
 
     A line with a new key for its subject is reported at once. A line that differs only in its counts is reported at
-    most every ten seconds. ``changes`` counts the lines with a new key.
+    most every ten seconds, and so is any line after five in a minute, as in a crash loop. ``changes`` counts the lines
+    with a new key.
     """
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         self._reported: dict[Hashable, _ReportedLine] = {}
+        self._times_s: dict[Hashable, deque[float]] = {}
         self.changes = 0
 
     def report(self, word: str, subject: Hashable, line: EventLine, now_s: float) -> None:
@@ -52,6 +56,11 @@ class EventLog:
         if known and last and (last.text == line.text or now_s - last.at_s < _COUNTS_EVERY_S):
             return
         self.changes += not known
+        times_s = self._times_s.setdefault(subject, deque(maxlen=_MOST_NEW))
+        often = len(times_s) == _MOST_NEW and now_s - times_s[0] < _MOST_NEW_IN_S
+        if often and now_s - times_s[-1] < _COUNTS_EVERY_S:
+            return
+        times_s.append(now_s)
         self._reported[subject] = _ReportedLine(line.key, line.text, now_s)
         self._reporter.event(word, line.text)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pytest
 
 from kgroup.groups.wait_progress import EventLine
@@ -17,9 +19,12 @@ from tests.support.command_line import QuietReporter
         ([("a", "k", "one", 0), ("a", "k", "two", 10)], ["one", "two"], 1),
         ([("a", "k", "one", 0), ("a", "l", "one", 1)], ["one", "one"], 2),
         ([("a", "k", "one", 0), ("b", "k", "one", 1)], ["one", "one"], 2),
+        # A crash loop: a new member every 2 s. After five lines there is one every ten seconds.
+        ([("a", n, str(n), 2 * n) for n in range(20)], ["0", "1", "2", "3", "4", "9", "14", "19"], 20),
+        ([("a", n, str(n), 15 * n) for n in range(9)], [str(n) for n in range(9)], 9),
     ],
 )
-def test_what_is_news(said: list[tuple[str, str, str, float]], lines: list[str], changes: int) -> None:
+def test_what_is_news(said: list[tuple[str, Hashable, str, float]], lines: list[str], changes: int) -> None:
     reporter = QuietReporter()
     telling = EventLog(reporter)
     for about, key, text, now_s in said:
