@@ -106,7 +106,7 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
     record = each.next_record
     if target.not_passed and target.group is not None and record is not None:
         command = view.command(*skip_words(target.group, target.tp, record.offset))
-        yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"), fold=False)
+        yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"))
 
 
 def notes(each: PeekedPartition, *, empty: bool) -> Iterator[str]:

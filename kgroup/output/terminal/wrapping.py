@@ -1,4 +1,4 @@
-"""Breaks a long line at blanks; a command in it stays whole, on a line of its own, so that it can be copied."""
+"""Breaks a long line at blanks. A command in it begins on a line of its own, and a shell reads its lines as one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _BEFORE = re.compile(r"(?:^|->|:) *(?=(?:kgroup|kafka-[a-z-]+\.sh) )")
 _COMMAND = re.compile(rf"(?P<command>\S+(?: {_WORD})+)(?P<after>(?:  .*)?)")
 """A command follows an indent, an arrow or a colon; two blanks end it."""
 
-_LINE_OF_COMMAND = re.compile(rf"(?P<before> *(?:-> +)?)(?P<command>(?:kgroup|kafka-[a-z-]+\.sh)(?: {_WORD})+)")
-_GOES_ON = " \\"
+_CONTINUES = " \\"
 _CONTINUED = 3
 """How far the text after a command is indented, on the next line."""
 
@@ -28,7 +27,8 @@ _PROSE = re.compile(r"[;,.:](?: |$)")
 def wrap_line(text: str, width: int | None, indent: int = 0) -> list[str]:
     """The text in lines of at most ``width`` cells; None: one line. ``indent`` precedes the lines after the first.
 
-    Words longer than ``width`` are not broken: an id in two parts cannot be pasted. Nor is a command.
+    Words longer than ``width`` are not broken: an id in two parts cannot be pasted. The lines of a command end with a
+    backslash.
     """
     if width is None or cell_len(text) <= width:
         return [text]
@@ -43,7 +43,7 @@ def _wrap_around(before: str, command: str, after: str, width: int, indent: int)
     lines = list[str]()
     if before.rstrip().endswith(":"):
         lines, before = _wrap_prose(before.rstrip(), width, indent), " " * max(indent, 2)
-    lines.append(before + command)
+    lines += _break_command(before, command, width)
     if after:
         margin = " " * (len(before) - len(before.lstrip()) + _CONTINUED)
         lines += _wrap_prose(margin + after, width, len(margin))
@@ -55,31 +55,32 @@ def _wrap_prose(text: str, width: int, indent: int) -> list[str]:
 
 
 def boxed(lines: Sequence[str], width: int | None) -> list[str]:
-    """The lines in a box of at most ``width`` cells. If a word is too long for it: without a box, indented."""
+    """The lines in a box of at most ``width`` cells. If a word or a command is too long: without a box, indented."""
     inner = None if width is None else max(1, width - len(_LEFT) - len(_RIGHT))
     wrapped = [part for line in lines for part in wrap_line(line, inner)]
     widest = max(map(cell_len, wrapped), default=0)
-    if inner is not None and widest > inner:
+    if inner is not None and (widest > inner or any(line.endswith(_CONTINUES) for line in wrapped)):
         return [f"  {line}" for line in lines]
     edge = f"  +{'-' * (widest + 4)}+"
     return [edge, *(f"{_LEFT}{line}{' ' * (widest - cell_len(line))}{_RIGHT}" for line in wrapped), edge]
 
 
-def break_command(line: str, width: int) -> list[str]:
-    """The line of a command in lines of ``width``, which end with a backslash: for a screen that crops its lines.
-
-    Any other line stays as it is.
-    """
-    found = _LINE_OF_COMMAND.fullmatch(line)
-    if found is None or cell_len(line) <= width:
-        return [line]
-    margin = " " * (len(found["before"]) - len(found["before"].lstrip()) + _CONTINUED)
-    parts = re.findall(rf"{_WORD}(?: (?!-){_WORD})*", found["command"])
-    lines = [found["before"] + parts[0]]
+def _break_command(before: str, command: str, width: int) -> list[str]:
+    """The command in lines that end with a backslash; an option stays with its values if they fit into a line."""
+    if cell_len(before + command) <= width:
+        return [before + command]
+    margin = " " * (len(before) - len(before.lstrip()) + _CONTINUED)
+    room = width - len(margin) - len(_CONTINUES)
+    parts = [
+        piece
+        for part in re.findall(rf"{_WORD}(?: (?!-){_WORD})*", command)
+        for piece in ([part] if cell_len(part) <= room else re.findall(_WORD, part))
+    ]
+    lines = [before + parts[0]]
     for part in parts[1:]:
-        if cell_len(f"{lines[-1]} {part}{_GOES_ON}") <= width:
+        if cell_len(f"{lines[-1]} {part}{_CONTINUES}") <= width:
             lines[-1] += f" {part}"
         else:
-            lines[-1] += _GOES_ON
+            lines[-1] += _CONTINUES
             lines.append(margin + part)
     return lines

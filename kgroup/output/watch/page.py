@@ -14,7 +14,7 @@ from kgroup.output.present import combined
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.colour import Paint
 from kgroup.output.terminal.draw import page_lines
-from kgroup.output.terminal.wrapping import break_command, wrap_line
+from kgroup.output.terminal.wrapping import wrap_line
 from kgroup.output.watch.changed_cells import mark_changes
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError
@@ -104,8 +104,7 @@ def body_lines(state: ScreenState, width: int, paint: Paint, *, wide: bool) -> l
     for outcome, screen in state.pages:
         if screen.blocks:
             lines += [""] if lines else []
-            for line in page_lines(outcome, screen, width, paint, wide=wide):
-                lines += break_command(line, width)
+            lines += page_lines(outcome, screen, width, paint, wide=wide)
     return lines or ["Nothing is chosen, as of now."]
 
 
@@ -147,8 +146,7 @@ def fit_to_height(
 
 def _broken(lines: Sequence[str], width: int | None) -> list[str]:
     """The first few messages, in lines of ``width``."""
-    wrapped = [line for text in lines[:_NOTES_SHOWN] for line in wrap_line(text, width, _HANGING)]
-    return wrapped if width is None else [part for line in wrapped for part in break_command(line, width)]
+    return [line for text in lines[:_NOTES_SHOWN] for line in wrap_line(text, width, _HANGING)]
 
 
 def status_line(state: ScreenState, every_s: float, width: int, now: datetime, *, paused: bool) -> str:
