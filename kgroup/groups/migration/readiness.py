@@ -83,6 +83,8 @@ def assess_readiness(evidence: MigrationEvidence, request: MigrationRequest, rul
     how = _how(case, checks, result)
     main = main_check(checks)
     reason = _explained(case, checks, result, how) if main is None else main.brief
+    if how is MigrationPath.STOP and main is not None and (offline := offline_check(checks)) not in (None, main):
+        reason = f"{offline.brief}; {main.brief}"
     more = sum(check.status in _WEIGHTY for check in checks) - (main is not None)
     return Readiness(evidence.group.name, checks, result, how, reason, more)
 

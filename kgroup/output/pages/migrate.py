@@ -11,7 +11,7 @@ from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import NOT_EMPTY
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.migrated import MigrationResult
-from kgroup.groups.migration.readiness import ReadinessSummary
+from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
@@ -157,7 +157,8 @@ def _in_words(row: MigrationResult) -> str:
         case _, MigrationPath.ROLLING:
             return "rolling: it can migrate while it runs, member by member. Or stop it, then convert it"
         case _:
-            return "stop: it can only be converted while it is Empty"
+            why = offline_check(row.readiness.checks)
+            return "stop: it can only be converted while it is Empty" + (f". {why.id}: {why.evidence}" if why else "")
 
 
 def _checks(checks: Sequence[MigrationCheck], *, verbose: bool) -> Iterator[Block]:

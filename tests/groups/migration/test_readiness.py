@@ -104,6 +104,14 @@ def judge(evidence: MigrationEvidence, wanted: MigrationRequest = TO_CONSUMER) -
             0,
         ),
         (STATIC, TO_CONSUMER, ReadinessResult.WARNING, MigrationPath.ROLLING, "static members", 0),
+        (
+            broker(STATIC, policy="DISABLED"),
+            TO_CONSUMER,
+            ReadinessResult.WARNING,
+            MigrationPath.STOP,
+            "policy DISABLED: offline only; static members",
+            0,
+        ),
         (SHORT, TO_CONSUMER, ReadinessResult.WARNING, MigrationPath.NOW, "session timeout 10s < 45s", 0),
         (
             msgspec.structs.replace(STATIC, past=SHORT.past, access=BLIND),
@@ -403,7 +411,12 @@ def test_the_summary_of_a_fleet() -> None:
             "live; online upgrade possible (policy UPGRADE) (1)",
         ),
         ReadinessSummary(ReadinessResult.WARNING, MigrationPath.ROLLING, 3, "static members (2), topic DESCRIBE (1)"),
-        ReadinessSummary(ReadinessResult.WARNING, MigrationPath.STOP, 1, "static members"),
+        ReadinessSummary(
+            ReadinessResult.WARNING,
+            MigrationPath.STOP,
+            1,
+            "members carry userData: offline only; static members",
+        ),
         ReadinessSummary(
             ReadinessResult.BLOCKED, MigrationPath.NONE, 4, "Kafka Connect (2), custom assignor (1), share (1)"
         ),
