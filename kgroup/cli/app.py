@@ -21,7 +21,7 @@ from kgroup.cli import hints
 from kgroup.cli.tree import UnknownVerb, VerbTree
 from kgroup.cli.typer_adapter import Result, root
 from kgroup.cli.verbs import BY_NAME
-from kgroup.model.output_format import Format
+from kgroup.model.output_format import Format, formats_of
 from kgroup.output import streams
 from kgroup.output.reporter import StderrReporter
 from kgroup.settings.connection import Connection
@@ -190,12 +190,22 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
     if (flag := getattr(error, "option_name", None)) and "No such option" in error.format_message():
         known = [name for param in context.command.params for name in param.opts] if context else []
         return UsageError(f"{path} has no option {flag}", hint=hints.flag_hint(flag, known) or f"{path} --help")
+    if getattr(getattr(error, "param", None), "name", None) == "output":
+        others = ", ".join(formats_of(path.removeprefix("kgroup ")))
+        return UsageError(
+            f"-o {_typed_format(shown)} is not an output format of {path}", hint=f"choose one of: {others}"
+        )
     return UsageError(error.format_message().rstrip("."), hint=f"{path} --help")
 
 
 def _format_in(arguments: Sequence[str]) -> Format:
     """The output format of a command line that could not be parsed: its own, or the environment's."""
-    found = variable("KGROUP_OUTPUT") or ""
+    found = _typed_format(arguments) or variable("KGROUP_OUTPUT") or ""
+    return Format(found) if found in tuple(Format) else Format.TABLE
+
+
+def _typed_format(arguments: Sequence[str]) -> str:
+    found = ""
     for word, following in pairwise([*arguments, ""]):
         if word in ("-o", "--output"):
             found = following
@@ -203,7 +213,7 @@ def _format_in(arguments: Sequence[str]) -> Format:
             found = word.removeprefix("--output=")
         elif word.startswith("-o"):
             found = word.removeprefix("-o")
-    return Format(found) if found in tuple(Format) else Format.TABLE
+    return found
 
 
 def _versions() -> str:

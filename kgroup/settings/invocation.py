@@ -85,7 +85,10 @@ class Invocation:
         elif not named:
             return self._default_format
         elif named not in tuple(Format):
-            raise UsageError(f"KGROUP_OUTPUT={named} is not an output format", hint=f"one of {', '.join(Format)}")
+            raise UsageError(
+                f"KGROUP_OUTPUT={named} is not an output format",
+                hint=f"choose one of: {', '.join(formats_of(self.verb))}",
+            )
         else:
             output, source = Format(named), f"KGROUP_OUTPUT={named}"
         if output is Format.NAME and output not in formats_of(self.verb):
@@ -159,8 +162,11 @@ class Invocation:
         """
         options = [] if words[0] in _WITHOUT_CLUSTER else self._connection_options()
         kept = (_LEDGER, *(_NOT_IN_LEDGER if words[1] in ("start", "resume") else ())) if words[0] == "catchup" else ()
+        # After "--" a group's name is no option, whatever it looks like.
+        last = ["--", words[1]] if _is_odd_name(words) else []
         typed = [word for option in kept if option not in without for word in self.line.options.get(option, ())]
-        return join(self._without_secrets(("kgroup", *words, *typed, *options)))
+        words = (words[0], *words[2:]) if last else words
+        return join(self._without_secrets(("kgroup", *words, *typed, *options, *last)))
 
     def _connection_options(self) -> list[str]:
         given = self.connection
@@ -185,6 +191,11 @@ class Invocation:
     def _without_secrets(self, words: tuple[str, ...]) -> tuple[str, ...]:
         secrets = frozenset(self.secrets)
         return tuple([_redact_word(word, secrets) for word in words])
+
+
+def _is_odd_name(words: Sequence[str]) -> bool:
+    """Whether the word after the verb is a name that looks like an option: of a group, as no hint has options there."""
+    return len(words) > 1 and words[1].startswith("-") and words[0] != "list" and words[1] != "--all-groups"
 
 
 @lru_cache(maxsize=1_024)

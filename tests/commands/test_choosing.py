@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,6 +64,18 @@ def test_a_reader_that_stops_early_does_not_hide_a_failure(
     )
     assert done.stdout.splitlines()[-1] == "7"
     assert "no-such-group" in done.stderr
+
+
+def test_a_group_that_is_called_like_an_option(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """The printed command means the group."""
+    topic, group = world.topic(name("orders")), name("--help")
+    world.produce(topic, 5)
+    world.commit(group, {(topic, 0): 3})
+    world.commit(name("other"), {(topic, 0): 5})
+    (line,) = (line for line in kgroup("lag", "--topic", topic).stdout.splitlines() if line.startswith("-> kgroup"))
+    command = shlex.split(line.removeprefix("-> kgroup"))
+    assert command[-2:] == ["--", group]
+    assert group in kgroup(*command).stdout
 
 
 def test_an_unknown_topic_is_said_and_no_error(kgroup: CommandLine, name: Name) -> None:

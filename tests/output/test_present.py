@@ -493,6 +493,7 @@ def test_a_format_that_does_not_exist_is_named(kgroup_cli: CommandLine, argument
     assert "output" in result.stderr
     assert "verb" not in result.stderr
     assert "markdown" in result.stderr, "the formats that exist"
+    assert "kcg" not in result.stderr, "a format of another verb"
 
 
 @pytest.mark.parametrize(
