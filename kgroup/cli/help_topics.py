@@ -183,6 +183,7 @@ TOPICS = {
         stderr."""),
     "json": textwrap.dedent("""\
         kgroup help json VERB prints the JSON Schema (2020-12) of a verb's documents.
+        docs/reference/json.md in kgroup's repository has the same fields as a page.
         Within /v1, fields are only added: ignore fields that you do not know.
         Exit codes, refusal codes, error codes and values of enumerations are stable;
         more may be added. Sentences and tables may change with each version.

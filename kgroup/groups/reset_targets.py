@@ -189,7 +189,7 @@ def parse_topics(texts: Sequence[str]) -> tuple[TopicChoice, ...]:
 def parse_offset(texts: Sequence[str]) -> ToOffset | ToRequested:
     """Parse ``--to-offset`` values: ``["17"]``, or ``["orders:0=17,orders:1=20"]`` per partition. Raises UsageError."""
     if len(texts) == 1 and "=" not in texts[0]:
-        return ToOffset(_offset(texts[0], "--to-offset"))
+        return ToOffset(_offset(texts[0], f"--to-offset {texts[0]}"))
     offsets: dict[TopicPartition, RequestedOffset] = {}
     for word in texts:
         for item in word.split(","):
@@ -277,9 +277,15 @@ def parse_ago(text: str, option: str = "--by-duration") -> float:
 
 
 def _offset(text: str, option: str) -> int:
-    if not re.fullmatch(r"(?a)\s*-?\d+\s*", text) or not -_LARGEST_OFFSET <= int(text) <= _LARGEST_OFFSET:
-        raise UsageError(f"{option} {text!r}: not an offset" if option == "--to-offset" else f"{option}: not an offset")
-    return int(text)
+    number = text.strip()
+    if re.fullmatch(r"(?a)-\d+", number):
+        raise UsageError(
+            f"{option}: an offset is 0 or more",
+            hint=f"From the committed offset back: --shift-by {number}. For the log start: --to-earliest.",
+        )
+    if not re.fullmatch(r"(?a)\d+", number) or int(number) > _LARGEST_OFFSET:
+        raise UsageError(f"{option}: not an offset")
+    return int(number)
 
 
 def _partition(text: str, option: str) -> int:

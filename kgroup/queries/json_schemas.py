@@ -13,6 +13,7 @@ from kgroup.queries.data_files import read_tables
 from kgroup.support.errors import KgroupError
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PAGE = "docs/reference/json.md in kgroup's repository has the same fields as a page"
 
 _PRIMITIVES: Mapping[str, Mapping[str, Any]] = {
     "text": {"type": "string"},
@@ -127,6 +128,7 @@ def schema(kind: str, *, closed: bool = False) -> dict[str, Any]:
         "$id": f"urn:kgroup:{kind}",
         "title": kind,
         "description": about.meaning,
+        "$comment": _PAGE,
         **envelope,
         "$defs": {
             _key(name): _object(table, table.shapes[name], closed=closed)

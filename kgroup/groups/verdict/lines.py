@@ -147,7 +147,9 @@ def back_line(report: GroupLag) -> str | None:
     row = max(rows, key=lambda p: p.status_result.back or 0)
     ago = format_duration(max(0, report.now_ms - (row.status_result.back_at_ms or report.now_ms)) // 1000)
     more = f"; {len(rows) - 1} more rewound" if len(rows) > 1 else ""
-    return f"{row.where} was rewound by {human_count(row.status_result.back or 0)} offsets {ago} ago{more}"
+    back = row.status_result.back or 0
+    offsets = "1 offset" if back == 1 else f"{human_count(back)} offsets"
+    return f"{row.where} was rewound by {offsets} {ago} ago{more}"
 
 
 def held_back(report: GroupLag) -> PartitionLag | None:
