@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -23,6 +24,7 @@ from kgroup.support.errors import (
     Unreachable,
 )
 
+T = TypeVar("T")
 LOG = logging.getLogger("kgroup.librdkafka")
 LOG.addHandler(logging.NullHandler())  # librdkafka logs a fatal error at any level; this keeps it off stderr
 _QUIET, _DEBUG = 0, 7
@@ -68,14 +70,27 @@ class ClientWatch:
     """Measures how long a client has made no progress, and collects its connection errors meanwhile.
 
     librdkafka retries everything for ever. After a refused login or certificate the wait is only a second: another
-    broker may still answer.
+    broker may still answer. A client that was logged in before waits as long as for any other error: its token may have
+    ended while a new one is on its way, and a broker refuses a connection's second login within a second (4.3.1).
     """
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._since = time.monotonic()
+        self._accepted = False
         self._certain: KafkaError | None = None
         self._last: KafkaError | None = None
+        self._no_token: KgroupError | None = None
+
+    def refreshed(self, tokens: Callable[[str], T], config: str) -> T:
+        """A token for librdkafka, which reports a callback's exception without its text: so it is kept."""
+        try:
+            found = tokens(config)
+        except KgroupError as error:
+            self._no_token = error
+            raise
+        self._no_token = None
+        return found
 
     def on_error(self, error: KafkaError) -> None:
         """To be used as the client's ``error_cb``."""
@@ -89,6 +104,11 @@ class ClientWatch:
         self._since = time.monotonic()
         self._last = None
 
+    def answered(self) -> None:
+        """Note progress that only a broker can make, so the login was accepted."""
+        self.progress()
+        self._accepted, self._certain = True, None
+
     @property
     def disturbed(self) -> bool:
         """Whether a connection has failed since the last progress, or a login or certificate was refused."""
@@ -97,11 +117,13 @@ class ClientWatch:
     @property
     def over(self) -> bool:
         """Whether to stop waiting."""
-        patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain else self.timeout_s
+        patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain and not self._accepted else self.timeout_s
         return time.monotonic() - self._since >= patience_s
 
     def fault(self, what: str, *more: str) -> KgroupError:
         """The error to raise after the wait: ``what`` could not be done; ``more`` are details for a timeout."""
+        if self._no_token is not None:
+            return self._no_token.with_context(prefix=f"{what}: ")
         if self._certain is not None:
             reason = self._certain.str()
             if self._certain.code() == KafkaError._SSL:
@@ -117,9 +139,15 @@ class ClientWatch:
 
 
 def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
-    """A Consumer, Producer or AdminClient that logs only for --debug and never creates a topic. Raises ConfigError."""
+    """A Consumer, Producer or AdminClient that logs only for --debug and never creates a topic.
+
+    Raises ConfigError, and AuthenticationFailed or Unreachable if no token can be had.
+    """
     level = _DEBUG if LOG.isEnabledFor(logging.DEBUG) else _QUIET
     settings = {**config, **NEVER_CREATES, "log_level": level, "error_cb": watch.on_error}
+    if tokens := config.get("oauth_cb"):
+        tokens.token()  # its error has the cause; confluent-kafka would wait for 10 s, and only report that
+        settings["oauth_cb"] = partial(watch.refreshed, tokens)
     try:
         return kind(settings, logger=LOG)
     except KafkaException as error:

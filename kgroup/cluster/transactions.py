@@ -175,6 +175,7 @@ class Transactions:
         """
         self.connect()
         self._until(lambda: self.producer.init_transactions(_SLICE_S), self._not_taken())
+        self._watch.answered()
         self._stage = _Stage.IDLE
 
     def begin(self) -> None:
@@ -278,6 +279,7 @@ class Transactions:
         while True:
             try:
                 self.producer.commit_transaction(_SLICE_S)
+                self._watch.answered()
                 self._stage = _Stage.IDLE
                 return
             except KafkaException as raised:

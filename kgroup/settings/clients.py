@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kgroup.settings.keys import FILE_KEYS, HONOURED, KAFKA_PYTHON_ARGUMENTS, OAUTH_KEYS, PASSWORD_MECHANISMS, TLS_KEYS
+from kgroup.settings.keys import (
+    FILE_KEYS,
+    HONOURED,
+    KAFKA_PYTHON_ARGUMENTS,
+    OAUTH_KEYS,
+    PASSWORD_MECHANISMS,
+    TLS_KEYS,
+    TOKEN_MECHANISMS,
+)
 from kgroup.settings.model import Settings
 from kgroup.support.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kgroup.settings.oauth import TokenSource
+    from kgroup.settings.tokens import TokenSource
 
 CLIENT_ID = "kgroup"
 _LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
-_NOT_IN_LIBRDKAFKA = {
-    "AWS_MSK_IAM": "it works with kafka-python only",
-    "GSSAPI": "confluent-kafka's packages are built without Kerberos",
-}
+_INLINE = {"ssl.ca.location": "ssl.ca.pem", "https.ca.location": "https.ca.pem"}
+"""Files that are read here: the configuration also goes to Spark's workers, which do not have them."""
+
+_MOST_INLINE = 65_536
+"""Bytes. Each task would carry a larger file; it is the system's own, and every machine has one."""
+
 _PASSWORD_KEYS = frozenset({"sasl.username", "sasl.password"})
 
 
@@ -46,18 +56,20 @@ def kafka_python_config(settings: Settings) -> dict[str, Any]:
         from kgroup.settings.tls import client_context
 
         arguments["ssl_context"] = client_context(settings)
-    if mechanism == "OAUTHBEARER":
+    if mechanism in TOKEN_MECHANISMS:
+        arguments["sasl_mechanism"] = settings.wire_mechanism
         arguments["sasl_oauth_token_provider"] = _token_source(settings)
-    _require_package(settings, mechanism)
+    if mechanism == "GSSAPI":
+        _require_gssapi(settings)
     return arguments
 
 
 def librdkafka_config(settings: Settings) -> dict[str, Any]:
     """The configuration for confluent-kafka. Raises ConfigError for a setting that librdkafka cannot honour."""
     mechanism = settings.sasl_mechanism
-    if mechanism in _NOT_IN_LIBRDKAFKA:
+    if mechanism == "GSSAPI":
         raise ConfigError(
-            f"sasl.mechanism={mechanism} cannot be used here: {_NOT_IN_LIBRDKAFKA[mechanism]}",
+            "sasl.mechanism=GSSAPI cannot be used here: confluent-kafka's packages are built without Kerberos",
             details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
             hint="This command needs librdkafka too: use a SCRAM, PLAIN or OAUTHBEARER user for it.",
         )
@@ -74,13 +86,19 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
                 # Imported here: most settings name no file.
                 from kgroup.settings.tls import require_readable
 
-                require_readable(settings, key)
+                path = require_readable(settings, key)
+                if key in _INLINE and path.is_file() and path.stat().st_size <= _MOST_INLINE:
+                    configuration[_INLINE[key]] = path.read_text(encoding="utf-8", errors="replace")
+                    continue
             configuration[key] = setting.value
     if configuration.get("client.dns.lookup") == "default":
         configuration["client.dns.lookup"] = "use_all_dns_ips"
-    if mechanism == "OAUTHBEARER":
+    if mechanism in TOKEN_MECHANISMS:
+        configuration["sasl.mechanism"] = settings.wire_mechanism
         # Checks now what librdkafka would check only at the first connection.
-        _token_source(settings)
+        tokens = _token_source(settings)
+        if not _is_oidc(settings):
+            configuration["oauth_cb"] = tokens
     if "ssl.certificate.location" in configuration and not settings.get("ssl.key.location"):
         configuration["ssl.key.location"] = configuration["ssl.certificate.location"]
     return configuration
@@ -91,8 +109,14 @@ def _concerns_librdkafka(key: str, settings: Settings) -> bool:
     if key in TLS_KEYS:
         return settings.uses_tls
     if key in OAUTH_KEYS:
-        return settings.sasl_mechanism == "OAUTHBEARER"
+        return _is_oidc(settings)
     return not key.startswith("sasl.") or _concerns_sasl(key, settings.sasl_mechanism)
+
+
+def _is_oidc(settings: Settings) -> bool:
+    """Whether librdkafka gets the tokens itself: with a callback, each new client waits for a second (2.16)."""
+    method = settings.get("sasl.oauthbearer.method") or "default"
+    return settings.sasl_mechanism == "OAUTHBEARER" and method.lower() == "oidc"
 
 
 def _concerns_sasl(key: str, mechanism: str | None) -> bool:
@@ -117,24 +141,12 @@ def _token_source(settings: Settings) -> TokenSource:
     return token_source(settings)
 
 
-_PACKAGES = {
-    "GSSAPI": (
-        "gssapi",
-        "Kerberos needs the package gssapi (and the Kerberos libraries):  pip install gssapi",
-    ),
-    "AWS_MSK_IAM": ("botocore", "IAM of AWS needs the package botocore:  pip install botocore"),
-}
-
-
-def _require_package(settings: Settings, mechanism: str | None) -> None:
-    if mechanism not in _PACKAGES:
-        return
+def _require_gssapi(settings: Settings) -> None:
     import importlib.util
 
-    package, hint = _PACKAGES[mechanism]
-    if importlib.util.find_spec(package) is None:
+    if importlib.util.find_spec("gssapi") is None:
         raise ConfigError(
-            f"sasl.mechanism={mechanism} cannot be used: the package {package} is not installed",
+            "sasl.mechanism=GSSAPI cannot be used: the package gssapi is not installed",
             details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
-            hint=hint,
+            hint="Kerberos needs the package gssapi (and the Kerberos libraries):  pip install gssapi",
         )

@@ -18,6 +18,13 @@ _OIDC_HANDLERS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
+_STRIMZI_HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
+_INSTEAD = {
+    "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": (
+        "use sasl.mechanism=PLAIN with a service account, or sasl.oauthbearer.method=oidc with Google's local server"
+    ),
+    "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": "write sasl.mechanism=AWS_MSK_IAM",
+}
 _MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
@@ -36,8 +43,8 @@ def translate(given: Mapping[str, Setting]) -> dict[str, Setting]:
 def _callback_handlers(given: Mapping[str, Setting]) -> dict[str, Setting]:
     login = given.get("sasl.login.callback.handler.class")
     client = given.get("sasl.client.callback.handler.class")
-    if login is not None and login.value not in _OIDC_HANDLERS:
-        raise _unusable(login, "a Java class cannot be used from here")
+    if login is not None and login.value not in (*_OIDC_HANDLERS, _STRIMZI_HANDLER):
+        raise _unusable(login, _INSTEAD.get(login.value, "a Java class cannot be used from here"))
     if client is not None and client.value != _MSK_HANDLER:
         raise _unusable(client, "a Java class cannot be used from here")
     if login is None:
@@ -74,7 +81,12 @@ _OAUTH_OPTIONS = {
     "clientId": "sasl.oauthbearer.client.id",
     "clientSecret": "sasl.oauthbearer.client.secret",
     "scope": "sasl.oauthbearer.scope",
+    "oauth.client.id": "sasl.oauthbearer.client.id",
+    "oauth.client.secret": "sasl.oauthbearer.client.secret",
+    "oauth.scope": "sasl.oauthbearer.scope",
+    "oauth.token.endpoint.uri": "sasl.oauthbearer.token.endpoint.url",
 }
+"""Kafka's own options, and Strimzi's."""
 
 
 def _oauth(module: LoginModule, setting: Setting) -> dict[str, str]:
@@ -115,8 +127,12 @@ def _kerberos(module: LoginModule, setting: Setting) -> dict[str, str]:
     return {} if service is None else {"sasl.kerberos.service.name": service}
 
 
-def _nothing(module: LoginModule, setting: Setting) -> dict[str, str]:
-    return {}
+def _iam(module: LoginModule, setting: Setting) -> dict[str, str]:
+    for name in module.options:
+        if name not in ("awsProfileName", "awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"):
+            raise _unusable(setting, f"give {name} of IAMLoginModule to a profile of ~/.aws/config, and name that one")
+    profile = module.options.get("awsProfileName")
+    return {"sasl.oauthbearer.config": f"profile={profile}"} if profile else {}
 
 
 _LOGIN_MODULES: dict[str, Callable[[LoginModule, Setting], dict[str, str]]] = {
@@ -124,7 +140,7 @@ _LOGIN_MODULES: dict[str, Callable[[LoginModule, Setting], dict[str, str]]] = {
     "ScramLoginModule": _user_and_password,
     "OAuthBearerLoginModule": _oauth,
     "Krb5LoginModule": _kerberos,
-    "IAMLoginModule": _nothing,
+    "IAMLoginModule": _iam,
 }
 
 

@@ -57,12 +57,13 @@ OAUTH_KEYS = frozenset(
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.config",
         "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.metadata.authentication.type",
         "sasl.oauthbearer.method",
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""These go into a token provider for kafka-python."""
+"""These go into a ``TokenSource``; with the method oidc also to librdkafka, which gets such tokens itself."""
 
 HONOURED = frozenset({"bootstrap.servers"}) | frozenset(KAFKA_PYTHON_ARGUMENTS) | TLS_KEYS | OAUTH_KEYS
 
@@ -146,7 +147,6 @@ UNSUPPORTED: dict[str, str] = {
 
 ONLY_VALUES: dict[str, frozenset[str]] = {
     "sasl.oauthbearer.grant.type": frozenset({"client_credentials"}),
-    "sasl.oauthbearer.metadata.authentication.type": frozenset({"none"}),
     "ssl.enabled.protocols": frozenset({"TLSv1.2,TLSv1.3", "TLSv1.3,TLSv1.2"}),
     "ssl.keymanager.algorithm": frozenset({"SunX509", "PKIX"}),
     "ssl.protocol": frozenset({"TLS", "TLSv1.2", "TLSv1.3"}),
@@ -219,4 +219,5 @@ UNCONCERNED_PREFIXES = ("schema.registry.", "basic.auth.", "key.converter", "val
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-SASL_MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
+TOKEN_MECHANISMS = ("OAUTHBEARER", "AWS_MSK_IAM")
+SASL_MECHANISMS = (*PASSWORD_MECHANISMS, *TOKEN_MECHANISMS, "GSSAPI")

@@ -93,6 +93,11 @@ class Settings:
         return self.get("sasl.mechanism") if self.security_protocol.startswith("SASL_") else None
 
     @property
+    def wire_mechanism(self) -> str | None:
+        """The mechanism that brokers see: those with AWS_MSK_IAM also take OAUTHBEARER, on the same port."""
+        return "OAUTHBEARER" if self.sasl_mechanism == "AWS_MSK_IAM" else self.sasl_mechanism
+
+    @property
     def user(self) -> str | None:
         """The user that brokers usually see; None if only they know it (certificates, tokens, Kerberos)."""
         if self.security_protocol == "PLAINTEXT":

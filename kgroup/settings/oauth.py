@@ -1,58 +1,33 @@
-"""Tokens for SASL OAUTHBEARER: unsecured tokens for sandboxes, and OIDC client credentials."""
+"""Tokens for SASL OAUTHBEARER: of AWS's IAM, OIDC client credentials, and unsecured ones for sandboxes."""
 
 from __future__ import annotations
 
 import base64
 import json
 import ssl
-import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from kgroup.settings.model import Settings
+from kgroup.settings.tokens import Token, TokenSource, UnsecuredTokens
 from kgroup.support.errors import AuthenticationFailed, ConfigError, Unreachable
 from kgroup.support.redact import redact
 
 _ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"
 _REQUIRED_FOR_OIDC = (_ENDPOINT_KEY, "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
-_REFRESH_AT = 0.8
+_METADATA_KEY = "sasl.oauthbearer.metadata.authentication.type"
+_AZURE = "http://169.254.169.254/metadata/identity/oauth2/token"
+_CONFIG_KEY = "sasl.oauthbearer.config"
 _ANSWER_LIMIT = 1 << 20
-
-
-@dataclass(slots=True)
-class TokenSource:
-    """Returns a token, the same one until four fifths of its lifetime are over.
-
-    kafka-python calls ``token`` and ``extensions`` (kafka.net.sasl.oauth.AbstractTokenProvider). ``fetch`` returns a
-    token and its lifetime in seconds. The lifetime is None if it is unknown; then every call fetches.
-    """
-
-    fetch: Callable[[], tuple[str, float | None]] = field(repr=False)
-    sent_along: Mapping[str, str]
-    _token: str | None = field(default=None, repr=False)
-    _until: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def token(self) -> str:
-        """A valid token. Raises AuthenticationFailed or Unreachable."""
-        with self._lock:
-            if self._token is None or time.monotonic() >= self._until:
-                self._token, life_s = self.fetch()
-                self._until = time.monotonic() + _REFRESH_AT * (life_s or 0.0)
-            return self._token
-
-    def extensions(self) -> dict[str, str]:
-        """SASL extensions (KIP-342)."""
-        return dict(self.sent_along)
 
 
 def token_source(settings: Settings) -> TokenSource:
     """The token source of the settings. Raises ConfigError if they describe none."""
+    if settings.sasl_mechanism == "AWS_MSK_IAM":
+        return _iam(settings)
     if (settings.get("sasl.oauthbearer.method") or "default").lower() == "oidc":
         return _oidc(settings)
     if (settings.get("enable.sasl.oauthbearer.unsecure.jwt") or "false").lower() == "true":
@@ -66,7 +41,7 @@ def token_source(settings: Settings) -> TokenSource:
 
 def _unsecured(settings: Settings) -> TokenSource:
     """Unsigned tokens, from librdkafka's ``principal=alice lifeSeconds=600 extension_a=b``."""
-    key = "sasl.oauthbearer.config"
+    key = _CONFIG_KEY
     options = _pairs(settings, key, " ")
     sent_along = {
         name.removeprefix("extension_"): options.pop(name) for name in list(options) if name.startswith("extension_")
@@ -81,51 +56,65 @@ def _unsecured(settings: Settings) -> TokenSource:
     claims: dict[str, Any] = {principal_claim: principal}
     if "scope" in options:
         claims[options.pop("scopeClaimName", "scope")] = options.pop("scope").split(",")
-    if options:
-        raise ConfigError(f"{key} from {settings.source(key)}: unknown {', '.join(sorted(options))}")
-    life_s = int(life_text)
-
-    def fetch() -> tuple[str, float | None]:
-        now = int(time.time())
-        return unsecured_token(claims | {"iat": now, "exp": now + life_s}), float(life_s)
-
-    return TokenSource(fetch, sent_along)
+    _require_no_more(settings, options)
+    return TokenSource(UnsecuredTokens(claims, int(life_text)), sent_along)
 
 
-def unsecured_token(claims: Mapping[str, Any]) -> str:
-    """A JSON web token with the algorithm ``none`` (RFC 7519, section 6)."""
+def _iam(settings: Settings) -> TokenSource:
+    """Tokens of AWS's IAM; ``sasl.oauthbearer.config`` may have ``profile=NAME region=REGION``."""
+    # Imported here: few clusters use it.
+    from kgroup.settings.aws import iam_tokens
 
-    def part(value: Mapping[str, Any]) -> str:
-        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode("ascii")
-
-    return f"{part({'alg': 'none'})}.{part(claims)}."
+    options = _pairs(settings, _CONFIG_KEY, " ")
+    profile, region = options.pop("profile", None), options.pop("region", None)
+    _require_no_more(settings, options)
+    tokens = iam_tokens(profile, region, settings.bootstrap_servers, settings.timeout_s)
+    if tokens is None:
+        raise ConfigError(
+            "sasl.mechanism=AWS_MSK_IAM needs the region of the cluster",
+            details=(f"sasl.mechanism is from {settings.source('sasl.mechanism')}.",),
+            hint=f"Set AWS_REGION, or {_CONFIG_KEY}=region=REGION",
+        )
+    return TokenSource(tokens, {})
 
 
 def _oidc(settings: Settings) -> TokenSource:
-    """Client credentials (RFC 6749, section 4.4) with the id and secret in the Authorization header."""
-    missing = [key for key in _REQUIRED_FOR_OIDC if not settings.get(key)]
+    """A client's own tokens (RFC 6749, section 4.4), or those of the Azure machine that kgroup runs on."""
+    azure = (settings.get(_METADATA_KEY) or "none").lower()
+    if azure not in ("none", "azure_imds"):
+        raise ConfigError(
+            f"{_METADATA_KEY}={azure} from {settings.source(_METADATA_KEY)}: it must be none or azure_imds"
+        )
+    data = None
+    if azure == "azure_imds":
+        query, headers = _pairs(settings, _CONFIG_KEY, ",").get("query"), {"Metadata": "true"}
+        missing = [] if query or settings.get(_ENDPOINT_KEY) else [f"{_CONFIG_KEY}=query=..."]
+        endpoint = "?".join(filter(None, (settings.get(_ENDPOINT_KEY) or _AZURE, query)))
+    else:
+        missing = [key for key in _REQUIRED_FOR_OIDC if not settings.get(key)]
+        endpoint = settings.get(_ENDPOINT_KEY) or ""
+        form = {"grant_type": "client_credentials"}
+        if scope := settings.get("sasl.oauthbearer.scope"):
+            form["scope"] = scope
+        data = urlencode(form, quote_via=quote).encode()
+        identity = f"{settings.get('sasl.oauthbearer.client.id')}:{settings.get('sasl.oauthbearer.client.secret')}"
+        headers = {
+            "Accept": "application/json",
+            "Authorization": "Basic " + base64.b64encode(identity.encode()).decode("ascii"),
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
     if missing:
         raise ConfigError(
             f"sasl.oauthbearer.method=oidc needs {' and '.join(missing)}",
             details=(f"sasl.oauthbearer.method is from {settings.source('sasl.oauthbearer.method')}.",),
         )
-    endpoint = settings.get(_ENDPOINT_KEY) or ""
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{_ENDPOINT_KEY} from {settings.source(_ENDPOINT_KEY)} must be an http or https URL")
     context = _https_context(settings) if parts.scheme == "https" else None
-    form = {"grant_type": "client_credentials"}
-    if settings.get("sasl.oauthbearer.scope"):
-        form["scope"] = settings.get("sasl.oauthbearer.scope") or ""
-    identity = f"{settings.get('sasl.oauthbearer.client.id')}:{settings.get('sasl.oauthbearer.client.secret')}"
-    headers = {
-        "Accept": "application/json",
-        "Authorization": "Basic " + base64.b64encode(identity.encode()).decode("ascii"),
-        "Content-Type": "application/x-www-form-urlencoded",
-    }
 
-    def fetch() -> tuple[str, float | None]:
-        request = Request(endpoint, urlencode(form, quote_via=quote).encode(), headers, method="POST")
+    def fetch() -> Token:
+        request = Request(endpoint, data, headers)
         try:
             with urlopen(request, timeout=settings.timeout_s, context=context) as answer:
                 body = answer.read(_ANSWER_LIMIT)
@@ -151,16 +140,18 @@ def _refused(settings: Settings, where: str, error: HTTPError) -> Authentication
         words = ""
     words = redact(words, settings.secrets) if isinstance(words, str) else ""
     said = f": {words}" if words else ""
+    client = settings.get("sasl.oauthbearer.client.id") or ""
+    key = "sasl.oauthbearer.client.id" if client else _METADATA_KEY
     return AuthenticationFailed(
-        f"{where} gave no token to client {settings.get('sasl.oauthbearer.client.id')!r}{said}",
+        f"{where} gave no token{client and f' to client {client!r}'}{said}",
         details=(
             f"It answered with status {error.code}.",
-            f"sasl.oauthbearer.client.id is from {settings.source('sasl.oauthbearer.client.id')}.",
+            f"{key} is from {settings.source(key)}.",
         ),
     )
 
 
-def _token_in(body: bytes, where: str) -> tuple[str, float | None]:
+def _token_in(body: bytes, where: str) -> Token:
     try:
         answer = json.loads(body)
         token = answer["access_token"]
@@ -181,6 +172,11 @@ def _https_context(settings: Settings) -> ssl.SSLContext:
         key = "https.ca.pem" if pem else "https.ca.location"
         raise ConfigError(f"{key} from {settings.source(key)} cannot be used: {error}") from None
     return ssl.create_default_context()
+
+
+def _require_no_more(settings: Settings, options: Collection[str]) -> None:
+    if options:
+        raise ConfigError(f"{_CONFIG_KEY} from {settings.source(_CONFIG_KEY)}: unknown {', '.join(sorted(options))}")
 
 
 def _pairs(settings: Settings, key: str, separator: str) -> dict[str, str]:

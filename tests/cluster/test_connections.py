@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from confluent_kafka import KafkaError
@@ -22,8 +22,8 @@ from kgroup.cluster.login import client_arguments
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
-from kgroup.settings.oauth import unsecured_token
 from kgroup.settings.sources import resolve
+from kgroup.settings.tokens import unsecured_token
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 from tests.support import programs
 from tests.support.secure_broker import USERS, Certificates, SecureBroker, secure_broker
@@ -46,10 +46,20 @@ def token_endpoint() -> Iterator[str]:
     """An OIDC provider in small: gives unsigned tokens to client ``kg`` with the secret ``oidc-secret``."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Azure's metadata service."""
+            good = self.headers["Metadata"] == "true" and parse_qs(urlsplit(self.path).query)["resource"] == [
+                "api://kg"
+            ]
+            self._answer(good)
+
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             good = self.headers["Authorization"] == "Basic a2c6b2lkYy1zZWNyZXQ="
             assert form["grant_type"] == ["client_credentials"]
+            self._answer(good)
+
+        def _answer(self, good: bool) -> None:
             now = int(time.time())
             body: dict[str, Any] = {
                 "access_token": unsecured_token({"sub": "alice", "iat": now, "exp": now + 600}),
@@ -124,6 +134,17 @@ def oidc(endpoint: str, secret: str = "oidc-secret") -> dict[str, str]:
         "sasl.oauthbearer.client.id": "kg",
         "sasl.oauthbearer.client.secret": secret,
         "sasl.oauthbearer.token.endpoint.url": endpoint,
+    }
+
+
+def azure(endpoint: str, resource: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.metadata.authentication.type": "azure_imds",
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+        "sasl.oauthbearer.config": f"query=api-version=2025-04-07&resource={resource}",
     }
 
 
@@ -219,6 +240,19 @@ WORKS: dict[str, tuple[str, Make]] = {
         },
     ),
     "oidc": ("OAUTH", lambda c, url: oidc(url)),
+    "azure": ("OAUTH", lambda c, url: azure(url, "api://kg")),
+    "java-strimzi": (
+        "OAUTH",
+        lambda c, url: {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": ("io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"),
+            "sasl.jaas.config": jaas(
+                "oauthbearer.OAuthBearerLoginModule",
+                **{"oauth.client.id": "kg", "oauth.client.secret": "oidc-secret", "oauth.token.endpoint.uri": url},
+            ),
+        },
+    ),
     "java-oidc": (
         "OAUTH",
         lambda c, url: {
@@ -278,6 +312,7 @@ WRONG: dict[str, tuple[str, Make, type[KgroupError], str, str]] = {
     "mechanism-off": ("OAUTH", lambda c, url: PLAIN_USER, *AUTH, "It supports OAUTHBEARER."),
     "token-expired": ("OAUTH", lambda c, url: unsecured("principal=alice lifeSeconds=0"), *AUTH, "invalid_token"),
     "oidc-secret": ("OAUTH", lambda c, url: oidc(url, "wr0ng"), *AUTH, "no such client"),
+    "azure-refuses": ("OAUTH", lambda c, url: azure(url, "other"), *AUTH, "gave no token: no such client"),
     "oidc-endpoint": ("OAUTH", lambda c, url: oidc("http://127.0.0.1:1/"), Unreachable, "unreachable", "gave no token"),
     "sasl-to-plaintext": ("ADMIN", lambda c, url: PLAIN_USER, *AUTH, "does not offer SASL on this port"),
     "plaintext-to-sasl": ("OAUTH", lambda c, url: {}, *AUTH, "OAUTHBEARER"),

@@ -158,6 +158,7 @@ PEM = "-----BEGIN CERTIFICATE-----\n" + "A" * 64 + "\nBB==\n-----END CERTIFICATE
 KEY = "-----BEGIN PRIVATE KEY-----\nCCCC\n-----END PRIVATE KEY-----\n"
 OAUTH = "x.OAuthBearerLoginModule required "
 OIDC_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+IAM_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
 TRANSLATED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "nothing-of-java": ({"sasl_username": "u"}, {"sasl.username": "u"}),
     "own-spelling-wins": (
@@ -225,6 +226,24 @@ TRANSLATED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         },
         {},
     ),
+    "msk-profile": (
+        {"sasl_jaas_config": f'{IAM_MODULE} required awsProfileName="ops" awsDebugCreds=true;'},
+        {"sasl.oauthbearer.config": "profile=ops"},
+    ),
+    "strimzi": (
+        {
+            "sasl_jaas_config": OAUTH + 'oauth.client.id="i" oauth.client.secret="s" oauth.scope="x" '
+            'oauth.token.endpoint.uri="https://idp/token";',
+            "sasl_login_callback_handler_class": "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler",
+        },
+        {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "i",
+            "sasl.oauthbearer.client.secret": "s",
+            "sasl.oauthbearer.scope": "x",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        },
+    ),
 }  # fmt: skip
 
 
@@ -265,6 +284,14 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "keytab": (
         {"sasl_jaas_config": 'Krb5LoginModule required useKeyTab=true keyTab="/k" principal="p";'},
         "kinit -kt",
+    ),
+    "google-handler": (
+        {"sasl_login_callback_handler_class": "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"},
+        "Google's local server",
+    ),
+    "msk-role": (
+        {"sasl_jaas_config": f'{IAM_MODULE} required awsRoleArn="arn:aws:iam::1:role/r";'},
+        "give awsRoleArn of IAMLoginModule to a profile",
     ),
     "login-handler": ({"sasl_login_callback_handler_class": "com.acme.H"}, "Java class"),
     "client-handler": ({"sasl_client_callback_handler_class": "com.acme.H"}, "Java class"),

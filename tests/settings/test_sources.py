@@ -437,6 +437,8 @@ def test_files_that_cannot_be_used(case: str, pem_files: dict[str, str]) -> None
 
 OAUTH = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER"]
 UNSECURED = [*OAUTH, "enable.sasl.oauthbearer.unsecure.jwt=true"]
+AZURE = [*OAUTH, "sasl.oauthbearer.method=oidc", "sasl.oauthbearer.metadata.authentication.type=azure_imds"]
+IAM = ["security.protocol=SASL_SSL", "sasl.mechanism=AWS_MSK_IAM"]
 TOKEN_FAULTS: dict[str, tuple[list[str], str]] = {
     "no-method": (OAUTH, "needs a way to get tokens"),
     "no-principal": (UNSECURED, "needs principal=NAME"),
@@ -452,12 +454,20 @@ TOKEN_FAULTS: dict[str, tuple[list[str], str]] = {
          "sasl.oauthbearer.client.secret=geheim", "sasl.oauthbearer.token.endpoint.url=file:///etc/passwd"],
         "http or https",
     ),
+    "azure-incomplete": (AZURE, "needs sasl.oauthbearer.config=query=..."),
+    "metadata-of-others": (
+        [*AZURE[:-1], "sasl.oauthbearer.metadata.authentication.type=aws_iam"],
+        "must be none or azure_imds",
+    ),
+    "no-region": (IAM, "needs the region of the cluster"),
+    "unknown-iam-option": ([*IAM, "sasl.oauthbearer.config=role=a"], "unknown role"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("client", ["kafka_python", "librdkafka"])
 @pytest.mark.parametrize("case", TOKEN_FAULTS)
-def test_tokens_that_cannot_be_had(case: str, client: str) -> None:
+def test_tokens_that_cannot_be_had(case: str, client: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     properties, words = TOKEN_FAULTS[case]
     settings = settle(bootstrap_server="a:1", property=properties)
     with pytest.raises(ConfigError) as raised:
@@ -477,13 +487,48 @@ def test_a_token_is_kept_and_has_extensions() -> None:
     assert provider.token() not in repr(provider)
 
 
+def test_one_login_for_both_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers see OAUTHBEARER; what librdkafka can get for itself, it gets."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
+    oidc = [*OAUTH, "sasl.oauthbearer.method=oidc", "sasl.oauthbearer.client.id=i",
+            "sasl.oauthbearer.client.secret=geheim", "sasl.oauthbearer.token.endpoint.url=http://idp/"]  # fmt: skip
+    for properties, by_callback in (
+        ([*IAM, "sasl.oauthbearer.config=region=eu-west-1"], True),
+        ([*UNSECURED, "sasl.oauthbearer.config=principal=a"], True),
+        (oidc, False),
+    ):
+        settings = settle(bootstrap_server="a:1", property=properties)
+        ours, theirs = client_arguments(settings), librdkafka_config(settings)
+        assert ours["sasl_mechanism"] == theirs["sasl.mechanism"] == "OAUTHBEARER"
+        assert ("oauth_cb" in theirs) is by_callback
+        assert any(key.startswith("sasl.oauthbearer.") for key in theirs) is not by_callback
+        assert "geheim" not in repr(ours) + repr(theirs.get("oauth_cb"))
+    assert theirs["sasl.oauthbearer.client.secret"] == "geheim"
+
+
+def test_certificates_travel_to_workers(tmp_path: Path) -> None:
+    """Those machines do not have the file; the system's own bundle they have, and each task would carry it."""
+    own, of_system = tmp_path / "ca.pem", tmp_path / "bundle.pem"
+    own.write_text("-----BEGIN CERTIFICATE-----\n")
+    of_system.write_text("-----BEGIN CERTIFICATE-----\n" * 10_000)
+    for value, expected in (
+        (own, {"ssl.ca.pem": own.read_text()}),
+        (of_system, {"ssl.ca.location": str(of_system)}),
+        (tmp_path, {"ssl.ca.location": str(tmp_path)}),
+        ("probe", {"ssl.ca.location": "probe"}),
+    ):
+        found = librdkafka_config(
+            settle(bootstrap_server="a:1", property=["security.protocol=SSL", f"ssl.ca.location={value}"])
+        )
+        assert {key: value for key, value in found.items() if key.startswith("ssl.ca.")} == expected
+
+
 @pytest.mark.parametrize(
     ("mechanism", "client", "words"),
     [
         ("GSSAPI", "kafka_python", "the package gssapi is not installed"),
         ("GSSAPI", "librdkafka", "without Kerberos"),
-        ("AWS_MSK_IAM", "kafka_python", "the package botocore is not installed"),
-        ("AWS_MSK_IAM", "librdkafka", "works with kafka-python only"),
     ],
 )
 def test_mechanisms_that_need_more(mechanism: str, client: str, words: str) -> None:

@@ -20,8 +20,9 @@ WORKERS_IMPORT = (
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",
+    "kgroup.settings.aws",
 )
-"""The modules whose functions are sent to workers by name."""
+"""The modules whose functions and values are sent to workers by name."""
 
 SHIPPED = (
     "kgroup",
@@ -91,7 +92,9 @@ SHIPPED = (
     "kgroup.model.records",
     "kgroup.model.topic_partition",
     "kgroup.settings",
+    "kgroup.settings.aws",
     "kgroup.settings.environment",
+    "kgroup.settings.tokens",
     "kgroup.support",
     "kgroup.support.atomic_file",
     "kgroup.support.cluster_ref",

@@ -28,7 +28,7 @@ def _steps(target: DiagnosisTarget) -> None:
         answer = _first_response_over_tls(target, wire) if target.settings.uses_tls else _first_response(target, wire)
         if METADATA not in offered_apis(answer):
             raise _controller(target)
-        mechanism = target.settings.sasl_mechanism
+        mechanism = target.settings.wire_mechanism
         if mechanism is None:
             _require_no_login(target, wire)
         else:

@@ -11,12 +11,13 @@ from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
 from kgroup.cluster.wire import ILLEGAL_SASL_STATE, NO_ERROR, UNSUPPORTED_MECHANISM, Closed, Foreign, Wire
 from kgroup.settings.keys import PASSWORD_MECHANISMS
+from kgroup.settings.model import Settings
 from kgroup.support.errors import AuthenticationFailed, KgroupError
 from kgroup.support.redact import redact
 
 _FIRST_STEP = {
     "GSSAPI": "Get a ticket first:  kinit",
-    "AWS_MSK_IAM": "Give AWS credentials and a region as for any AWS tool (AWS_PROFILE, AWS_DEFAULT_REGION).",
+    "AWS_MSK_IAM": "Check that these AWS credentials may kafka-cluster:Connect, and the region: kgroup help connection",
 }
 
 
@@ -51,7 +52,7 @@ def _authenticate(target: DiagnosisTarget, wire: Wire, mechanism: str) -> None:
             f"{target.where} does not support {mechanism}",
             details=(
                 f"It supports {', '.join(offered) or 'no mechanism'}.",
-                f"sasl.mechanism={mechanism} is from {target.settings.source('sasl.mechanism')}.",
+                _origin(target.settings),
             ),
         )
     if error == ILLEGAL_SASL_STATE:
@@ -84,11 +85,11 @@ def _exchange(target: DiagnosisTarget, mechanism: str) -> _Exchange:
     except KgroupError:
         raise
     except Exception as problem:
-        # GSSAPI and AWS_MSK_IAM raise their libraries' own errors: no ticket, no AWS credentials.
+        # GSSAPI raises its library's own errors: no ticket.
         raise AuthenticationFailed(
             f"cannot begin {mechanism} with {target.where}: {redact(str(problem), target.settings.secrets)}",
-            details=(f"sasl.mechanism is from {target.settings.source('sasl.mechanism')}.",),
-            hint=_FIRST_STEP.get(mechanism),
+            details=(_origin(target.settings),),
+            hint=_first_step(target.settings),
         ) from None
     return started
 
@@ -115,6 +116,14 @@ def _refused(target: DiagnosisTarget, mechanism: str, reason: str) -> Authentica
             reason = json.loads(reason).get("status", reason)
     return AuthenticationFailed(
         f"{target.where} refused {subject}: {redact(reason, settings.secrets)}",
-        details=(f"sasl.mechanism={mechanism} is from {settings.source('sasl.mechanism')}.",),
-        hint=_FIRST_STEP.get(mechanism),
+        details=(_origin(settings),),
+        hint=_first_step(settings),
     )
+
+
+def _origin(settings: Settings) -> str:
+    return f"sasl.mechanism={settings.sasl_mechanism} is from {settings.source('sasl.mechanism')}."
+
+
+def _first_step(settings: Settings) -> str | None:
+    return _FIRST_STEP.get(settings.sasl_mechanism or "")

@@ -261,7 +261,7 @@ class BatchReader:
             messages, broken = self._next(offset_range) if before < end else ([], None)
             yield Batch(topic, partition, messages, self._position)
             if self._position > before:
-                self._watch.progress()
+                self._watch.answered()
             if broken is not None:
                 lost = self._lost_range(offset_range, broken)
                 if lost is not None:
@@ -414,7 +414,7 @@ def partitions_of(consumer: Any, watch: ClientWatch, topic: str) -> frozenset[in
             continue
         error = metadata.error
         if error is None:
-            watch.progress()
+            watch.answered()
             return frozenset(metadata.partitions)
         if not is_transient(error) or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or watch.over:
             raise topic_client_error(error, topic, topic, "Read")

@@ -164,7 +164,7 @@ class _Reading:
             before = self._position
             yield from self._batch()
             if self._position > before or (self._held_since is not None and self._answers()):
-                self._watch.progress()
+                self._watch.answered()
             elif self._watch.over:
                 raise self._watch.fault(f"{self._topic} could not be read from offset {self._position}")
             held_s = 0.0 if self._held_since is None else time.monotonic() - self._held_since
