@@ -305,7 +305,7 @@ def test_a_start_that_is_refused_at_its_commit_says_what_it_leaves(
         members.stable(start(crashed.group, crashed.topic, client_id="pay-0"), partitions=2)
 
     came = just_before(monkeypatch, "OffsetCommit", come)
-    refused = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", exit_code=6)
+    refused = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", exit_code=9)
 
     assert came
     assert world.exact(crashed.group) == before

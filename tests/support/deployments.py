@@ -106,6 +106,10 @@ class Deployments:
         """How many pods run."""
         return len(self._apps[name].pods)
 
+    def pods(self, name: str) -> list[int]:
+        """The process ids of its pods that run."""
+        return [pod.pid for pod in self._apps[name].pods if pod.poll() is None]
+
     def settle(self) -> None:
         """Wait until every pod that was told to end has ended."""
         wait_for(lambda: all(pod.poll() is not None for pod in self._ending), "the end of the pods")
@@ -121,6 +125,9 @@ class Deployments:
                 self._answers[-1].flush()
 
     def _answer(self, line: str) -> str:
+        found = re.match(r"(?:scale (?:deploy|statefulset)/|annotate scaledobject )(\S+)", line)
+        if found and found[1] not in self._apps:
+            return f'1 Error from server (NotFound): "{found[1]}" not found'
         if found := re.match(r"scale (deploy|statefulset)/(\S+) --replicas=(\d+)$", line):
             self._scale(self._apps[found[2]], int(found[3]))
             return f"0 {_KINDS[found[1]]}/{found[2]} scaled"

@@ -1,7 +1,7 @@
 # after a crash: start at the log end, then replay the gap
 set -eu
 export KGROUP_CONTEXT=prod KGROUP_REASON=INC-4711
-kgroup catchup start "$GROUP" --to-topic "$BACKFILL" || [ $? = 9 ]
+kgroup catchup start "$GROUP" --to-topic "$BACKFILL" --report "$REPORT" || [ $? = 9 ]
 kubectl scale "deploy/$APP" --replicas=0
 kgroup wait "$GROUP" --for empty --hold 15s --within 5m
 kgroup catchup start "$GROUP" --release-only --execute
