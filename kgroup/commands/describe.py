@@ -136,6 +136,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     check_bounds(source, reads=source.from_log)
     want = view.snapshot_request(run.format, 0)
     with Cluster(run.settings) as cluster:
+        warn_of_clocks(run.reporter, cluster)
         found = logged_snapshot(run.reporter, cluster, which, source, want)
         snapshot, states = found.snapshot, found.states
         groups, now_ms = list(snapshot.groups), cluster.now_ms()

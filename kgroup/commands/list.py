@@ -164,6 +164,7 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:
+        warn_of_clocks(run.reporter, cluster)
         keepers = cluster.offsets_topic_replicas()
         numbers = None
         if broker is not None:

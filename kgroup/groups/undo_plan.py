@@ -140,7 +140,7 @@ def damage_errors(entry: JournalEntry) -> tuple[RowError, ...]:
         return ()
     lost = sorted(entry.groups.keys() - {row.group for row in entry.rows})
     of = some_of(lost) if lost else "a group"
-    hint = Hint("To restore the offsets of an earlier time: {}", ("undo", "GROUP", "--as-of", "TIME"))
+    hint = Hint("To restore the offsets of an earlier time: {}", ("undo", [*lost, "GROUP"][0], "--as-of", "TIME"))
     message = f"{entry.damage}, and the offsets of {of} before {entry.id} were in it"
     return (RowError(DAMAGED_JOURNAL, message, hint=hint, exit_code=ExitCode.REFUSED),)
 

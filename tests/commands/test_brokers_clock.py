@@ -40,6 +40,10 @@ def test_every_verb_that_shows_ages(kgroup: CommandLine, group: str) -> None:
         assert "40m behind the brokers'" in shown.stderr, verb
         assert "ages and relative times count from the brokers' clock" in shown.stderr
         pages[verb] = shown.stdout
+    for verb in ("describe", "list"):
+        shown = kgroup(verb, group, "--from-log")
+        assert "40m behind the brokers'" in shown.stderr, verb
+        assert "40m" in shown.stdout
     assert "no-reader" in pages["doctor"]
     assert "no member" in pages["doctor"]
     assert pages["list"].split()[-1] == "40m"

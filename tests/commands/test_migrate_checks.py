@@ -257,11 +257,13 @@ def test_user_data_blocks_the_online_way_alone(kgroup: CommandLine, world: Kafka
     inside, asked = name("inside"), name("asked")
     by_hand.join(world, inside, {topic: [0, 1]}, assignment_data=b"\1\2")
     by_hand.join(world, asked, {topic: [0, 1]}, subscription_data=b"\1\2")
-    row = planned(kgroup, inside, exit_code=6)
+    row = planned(kgroup, inside, exit_code=9)
     check = about(row, "user")
     assert "userdata" in words_of(check).lower().replace(" ", "")
     assert check["offline_only"] is True
     assert (row["how"], row["readiness"]) == ("stop", "ready")
+    page = " ".join(kgroup("migrate", inside, exit_code=9).stdout.split())
+    assert "stop: it can only be converted while it is Empty. user-data: the assignments of 1 member carry" in page
     other = planned(kgroup, asked)
     assert other["how"] == "rolling"
     assert about(other, "user")["offline_only"] is False

@@ -315,7 +315,7 @@ def test_undo_of_a_part(kgroup: CommandLine, world: KafkaWorld, members: Members
     members.stable(member, partitions=1)
     undo = kgroup("undo", "--partial", "--execute", exit_code=7)
     assert {found[0] for place, found in world.exact(shop.group).items() if place[0] == shop.orders} == {after_first}
-    again, others = planned(kgroup, exit_code=6)
+    again, others = planned(kgroup, exit_code=9)
     assert again == second
     assert change_id(undo) in others
     assert "can undo" in others[first]
