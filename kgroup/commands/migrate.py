@@ -51,6 +51,7 @@ from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, Refused, UsageError
+from kgroup.support.instants import day_text
 from kgroup.support.units import plural
 
 APPLICATION = "The application"
@@ -76,7 +77,7 @@ class ApplicationOptions:
             metavar="[GROUP=]NAME:VERSION",
             rich_help_panel=APPLICATION,
             help=(
-                "Client of the application: java:4.3.1; @FILE has one per line (repeatable). Brokers do not know it."
+                "Client of the application: java:4.4.0; @FILE has one per line (repeatable). Brokers do not know it."
             ),
         ),
     ] = None
@@ -180,7 +181,7 @@ def migrate(
     # which groups are ready
     kgroup migrate --all-groups
     # check the configuration of one application
-    kgroup migrate pay-svc --client java:4.3.1 --client-config pay.properties
+    kgroup migrate pay-svc --client java:4.4.0 --client-config pay.properties
     # convert a group as soon as it is empty
     kgroup migrate pay-svc --wait-empty --execute
     # follow a rolling migration
@@ -222,7 +223,7 @@ def migrate(
         result = execute_plan(run, cluster, how, migration.plan, context, migration.refusals)
     if is_rolling := _is_rolling_plan(how, migration.readiness):
         result = replace(result, refusals=tuple(r for r in result.refusals if r.error.code != NOT_EMPTY))
-    rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, result)
+    rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, rules.read_on, result)
     if migration.left:
         run.reporter.note(f"{plural(migration.left, 'group')} left out: not ready now (--only ready)")
     name = application.client_config or ""
@@ -297,17 +298,18 @@ def _outcome(
 def _facts(
     rows: Sequence[MigrationResult], clients: Clients, wanted: MigrationRequest, rules: MigrationRules
 ) -> tuple[str, ...]:
-    """What to know about groups that can move: the client versions they need, and defects of their brokers."""
+    """What to know about groups that can move: client versions, defects of their brokers, how old this knowledge is."""
     fit = [row for row in rows if row.readiness.result in (ReadinessResult.READY, ReadinessResult.WARNING)]
     if not fit:
         return ()
     defects = tuple(dict.fromkeys(note for row in fit for note in cluster_notes(row.evidence, wanted, rules)))
+    tables = f"clients and broker defects: tables of {day_text(rules.read_on)}"
     if clients.used or wanted.target == "classic":
-        return defects
+        return (*defects, tables)
     versions = (
         f"client versions are unknown: Kafka does not report them. {minimum_versions(rules)}; check with --client"
     )
-    return (versions, *defects)
+    return (versions, *defects, tables)
 
 
 def _ready_only(run: Invocation, rows: Sequence[MigrationResult]) -> str | None:

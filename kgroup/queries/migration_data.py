@@ -40,6 +40,8 @@ def _rules(clients: Mapping[str, Any], defects: Mapping[str, Any]) -> MigrationR
         broker_defects=_rows(BrokerDefect, defects["defects"]),
         services=_rows(KnownProduct, defects["services"]),
         proxies=_rows(KnownProduct, defects["proxies"]),
+        gateways=_rows(KnownProduct, defects["gateways"]),
+        read_on=min(clients["read_on"], defects["read_on"]),
     )
 
 

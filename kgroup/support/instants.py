@@ -39,6 +39,12 @@ def short_time(timestamp_ms: int, now_ms: int) -> str:
     return minute_text(timestamp_ms)
 
 
+def day_text(day: str) -> str:
+    """``26 Nov 2026`` for the date ``2026-11-26``. Raises ValueError for another form."""
+    date = datetime.fromisoformat(day)
+    return f"{date.day} {date:%b %Y}"
+
+
 def minute_text(timestamp_ms: int | None) -> str:
     """``2026-11-20 03:02Z``; ``an unknown time`` for None and outside the calendar."""
     time = utc_datetime(timestamp_ms)

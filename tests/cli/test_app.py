@@ -657,7 +657,6 @@ def test_a_group_called_like_a_forbidden_flag_is_the_only_word_that_goes_missing
         (["list", "--brokers", "b:9092"], "bootstrap"),
         (["list", "--format", "json"], "-o json"),
         (["list", "--timeou", "5s"], "--timeout"),
-        (["--validate-regex", "^orders"], "kafka-consumer-groups.sh does"),
         (["list", "--validate-regex", "^orders"], "kafka-consumer-groups.sh does"),
         (["migrate", "--group-protocol", "consumer"], "--protocol consumer"),
         (["list", "--bogus"], "kgroup list --help"),

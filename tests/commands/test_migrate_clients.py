@@ -49,9 +49,9 @@ def client_check(kgroup: CommandLine, group: str, *arguments: str, exit_code: in
 CLIENTS = [
     ("java:3.9", "blocked", ("4.0",)),
     ("java:3.9.1", "blocked", ("4.0",)),
-    ("java:4.0.0", "warning", ("4.3.1",)),
-    ("java:4.2.1", "warning", ("4.3.1",)),
-    ("java:4.3.1", "ok", ()),
+    ("java:4.0.0", "warning", ("4.4.0",)),
+    ("java:4.2.1", "warning", ("4.4.0",)),
+    ("java:4.4.0", "ok", ()),
     ("java:4.10.0", "ok", ()),
     ("java:5.0", "ok", ()),
     ("librdkafka:2.11", "blocked", ("2.12",)),
@@ -90,7 +90,7 @@ def test_without_client_the_minimum_versions_are_listed(kgroup: CommandLine, gro
     check = client_check(kgroup, group)
     assert check["status"] == "unknown"
     screen = " ".join(kgroup("migrate", group).stdout.split())
-    for words in ("4.0", "4.3.1", "2.12", "2.15", "librdkafka", "--client"):
+    for words in ("4.0", "4.4.0", "2.12", "2.15", "librdkafka", "--client"):
         assert words in screen
 
 
@@ -121,15 +121,15 @@ def test_client_of_a_group_that_is_not_chosen(kgroup: CommandLine, group: str, t
     result = kgroup("migrate", group, "--client", "clients-svcc=java:3.9", exit_code=2)
     assert "clients-svcc" in result.stderr
     file = tmp_path / "clients"
-    file.write_text(f"orders-svc=java:3.9\n{group}=java:4.3.1\n")
+    file.write_text(f"orders-svc=java:3.9\n{group}=java:4.4.0\n")
     assert client_check(kgroup, group, "--client", f"@{file}")["status"] == "ok"
 
 
 def test_clients_by_group(kgroup: CommandLine, group: str, bystander: str, tmp_path: Path) -> None:
     """GROUP=NAME:VERSION is for that one, and wins over the one for all; the same out of a file."""
     file = tmp_path / "clients"
-    file.write_text(f"# what runs where\njava:4.3.1\n\n{group}=librdkafka:2.11.0\n")
-    for given in (("--client", "java:4.3.1", "--client", f"{group}=librdkafka:2.11.0"), ("--client", f"@{file}")):
+    file.write_text(f"# what runs where\njava:4.4.0\n\n{group}=librdkafka:2.11.0\n")
+    for given in (("--client", "java:4.4.0", "--client", f"{group}=librdkafka:2.11.0"), ("--client", f"@{file}")):
         rows = kgroup("migrate", group, bystander, *given, "-o", "json", exit_code=6).data
         verdicts = {row["group"]: row["readiness"] for row in rows}
         assert verdicts[group] == "blocked"
@@ -140,14 +140,14 @@ def test_clients_by_group(kgroup: CommandLine, group: str, bystander: str, tmp_p
 
 def test_several_clients_in_one_group(kgroup: CommandLine, group: str) -> None:
     """The worst of them counts."""
-    given = ("--client", f"{group}=java:4.3.1", "--client", f"{group}=java:3.9")
+    given = ("--client", f"{group}=java:4.4.0", "--client", f"{group}=java:3.9")
     (row,) = kgroup("migrate", group, *given, "-o", "json", exit_code=6).data
     assert row["readiness"] == "blocked"
 
 
 def test_client_file_that_is_no_such(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "wrong").write_text("java:4.3.1\nnonsense\n")
+    (tmp_path / "wrong").write_text("java:4.4.0\nnonsense\n")
     for name, word in (("missing", "missing"), (".", str(tmp_path)), ("binary", "binary"), ("wrong", "2")):
         result = kgroup("migrate", group, "--client", f"@{tmp_path / name}", exit_code=2)
         assert word in result.stderr
@@ -293,7 +293,7 @@ def test_minimum_versions_beside_the_configuration(kgroup: CommandLine, group: s
     file = tmp_path / "pay.properties"
     file.write_text(JAVA)
     assert "4.0" in configured(kgroup, group, file).stdout
-    assert "4.3.1" in configured(kgroup, group, file).stdout
+    assert "4.4.0" in configured(kgroup, group, file).stdout
 
 
 def test_back_to_classic(kgroup: CommandLine, group: str, tmp_path: Path) -> None:

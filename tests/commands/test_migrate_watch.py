@@ -131,7 +131,7 @@ def test_unknown_group(kgroup: CommandLine, name: Name) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [("--execute",), ("--wait-empty",), ("--session-timeout", "50s"), ("--client", "java:4.3.1"), ("--only", "ready")],
+    [("--execute",), ("--wait-empty",), ("--session-timeout", "50s"), ("--client", "java:4.4.0"), ("--only", "ready")],
 )
 def test_watching_ignores_nothing(kgroup: CommandLine, option: tuple[str, ...]) -> None:
     """What has no meaning beside it is refused, before anything is asked."""

@@ -487,7 +487,7 @@ def test_fleet(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) 
     to_consumer(world, done)
     runbook.deployments.add(lives, lives, topic, replicas=1)
     wait_for(lambda: world.groups().get(lives) == ("classic", "stable"), "a group that lives")
-    (runbook.directory / "clients.txt").write_text(f"# by team\n{nightly}=java:4.3.1\n{lives}=sarama:1.45.0\n")
+    (runbook.directory / "clients.txt").write_text(f"# by team\n{nightly}=java:4.4.0\n{lives}=sarama:1.45.0\n")
     names = {"TEAM": team, "REPORT": "fleet.csv", "BACKUPS": str(runbook.directory)}
 
     def verdicts() -> dict[str, tuple[str, str]]:

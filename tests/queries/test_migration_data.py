@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from inspect import get_annotations
 from typing import Any
 
@@ -13,7 +14,7 @@ from kgroup.groups.migration.rules import Certainty, ClientSupport, parse_versio
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.migration_data import load_rules
 
-TABLES = rule_types.MigrationRules.__struct_fields__
+TABLES = tuple(name for name in rule_types.MigrationRules.__struct_fields__ if name != "read_on")
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -55,15 +56,24 @@ def test_every_field_has_its_type(table: str) -> None:
 def test_every_table_of_the_files_is_read_and_no_name_occurs_twice() -> None:
     rules = load_rules()
 
-    assert read_tables(set, "clients.yaml") == {"clients", "monitors"}
-    assert read_tables(set, "broker_defects.yaml") == {"defects", "services", "proxies"}
+    assert read_tables(set, "clients.yaml") == {"read_on", "clients", "monitors"}
+    assert read_tables(set, "broker_defects.yaml") == {"read_on", "defects", "services", "proxies", "gateways"}
     for names in (
         [name for row in rules.clients for name in row.names],
         [defect.id for defect in rules.broker_defects],
-        *([product.name for product in products] for products in (rules.monitors, rules.services, rules.proxies)),
+        [product.name for product in (*rules.services, *rules.proxies, *rules.gateways)],
+        [monitor.name for monitor in rules.monitors],
     ):
         assert len(set(names)) == len(names)
     assert load_rules() is rules
+
+
+def test_the_dates_are_days_and_no_row_is_newer_than_its_table() -> None:
+    rules = load_rules()
+    read = date.fromisoformat(rules.read_on)
+    own = [date.fromisoformat(row.read_on) for table in TABLES for row in getattr(rules, table) if row.read_on]
+    assert read > date(2026, 11, 21)
+    assert all(day < read for day in own)
 
 
 def test_clients_are_consistent() -> None:

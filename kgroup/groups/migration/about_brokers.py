@@ -118,9 +118,11 @@ def _refused(case: MigrationCase) -> tuple[str, str]:
             "ask the operators of the brokers",
         )
     if case.release:
+        known = f" ({_products(case.rules.gateways)})" if case.rules.gateways else ""
         return (
-            f"ConsumerGroupHeartbeat (API 68) is not offered, but brokers are of {broker.release}: a proxy hides it",
-            "upgrade the proxy, or reach the brokers without it",
+            "ConsumerGroupHeartbeat (API 68) is not offered, but brokers are of "
+            f"{broker.release}: a proxy hides it{known}",
+            "upgrade or configure the proxy, or reach the brokers without it",
         )
     return "ConsumerGroupHeartbeat (API 68) is not offered: brokers older than 4.0, or no Apache Kafka" + lacking, (
         "upgrade the brokers to 4.0 or newer"

@@ -47,6 +47,8 @@ RACK = CheckSubject("rack", "members with a rack: server-side assignors ignore i
 
 _OWN_KINDS = ("share", "streams")
 _NO_LIMIT = 2_147_483_647
+_SUCCESSOR_NOT_COUNTED = (4, 4)
+"""The release from which on a coordinator does not count a static member's successor twice (KAFKA-20601)."""
 _PATTERNS = (
     "if the application subscribes by pattern: the server matches whole names by RE2J, so ^topic no longer matches "
     "topic-1; write ^topic.*"
@@ -161,10 +163,10 @@ def _size_now(case: MigrationCase, setting: str, limit: int) -> MigrationCheck:
     evidence = f"{plural(now, 'member')}; {setting} is {limit}"
     if now > limit:
         return SIZE.blocked(evidence, brief=f"{now} members > {limit}", remedy=f"raise {setting} on the brokers")
-    if now == limit and case.to_consumer and case.instances:
-        # The coordinator counts members before it sees which member the newcomer replaces: fixed after 4.3.1.
+    fixed = case.release is not None and case.release >= _SUCCESSOR_NOT_COUNTED
+    if now == limit and case.to_consumer and case.instances and not fixed:
         return SIZE.info(
-            f"{evidence}: full, so the successor of a static member is refused (KAFKA-20601, open in 4.3.1)",
+            f"{evidence}: full, so the successor of a static member is refused (KAFKA-20601, fixed in 4.4.0)",
             brief="full, with static members: offline only",
             remedy=f"raise {setting} on the brokers, or stop the group first",
             offline_only=True,

@@ -26,7 +26,7 @@ CLIENTS = CheckSubject(
     "kgroup/data/clients.yaml, each row with its own source",
     "client version",
 )
-_FORM = "[GROUP=]NAME:VERSION, like java:4.3.1 or pay-svc=librdkafka:2.15.0"
+_FORM = "[GROUP=]NAME:VERSION, like java:4.4.0 or pay-svc=librdkafka:2.15.0"
 _NOT_APACHE = ("-ccs", "-ce")
 _HEAVY = (CheckStatus.OK, CheckStatus.INFO, CheckStatus.UNKNOWN, CheckStatus.WARNING, CheckStatus.BLOCKED)
 
@@ -75,7 +75,7 @@ def known_client(name: str, rules: MigrationRules) -> ClientRow:
 
 
 def minimum_versions(rules: MigrationRules) -> str:
-    """The minimum versions in a sentence: ``Needed: Java 4.0 (4.3.1 advised), ...; not usable: ...``."""
+    """The minimum versions in a sentence: ``Needed: Java 4.0 (4.4.0 advised), ...; not usable: ...``."""
     needed = [_needed_version(row) for row in rules.clients if row.support is ClientSupport.FULL and row.usable_from]
     lacking = [row.title for row in rules.clients if row.support is ClientSupport.NONE]
     text = f"Needed: {', '.join(needed)}" if needed else "No client is known"

@@ -16,7 +16,7 @@ Protocol = Literal["classic", "consumer"]
 
 
 class ApplicationClient(msgspec.Struct, frozen=True):
-    """The client of an application, from ``--client`` because brokers do not report it: ``java``, ``4.3.1``."""
+    """The client of an application, from ``--client`` because brokers do not report it: ``java``, ``4.4.0``."""
 
     name: str
     version: str

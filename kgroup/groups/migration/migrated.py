@@ -21,12 +21,14 @@ class MigrationResult(msgspec.Struct, frozen=True):
     ``rows`` are the planned commits, ``configs`` the planned group configs. ``configured`` and ``converted`` are
     whether these steps were done, None before they were tried and if the result is unknown. ``error`` is what
     prevented or prevents the migration. ``change_id`` is the change's id in the journal. ``config`` is the JSON form of
-    the changes to the application's configuration, None if none was given.
+    the changes to the application's configuration, None if none was given. ``tables_read_on`` is the day (YYYY-MM-DD)
+    of the tables of clients and broker defects.
     """
 
     evidence: MigrationEvidence
     readiness: Readiness
     target: str
+    tables_read_on: str
     rows: tuple[ChangeRow, ...] = ()
     configs: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     configured: bool | None = None
@@ -99,6 +101,7 @@ class MigrationResult(msgspec.Struct, frozen=True):
             "offsets_expire_at": rfc3339(kept),
             "offsets_expire_at_ms": kept,
             "client_config": self.config,
+            "tables_read_on": self.tables_read_on,
             "change_id": self.change_id,
             "error_code": self.error.code if self.error else None,
             "error_message": self.error.message if self.error else None,
@@ -109,7 +112,11 @@ _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})
 
 
 def migration_result(
-    evidence: Sequence[MigrationEvidence], readinesses: Sequence[Readiness], target: str, result: Result
+    evidence: Sequence[MigrationEvidence],
+    readinesses: Sequence[Readiness],
+    target: str,
+    tables_read_on: str,
+    result: Result,
 ) -> tuple[MigrationResult, ...]:
     """Each group with its part of the result, in the order of the readinesses."""
     by_name = {item.group.name: item for item in evidence}
@@ -127,6 +134,7 @@ def migration_result(
                 by_name[name],
                 readiness,
                 target,
+                tables_read_on,
                 tuple(rows.get(name, ())),
                 configs,
                 (unset is None) if name in result.configured and not (unset and unset.code == UNKNOWN) else None,

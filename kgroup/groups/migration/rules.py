@@ -63,6 +63,7 @@ class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
     certainty: Certainty
     recommended_certainty: Certainty
     source: str
+    read_on: str | None = None
     notes: tuple[str, ...] = ()
     defects: tuple[ClientDefect, ...] = ()
 
@@ -89,6 +90,8 @@ class BrokerDefect(msgspec.Struct, frozen=True, kw_only=True):
     static: bool = False
     policies: tuple[str, ...] = ()
     certainty: Certainty
+    source: str
+    read_on: str | None = None
 
 
 class KnownProduct(msgspec.Struct, frozen=True):
@@ -98,16 +101,23 @@ class KnownProduct(msgspec.Struct, frozen=True):
     what: str
     source: str
     certainty: Certainty
+    read_on: str | None = None
 
 
 class MigrationRules(msgspec.Struct, frozen=True):
-    """All tables; ``services`` are brokers that are not Apache Kafka, ``proxies`` run between clients and brokers."""
+    """All tables, of the day ``read_on`` (YYYY-MM-DD); a row that was not read again then has an older date of its own.
+
+    ``services`` are brokers that are not Apache Kafka. ``proxies`` and ``gateways`` run between clients and brokers:
+    the first offer old versions of the requests, the others hide them.
+    """
 
     clients: tuple[ClientRow, ...] = ()
     monitors: tuple[KnownProduct, ...] = ()
     broker_defects: tuple[BrokerDefect, ...] = ()
     services: tuple[KnownProduct, ...] = ()
     proxies: tuple[KnownProduct, ...] = ()
+    gateways: tuple[KnownProduct, ...] = ()
+    read_on: str = "1970-01-01"
 
 
 # A pattern as text: re compiles it at its first use and caches it.

@@ -51,7 +51,7 @@ ON_ZOOKEEPER: dict[str, Any] = {"heartbeat_version": None, "release": None, "kra
             "brokers of 3.9; the protocol came with 4.0",
         ),
         ({**REFUSED, "release": "3.6", "heartbeat_version": None}, CheckStatus.BLOCKED, "brokers of 3.6"),
-        ({**REFUSED, "heartbeat_version": None}, CheckStatus.BLOCKED, "a proxy hides it"),
+        ({**REFUSED, "heartbeat_version": None}, CheckStatus.BLOCKED, "a proxy hides it (Conduktor Gateway: "),
         (
             {**REFUSED, "heartbeat_version": None, "release": None},
             CheckStatus.BLOCKED,
@@ -66,7 +66,7 @@ ON_ZOOKEEPER: dict[str, Any] = {"heartbeat_version": None, "release": None, "kra
         ({**REFUSED, **ON_ZOOKEEPER, "group_version": None}, CheckStatus.BLOCKED, "older than 4.0, or no Apache Kafka"),
         (REFUSED, CheckStatus.BLOCKED, "refuse them (UNSUPPORTED_VERSION)"),
         ({"release": "3.9", "heartbeat_version": 0}, CheckStatus.WARNING, "early access"),
-        ({"heartbeat_version": 0}, CheckStatus.INFO, "brokers are of 4.3, so it is a proxy (Kroxylicious does so)"),
+        ({"heartbeat_version": 0}, CheckStatus.INFO, "brokers are of 4.4, so it is a proxy (Kroxylicious does so)"),
         ({"heartbeat_version": 0, "release": None}, CheckStatus.INFO, "an old broker or a proxy"),
         # The probe could not be made: the settings tell, or nothing does.
         ({"serves_consumer": None}, CheckStatus.OK, "available"),
@@ -138,7 +138,8 @@ STATIC = replace(LIVE_CONSUMER, group=group(member("a", instance="a", protocol="
 @pytest.mark.parametrize(
     ("evidence", "wanted", "release", "policy", "status", "words"),
     [
-        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.3"),
+        (EMPTY, TO_CONSUMER, "4.4", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.4"),
+        (EMPTY, TO_CONSUMER, "4.3", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.3: the assignment epoch"),
         (EMPTY, TO_CONSUMER, "4.4", "DISABLED", CheckStatus.OK, "none known for 4.4"),
         (EMPTY, TO_CONSUMER, "4.3", "DISABLED", CheckStatus.INFO, "4.3.0: under policy DISABLED"),
         (EMPTY, TO_CONSUMER, "4.2", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.2: a commit under an epoch"),
@@ -147,7 +148,18 @@ STATIC = replace(LIVE_CONSUMER, group=group(member("a", instance="a", protocol="
         (EMPTY, TO_CONSUMER, "4.0", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.0.0 and 4.0.1: the coordinator may fail"),
         (LIVE_CONSUMER, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.INFO, "all of 4.1: turning classic"),
         (STATIC, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.UNKNOWN, "4.1.0: a static member that comes back"),
-        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.3"),
+        (
+            EMPTY,
+            TO_CLASSIC,
+            "4.0",
+            "BIDIRECTIONAL",
+            CheckStatus.INFO,
+            "4.0.1: a coordinator that has lost its partition",
+        ),
+        (EMPTY, TO_CLASSIC, "4.1", "BIDIRECTIONAL", CheckStatus.INFO, "4.1.0 and 4.1.1: a coordinator that has lost"),
+        (EMPTY, TO_CLASSIC, "4.2", "BIDIRECTIONAL", CheckStatus.OK, "none known for 4.2"),
+        (LIVE_CONSUMER, TO_CLASSIC, "4.4", "BIDIRECTIONAL", CheckStatus.INFO, "4.4.0: the coordinator's index"),
+        (STATIC, TO_CLASSIC, "4.3", "BIDIRECTIONAL", CheckStatus.INFO, "4.3.0 to 4.3.2: the coordinator's index"),
         (EMPTY, TO_CONSUMER, None, "BIDIRECTIONAL", CheckStatus.UNKNOWN, "release is not known"),
     ],
 )
@@ -177,6 +189,7 @@ def defect(since: str, *fixed_in: str, level: DefectLevel = DefectLevel.WARNING)
                 level=level,
                 targets=("consumer",),
                 certainty=Certainty.CONFIRMED,
+                source="its issue",
             ),
         )
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck
 from kgroup.groups.migration.clients import check_clients, known_client, minimum_versions, parse_clients
 from kgroup.groups.migration.evidence import ApplicationClient
-from kgroup.groups.migration.rules import MigrationRules, has_fix, parse_version
+from kgroup.groups.migration.rules import ClientSupport, MigrationRules, has_fix, parse_version
 from kgroup.queries.migration_data import load_rules
 from kgroup.support.errors import ExitCode, UsageError
 from tests.support.cases.migration import EMPTY, TO_CLASSIC, case
@@ -98,9 +98,8 @@ def judged(*named: str) -> MigrationCheck:
     [
         ("java:3.9.1", CheckStatus.BLOCKED, "java 3.9.1 < 4.0"),
         ("java:4.0.0-rc1", CheckStatus.BLOCKED, "java 4.0.0-rc1 < 4.0"),
-        ("java:4.0.0", CheckStatus.WARNING, "java 4.0.0 < 4.3.1"),
-        ("java:4.3.0", CheckStatus.WARNING, "java 4.3.0 < 4.3.1"),
-        ("java:4.3.1", CheckStatus.OK, None),
+        ("java:4.0.0", CheckStatus.WARNING, "java 4.0.0 < 4.4.0"),
+        ("java:4.3.1", CheckStatus.WARNING, "java 4.3.1 < 4.4.0"),
         ("java:4.4.0", CheckStatus.OK, None),
         ("java:8.0.1", CheckStatus.WARNING, "no java 8.0.1"),
         ("librdkafka:2.11.1", CheckStatus.BLOCKED, "librdkafka 2.11.1 < 2.12.0"),
@@ -120,7 +119,7 @@ def judged(*named: str) -> MigrationCheck:
         ("platformatic-kafka:1.0.0", CheckStatus.WARNING, "platformatic-kafka: platformatic/kafka#267"),
         ("kafka-python:3.0.12", CheckStatus.BLOCKED, "kafka-python: not supported"),
         ("sarama:1.45", CheckStatus.BLOCKED, "sarama: not supported"),
-        ("aiokafka:0.12", CheckStatus.WARNING, "aiokafka: not known"),
+        ("aiokafka:0.14.0", CheckStatus.BLOCKED, "aiokafka: not supported"),
         ("nobody:1.0", CheckStatus.UNKNOWN, None),
     ],
 )
@@ -131,11 +130,21 @@ def test_clients(named: str, status: CheckStatus, brief: str | None) -> None:
     assert check.remedy or status in (CheckStatus.OK, CheckStatus.UNKNOWN)
 
 
+def test_a_client_about_which_nothing_was_found() -> None:
+    row = replace(known_client("aiokafka", load_rules()), support=ClientSupport.UNKNOWN)
+    given = (ApplicationClient("aiokafka", "0.14.0"),)
+
+    check = check_clients(case(replace(EMPTY, clients=given), rules=MigrationRules(clients=(row,))))
+
+    assert check is not None
+    assert (check.status, check.brief) == (CheckStatus.WARNING, "aiokafka: not known")
+
+
 def test_the_heaviest_of_several_counts_and_all_are_told() -> None:
-    check = judged("java:4.3.1", "kafka-python:3.0.12", "librdkafka:2.14.2")
+    check = judged("java:4.4.0", "kafka-python:3.0.12", "librdkafka:2.14.2")
 
     assert (check.status, check.brief) == (CheckStatus.BLOCKED, "kafka-python: not supported")
-    for word in ("java 4.3.1: as advised", "kafka-python does not speak", "librdkafka 2.14.2: usable"):
+    for word in ("java 4.4.0: as advised", "kafka-python does not speak", "librdkafka 2.14.2: usable"):
         assert word in check.evidence
 
 
@@ -162,9 +171,9 @@ def test_nobody_said_what_is_used() -> None:
 def test_minimum_versions() -> None:
     text = minimum_versions(load_rules())
 
-    assert text.startswith("Needed: Java 4.0 (4.3.1 advised), librdkafka 2.12.0 (2.15.0 advised), ")
+    assert text.startswith("Needed: Java 4.0 (4.4.0 advised), librdkafka 2.12.0 (2.15.0 advised), ")
     assert "node-rdkafka 3.6.1 (wait for a release)" in text
-    assert text.endswith("; not usable: kafka-python, sarama, kafka-go, KafkaJS")
+    assert text.endswith("; not usable: kafka-python, sarama, kafka-go, KafkaJS, aiokafka")
     assert minimum_versions(MigrationRules()) == "No client is known"
 
 

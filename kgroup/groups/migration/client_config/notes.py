@@ -20,7 +20,7 @@ _DEFAULT_HEARTBEAT_MS = 3_000
 _DEFAULT_MAX_POLL_MS = 300_000
 
 MINIMUM = {
-    "java": "at least Java client 4.0 (4.3.1 is advised), so Spring Kafka 4.0",
+    "java": "at least Java client 4.0 (4.4.0 is advised), so Spring Kafka 4.0",
     "librdkafka": "at least librdkafka 2.12.0 (2.15.0 is advised), so confluent-kafka 2.12.0",
 }
 """The version with general availability of the protocol in each client; the advised one fixes the known defects."""
