@@ -136,6 +136,7 @@ _CONTEXT_FILE = """\
 
 _STATUSES = (
     ("OK", "Nothing is unread, or the consumer keeps up."),
+    ("UNSUBSCRIBED", "The group runs, and no member subscribes to the topic."),
     ("WARN", "It commits and moves on, and its lag never shrinks."),
     ("REWIND", "Its offset moved backwards: by a reset, or by the consumer."),
     ("STALL", "It commits the same offset again and again."),
@@ -148,13 +149,13 @@ as in STALL 36m. A status that is not shown is unknown.
 
 What to do next:
   kgroup doctor GROUP    the cause, and the commands that fix it
-  kgroup peek GROUP      STALL, STOP: the record that it does not get past
+  kgroup peek GROUP      STALL, STOP: the records around the committed offset
   kgroup history GROUP   REWIND, NO-READER: who reset it, who left and why
 A check that fails at a status: kgroup lag -A --fail-on stop"""
 
 
 def _statuses() -> str:
-    return "\n".join((*(f"{name:<9}  {meaning}" for name, meaning in _STATUSES), _STATUSES_END))
+    return "\n".join((*(f"{name:<12}  {meaning}" for name, meaning in _STATUSES), _STATUSES_END))
 
 
 TOPICS = {

@@ -26,7 +26,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.change import Wording, outcome
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 _NAMED = 10
 
@@ -53,7 +53,7 @@ def delete_offsets(
 
     A running group keeps the offsets of topics to which a member is subscribed (GROUP_SUBSCRIBED_TO_TOPIC). Offsets of
     other topics can be deleted while the group runs. If the group reads the topic again later, it starts at its
-    auto.offset.reset. kgroup undo restores the offsets.
+    auto.offset.reset. kgroup undo restores the offsets, once the group is Empty.
 
     Examples:
     # the plan for one group
@@ -78,7 +78,11 @@ def delete_offsets(
         plan, context = change
         warn_of_plans(run.reporter, run.settings, cluster, plan)
         result = execute_plan(run, cluster, how, plan, context)
+    live = {group.name for group in plan.groups if not group.is_empty} & {row.group for row in plan.rows}
     wording = Wording("delete-offsets", context.subject, run.command_line, verbose=verbose)
+    if live:
+        when = f"once {some_of(sorted(live))} {'is' if len(live) == 1 else 'are'} Empty"
+        wording = replace(wording, undo_when=when, instead=f"kgroup undo restores the offsets only {when}.")
     return outcome(
         result,
         wording,

@@ -182,7 +182,8 @@ def lag(
 
     Lag is counted in records and in time, the age of the first unread record. The status follows the rules of
     Burrow: WARN, the lag never shrinks; REWIND, the offset moved backwards; STALL, the group commits the same
-    offset again; STOP, no commits; NO-READER, the group is Empty.
+    offset again; STOP, no commits. Two are kgroup's own: NO-READER, the group is Empty; UNSUBSCRIBED, no member
+    subscribes to the topic.
 
     Without a name, all groups are shown, worst first. With --topic only its partitions count. What could not be
     read, or has no commit, is unknown (540+? is at least 540), and breaks a bound.

@@ -133,9 +133,9 @@ class PeekOptions:
 def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
     """Show the records at the committed offset.
 
-    For a group, it shows the records of the stuck partitions. The record that the group cannot process is the first
-    one, or a later one if members die before they commit. A group without stuck partitions shows those with unread
-    records.
+    For a group, it shows the records of the stuck partitions, and which of them the group cannot process, as far as
+    its commits show it. A client that commits at delivery may fail at the record before the committed offset, which is
+    then shown too. A group without stuck partitions shows those with unread records.
 
     TOPIC:P is read without a group: the last records, or from --offset on. The output is a table in a terminal, and one
     line of JSON per record in a pipe, as --save-skipped writes it. Nothing is committed.
@@ -183,7 +183,7 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
             for each in found:
                 for note in notes(each, empty=not each.records):
                     run.reporter.note(f"{each.target.tp}: {note[0].lower()}{note[1:].rstrip('.')}")
-        view = PeekView(run.command, verbose=options.verbose, stuck=chosen.stuck, written_to=options.to)
+        view = PeekView(verbose=options.verbose, stuck=chosen.stuck, written_to=options.to)
         return outcome(found, (*chosen.errors, *errors), cluster.ref, view)
 
 

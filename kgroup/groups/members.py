@@ -1,4 +1,4 @@
-"""The names of a group's members, and the members that a killed kgroup conversion left behind. Pure."""
+"""The names of a group's members, what they subscribe to, and the members that a killed kgroup left behind. Pure."""
 
 from __future__ import annotations
 
@@ -29,6 +29,26 @@ def labels(group: Group) -> dict[str, str]:
 
 def _name(member: Member) -> str:
     return member.instance_id or member.client_id or member.member_id
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics to which the members subscribe; None if that is not known: a pattern, a rebalance, other protocols."""
+    if group.members is None or any(m.subscription is None or m.subscription_regex is not None for m in group.members):
+        return None
+    return frozenset(topic for member in group.members for topic in member.subscription or ())
+
+
+def unsubscribed_topics(group: Group) -> frozenset[str]:
+    """The topics with commits that no member of a running group subscribes to or owns; none if that is not known.
+
+    kgroup's own member subscribes to the topics of its change alone.
+    """
+    if not group.members or group.is_rebalancing or (subscribed := subscribed_topics(group)) is None:
+        return frozenset()
+    left = {p.topic for p in group.partitions if p.commit is not None} - subscribed
+    if not left or any(map(is_own_member, group.members)):
+        return frozenset()
+    return frozenset(left - {p.topic for p in group.partitions if p.owner is not None})
 
 
 def stale_members(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.model import CrashLoop
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.groups.stuck_record import StuckRecord
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 
@@ -23,16 +22,20 @@ def peek_group(group: str) -> Hint:
     return Hint("{}", ("peek", group))
 
 
-def skip_words(group: str, tp: TopicPartition, offset: int) -> tuple[str, ...]:
-    """``kgroup reset``: skip the record at ``offset``, and keep it in a file. Repeated, it skips nothing more."""
-    file = f"{tp.topic}-{tp.partition}-{offset}.jsonl"
-    return ("reset", group, "--to-offset", f"{tp}={offset + 1}", "--save-skipped", file)
+def skip_record(group: str, record: StuckRecord | None) -> Iterator[Hint]:
+    """``kgroup reset``: skip the record, and keep it in a file; none unless it is known which one it is.
+
+    Repeated, the command skips nothing more.
+    """
+    if record is not None and record.is_known:
+        file = f"{record.topic}-{record.partition}-{record.offset}.jsonl"
+        after = f"{record.tp}={record.offset + 1}"
+        yield Hint("{}", ("reset", group, "--to-offset", after, "--save-skipped", file))
 
 
-def skip_record(group: str, tp: TopicPartition, offset: int | None) -> Iterator[Hint]:
-    """The command of ``skip_words``; none if the offset is unknown."""
-    if offset is not None:
-        yield Hint("{}", skip_words(group, tp, offset))
+def delete_offsets(group: str, topics: Sequence[str]) -> Hint:
+    """``kgroup delete-offsets``: of topics that no member subscribes to, which a running group allows."""
+    return Hint("{}", ("delete-offsets", group, *(word for topic in topics for word in ("--topic", topic))))
 
 
 def catch_up(group: str) -> Hint:
@@ -43,13 +46,6 @@ def catch_up(group: str) -> Hint:
 def add_member(group: str) -> Hint:
     """``kgroup simulate``: what one more member would read."""
     return Hint("{}", ("simulate", group, "--add", "1"))
-
-
-def leave_crash_loop(group: str, loops: Sequence[CrashLoop]) -> Iterator[Hint]:
-    """``kgroup peek``, and the command that skips the record. Of several partitions, the records show which it is."""
-    yield peek_group(group)
-    if len(loops) == 1:
-        yield from skip_record(group, loops[0].tp, loops[0].offset)
 
 
 def undo_move(group: str, at_ms: int) -> Hint | None:

@@ -11,6 +11,7 @@ import msgspec
 
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
+from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import LogRange, Partition, RowError
 from kgroup.model.json_lines import ValueFormat, json_line, record_document, writable_format
 from kgroup.model.records import ConsumerRecord
@@ -77,7 +78,8 @@ class PeekRequest(msgspec.Struct, frozen=True):
 class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
     """A partition to read. ``committed`` None: no group was named. ``status``: ``STALL 5m``, None if not judged.
 
-    ``not_passed`` is whether the group does not get past the next record, ``crash_loop`` in words why, if members die.
+    ``record`` is the one that the group does not get past, as far as that is known; None: it is not known to be stuck
+    at one. ``crash_loop`` is in words why, if members die.
     """
 
     topic: str
@@ -85,8 +87,13 @@ class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
     group: str | None = None
     committed: int | None = None
     status: str | None = None
-    not_passed: bool = False
+    record: StuckRecord | None = None
     crash_loop: str | None = None
+
+    def records_before(self, request: PeekRequest) -> int:
+        """The number of records before the offset: one at least if the group may be stuck at that one."""
+        maybe = self.record is not None and self.record.before and request.offset is None
+        return max(request.records_before, int(maybe))
 
 
 class ReadableLog(msgspec.Struct, frozen=True):

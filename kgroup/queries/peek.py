@@ -27,7 +27,8 @@ from kgroup.groups.peek import (
 )
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.groups.selection import Selection
-from kgroup.groups.verdict.group import records_to_skip
+from kgroup.groups.stuck_record import StuckRecord
+from kgroup.groups.verdict.group import stuck_records
 from kgroup.groups.verdict.lines import stuck_of
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.json_lines import ValueFormat
@@ -96,8 +97,7 @@ def select_targets(
             group_name,
             p.commit.offset if p.commit else None,
             judged.statuses.get(p.tp),
-            p.tp in judged.not_passed,
-            judged.not_passed.get(p.tp),
+            *judged.not_passed.get(p.tp, (None, None)),
         )
         for p in chosen[:MOST_PARTITIONS]
     )
@@ -138,7 +138,7 @@ def _named(group: Group, topics: Sequence[TopicChoice], errors: tuple[RowError, 
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """The status (``STALL 5m``) of each partition that is not read, the stuck ones, and ``records_to_skip``.
+    """The status (``STALL 5m``) of each partition that is not read, the stuck ones, and ``stuck_records``.
 
     The first are those that no member gets past, then those that are stuck the longest. NO-READER alone is not stuck:
     no record is the reason.
@@ -146,7 +146,7 @@ class _Judged(msgspec.Struct, frozen=True):
 
     statuses: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
     stuck: tuple[TopicPartition, ...] = ()
-    not_passed: Mapping[TopicPartition, str | None] = msgspec.field(default_factory=dict)
+    not_passed: Mapping[TopicPartition, tuple[StuckRecord, str | None]] = msgspec.field(default_factory=dict)
 
 
 def _judge(reporter: Reporter, cluster: Cluster, group: Group) -> _Judged:
@@ -161,7 +161,7 @@ def _judge(reporter: Reporter, cluster: Cluster, group: Group) -> _Judged:
         reporter.note(f"the status of the partitions is unknown: {read.unread}")
     report = measure_lag(group, read.evidence)
     unread = stuck_of(report)
-    not_passed = records_to_skip(group, report, read.evidence)
+    not_passed = stuck_records(group, report, read.evidence)
     stuck = (*not_passed, *(p.partition.tp for p in unread if p.status is not LagStatus.NO_READER))
     return _Judged(
         {p.partition.tp: status_words(p.status_result, report.now_ms) or "" for p in unread},
@@ -215,7 +215,7 @@ def read_partitions(
         for target, log, offset in positions:
             try:
                 limits = _Limits(Deadline.after(timeout_s), _MOST_BYTES // len(positions))
-                window = _around(reader, target.tp, log, offset, request, limits)
+                window = _around(reader, target, log, offset, request, limits)
             except KgroupError as error:
                 errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
             else:
@@ -238,16 +238,17 @@ class _Limits:
 
 
 def _around(
-    reader: BatchReader, tp: TopicPartition, log: ReadableLog, offset: int, request: PeekRequest, limits: _Limits
+    reader: BatchReader, target: PeekTarget, log: ReadableLog, offset: int, request: PeekRequest, limits: _Limits
 ) -> ReadWindow:
     """The records at and before ``offset``. Raises what ``BatchReader.batches`` raises, and Refused (records-gone).
 
     At a limit it ends with what it has.
     """
+    tp, count_before = target.tp, target.records_before(request)
     later, stop = _records_of(reader, tp, LogRange(offset, log.readable_end), request.count, limits)
     incomplete = len(later) < request.count and stop < log.readable_end
-    earlier, start = _before(reader, tp, log, min(offset, log.readable_end), request.records_before, limits)
-    incomplete |= len(earlier) < request.records_before and start > log.start
+    earlier, start = _before(reader, tp, log, min(offset, log.readable_end), count_before, limits)
+    incomplete |= len(earlier) < count_before and start > log.start
     stopped_reason = limits.reached if incomplete else None
     return ReadWindow(offset, min(start, offset), max(stop, offset), (*earlier, *later), stopped_reason)
 

@@ -23,7 +23,7 @@ from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.lag.status import LagStatus, StatusResult
-from kgroup.groups.peek import PeekRequest, ReadableLog, ReadLimit
+from kgroup.groups.peek import PeekRequest, PeekTarget, ReadableLog, ReadLimit
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import TopicPartition
@@ -216,8 +216,12 @@ def test_stuck_partitions_by_default(
     assert shown.stdout.startswith(f"{group}  stuck ")
     assert "committed 17, log 0 to 50, STALL 5m" in shown.stdout
     assert f"{topic}:0" not in shown.stdout
-    assert f"reset {group} --to-offset {topic}:1=18 --save-skipped {topic}-1-17.jsonl" in shown.stdout
-    assert "--execute" not in shown.stdout
+    assert f"not known: offset 17 of {topic}:1 or a later one, or the one before" in " ".join(shown.stdout.split())
+    rows = [row.split()[:2] for row in shown.stdout.splitlines()]
+    assert rows[rows.index(["OFFSET", "AT"]) + 1 :][:2] == [["16", "-"], ["17", "committed"]]
+    assert "kgroup reset" not in shown.stdout
+    elsewhere = kgroup("peek", group, "-o", "table", "--offset", "earliest").stdout
+    assert "not known" not in elsewhere
     (one,) = kgroup("peek", group, "-o", "json").data
     assert one["lag_status"] == "stall"
     named = kgroup("peek", group, "--topic", topic, "-o", "json").data
@@ -389,9 +393,7 @@ def test_limits_of_a_read(
     size: int, timeout_s: float, request_: PeekRequest, found: list[int], stopped_reason: ReadLimit | None
 ) -> None:
     limits = peek._Limits(Deadline.after(timeout_s), size)
-    window = peek._around(
-        cast(Any, OneByOne()), TopicPartition("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits
-    )
+    window = peek._around(cast(Any, OneByOne()), PeekTarget("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits)
     assert [record.offset for record in window.records] == found
     assert window.stopped_reason is stopped_reason
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.commands.test_doctor import rules_of
 from tests.support.command_line import CommandLine
 from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
+from tests.support.members import Member, Members, commit_to
+from tests.support.stuck_application import POISON
 from tests.support.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -52,24 +60,25 @@ def test_members_that_die_again_and_again_are_a_crash_loop(
     (lag,) = kgroup("lag", group, "-o", "json").data
     loop = f"crash loop at {topic}:0 offset 10: 3 members came and went in "
     assert lag["verdict"]["next"].startswith(loop)
-    look, skip, past = lag["verdict"]["commands"]
+    look, past = lag["verdict"]["commands"]
     assert look.startswith(f"kgroup peek {group}")
-    assert f"reset {group} --to-offset {topic}:0=11 --save-skipped {topic}-0-10.jsonl" in skip
     assert past.startswith(f"kgroup history {group}")
+    doubt = f"not known: offset 10 of {topic}:0 or a later one"
+    assert {"word": "record", "text": doubt} in lag["verdict"]["lines"]
     page = kgroup("history", group).stdout
     assert f"-> {loop}" in " ".join(page.split())
-    assert f"   {look}\n   {skip}\n" in page
+    assert f"   {look}\n" in page
     (history,) = kgroup("history", group, "-o", "json").data
     (signature,) = history["signatures"]
     assert (signature["signature"], signature["text"].partition(":")[0]) == ("crash-loop", topic)
     found = rules_of(kgroup, group)[group]
     assert found["rebalance-storm"]["evidence"].startswith(loop)
-    assert found["rebalance-storm"]["commands"][:2] == [look, skip]
+    assert found["rebalance-storm"]["commands"][:1] == [look]
     assert "not-static" not in found
     shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
     assert loop in shown
-    assert f"reset {group} --to-offset {topic}:0=11 --save-skipped {topic}-0-10.jsonl" in shown
-    assert kgroup(*shlex.split(skip)[1:]).stdout.startswith("PLAN  reset ")
+    assert doubt in shown
+    assert "kgroup reset" not in f"{page}{shown}"
 
     world.commit(group, {(topic, 0): 11})
     (lag,) = kgroup("lag", group, "-o", "json").data
@@ -100,17 +109,126 @@ def test_a_live_member_that_tries_one_record_for_ever(
     (lag,) = kgroup("lag", group, "-o", "json").data
 
     assert lag["lag_status"] == "stop"
-    assert lag["verdict"]["next"].endswith(f"it polls, and does not get past offset {committed}")
-    look, skip = lag["verdict"]["commands"]
+    assert lag["verdict"]["next"].endswith(f"it polls, and commits nothing past offset {committed}")
+    (look,) = lag["verdict"]["commands"]
     assert look.startswith(f"kgroup peek {group}")
-    past_it = f"reset {group} --to-offset {topic}:0={committed + 1} --save-skipped {topic}-0-{committed}.jsonl"
-    assert past_it in skip
     stall = rules_of(kgroup, group)[group]["stalled-commits"]
     assert "no commit since" in stall["evidence"]
-    assert {look, skip} <= set(stall["commands"])
+    assert look in stall["commands"]
     shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
     assert f" stuck {topic}:0 " in shown
-    assert past_it in shown
+    assert f"not known: offset {committed} of {topic}:0 or a later one, or the one before" in shown
+
+
+HABITS = {
+    "auto-commit": ("delivery", {}),
+    "auto-commit-848": ("delivery", {"group.protocol": "consumer"}),
+    "each": ("each", {}),
+    "batch": ("batch", {}),
+}
+
+
+def test_the_command_that_skips_never_skips_a_good_record(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    bootstrap: str,
+    name: Name,
+    bystander: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Applications that try record 12 again and again. Their commits differ, and one habit alone shows the record."""
+    topic = world.topic(name("orders"))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for offset in range(200):
+        producer.produce(topic, POISON if offset == 12 else b"fine", partition=0)
+    assert producer.flush(30) == 0
+    groups = {habit: name(habit) for habit in HABITS}
+    with ExitStack() as stack:
+        for habit, group in groups.items():
+            how, settings = HABITS[habit]
+            given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group} | settings)
+            command = [sys.executable, "-m", "tests.support.stuck_application", given, topic, how]
+            tries = stack.enter_context((tmp_path / habit).open("wb"))
+            process = stack.enter_context(subprocess.Popen(command, stdout=tries))
+            stack.callback(process.kill)
+        for habit, group in groups.items():
+            wait_for(lambda: (tmp_path / habit).read_bytes().count(b"again") > 3, f"{habit}: tries", 60)  # noqa: B023
+            expected = {"each": 12, "batch": 0}.get(habit, 13)
+            wait_for(lambda: world.committed(group)[topic, 0][0] == expected, f"{habit} at {expected}")  # noqa: B023
+        later_ms = round(time.time() * 1000) + 310_000
+        monkeypatch.setattr("kgroup.cluster.connection.utc_ms", lambda: later_ms)
+
+        found = {}
+        for habit, group in groups.items():
+            (lag,) = kgroup("lag", group, "-o", "json").data
+            commands = [*lag["verdict"]["commands"], *rules_of(kgroup, group)[group]["stalled-commits"]["commands"]]
+            peeked = kgroup("peek", group, "-o", "table").stdout
+            pages = [kgroup("describe", group).stdout, kgroup("lag", group).stdout, peeked, *commands]
+            skips = set(re.findall(r"--to-offset \S+:0=(\d+)", "\n".join(pages)))
+            texts = {line["word"]: line["text"] for line in lag["verdict"]["lines"]}
+            rows = [int(row.split()[0]) for row in peeked.splitlines() if re.match(r" +\d+  ", row)]
+            found[habit] = (skips, texts.get("record", "").partition(": ")[2].partition(" (")[0], rows)
+            assert ("not known" in peeked) == ("record" in texts)
+
+    before = "or the one before if the client commits at delivery"
+    assert found == {
+        "auto-commit": (set(), f"offset 13 of {topic}:0 or a later one, {before}", [12, 13, 14, 15]),
+        "auto-commit-848": (set(), f"offset 13 of {topic}:0 or a later one, {before}", [12, 13, 14, 15]),
+        "each": ({"13"}, "", [12, 13, 14]),
+        "batch": (set(), f"offset 0 of {topic}:0 or a later one", [0, 1, 2]),
+    }
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_topic_that_the_group_has_left(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    members: Members,
+    name: Name,
+    bystander: str,
+    protocol: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its offsets stay, and no member reads it: no record is to blame, and no verb has a command that skips one."""
+    old, new, group = world.topic(name("old")), world.topic(name("new")), name("svc")
+    start = members.classic if protocol == "classic" else members.consumer
+    world.produce(old, 5)
+    world.produce(new, 5)
+    member = start(group, old, new)
+    members.stable(member, partitions=2)
+    commit_to(world, member, 5)
+    member.close()
+    member = start(group, new)
+    members.stable(member, partitions=1)
+    world.produce(old, 2000)
+    later_ms = round(time.time() * 1000) + 310_000
+    monkeypatch.setattr("kgroup.cluster.connection.utc_ms", lambda: later_ms)
+
+    (lag,) = kgroup("lag", group, "-o", "json", "--fail-on", "stop").data
+
+    assert (lag["lag"], lag["lag_status"], lag["verdict"]["stuck_partitions"]) == (2000, "unsubscribed", [])
+    assert {p["topic"]: p["lag_status"] for p in lag["partitions"]} == {old: "unsubscribed", new: "ok"}
+    assert lag["verdict"]["next"] == f"no member subscribes to {old}: delete the offsets if none should"
+    (leave,) = lag["verdict"]["commands"]
+    assert leave.startswith(f"kgroup delete-offsets {group} --topic {old}")
+    kgroup("lag", group, "--fail-on", "warn", exit_code=8)
+    found = rules_of(kgroup, group)[group]
+    assert found["unsubscribed"]["severity"] == "warning"
+    assert found["unsubscribed"]["commands"][-1] == leave
+    assert not found.keys() & {"stalled-commits", "skewed-lag", "large-gap", "no-reader"}
+    pages = [kgroup("describe", group).stdout, kgroup("peek", group, "-o", "table").stdout]
+    assert not any(word in page for word in ("\nSTUCK", "stuck", "kgroup reset", "catchup") for page in pages)
+
+    (_, *words) = shlex.split(leave)
+    assert f"kgroup undo restores the offsets only once {group} is Empty." in kgroup(*words).stdout
+    done = kgroup(*words, "--execute").stdout
+    (undo,) = re.findall(rf"To undo it once {group} is Empty:\n  kgroup (undo \S+ --wait-empty --execute)", done)
+    assert set(world.committed(group)) == {(new, 0)}
+    assert kgroup("lag", group, "-o", "json").data[0]["lag_status"] == "ok"
+    member.close()
+    kgroup(*undo.split())
+    assert set(world.committed(group)) == {(old, 0), (new, 0)}
 
 
 def test_a_group_that_no_member_reads_is_no_cause(

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, utc_minute
+from kgroup.groups.doctor.finding import (
+    NO_SUBSCRIPTIONS,
+    Answer,
+    Rule,
+    Severity,
+    Threshold,
+    duration,
+    kgroup_command,
+    utc_minute,
+)
 from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.members import subscribed_topics
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 
@@ -47,9 +57,9 @@ def offsets_expire_in_use(snapshot: GroupSnapshot) -> Answer:
         return _expiring(snapshot, EXPIRY_IN_USE, None) if _has_other_committer(snapshot) else ()
     if group.members is None:
         return EXPIRY_IN_USE.unknown(snapshot.why("members", "its members may not be seen"))
-    if any(m.subscription is None or m.subscription_regex is not None for m in group.members):
-        return EXPIRY_IN_USE.unknown("which topics its members subscribe to is not known (a pattern, or a rebalance)")
-    subscribed = {topic for member in group.members for topic in member.subscription or ()}
+    subscribed = subscribed_topics(group)
+    if subscribed is None:
+        return EXPIRY_IN_USE.unknown(NO_SUBSCRIPTIONS)
     return _expiring(snapshot, EXPIRY_IN_USE, subscribed)
 
 
@@ -62,7 +72,7 @@ def _has_other_committer(snapshot: GroupSnapshot) -> bool:
     return after or snapshot.group.is_simple
 
 
-def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: set[str] | None) -> Answer:
+def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: frozenset[str] | None) -> Answer:
     """The answer for commits on topics that are not ``subscribed`` (None: all commits), by their remaining time."""
     group = snapshot.group
     keys = [

@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 import msgspec
 
 from kgroup.groups.doctor.finding import (
+    NO_SUBSCRIPTIONS,
     Answer,
     Rule,
     Severity,
@@ -21,8 +22,8 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
 from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
-from kgroup.groups.members import labels
-from kgroup.groups.next_commands import add_member, catch_up, peek_group, skip_record
+from kgroup.groups.members import labels, subscribed_topics
+from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
@@ -73,6 +74,12 @@ STALLED_COMMITS = Rule(
     "Burrow's rules STOP and STALL; KIP-62",
     (EARLY, REPEATS, STALLED, STUCK, WAITING),
 )
+UNSUBSCRIBED = Rule(
+    "unsubscribed",
+    "unread records of a topic that no member subscribes to",
+    "KafkaConsumer documentation: subscribe() replaces the subscription",
+    (UNREAD,),
+)
 NO_READER = Rule(
     "no-reader",
     "the group is Empty while its records arrive, with a large gap, or since a reset or a release",
@@ -99,9 +106,11 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     group = snapshot.group
     if group.is_empty and not group.is_simple:
         return ()
-    committed = [partition for partition in group.partitions if partition.commit is not None or partition.error]
+    committed = _committed([p for p in group.partitions if p.topic not in snapshot.unsubscribed])
     partly = SKEWED_LAG.partly(unread_partitions_text(committed))
     total = group.totals.lag
+    if total is not None and snapshot.unsubscribed:
+        total -= sum(p.lag or 0 for p in group.partitions if p.topic in snapshot.unsubscribed)
     if committed and total is None:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
     if total is None or total < LEAST_LAG.value:
@@ -264,12 +273,13 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
     offset = worst.partition.commit.offset if worst.partition.commit else 0
+    record = snapshot.stuck_record(worst.partition.tp)
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
             f"{worst.partition.tp} at {offset} for {duration(worst.for_ms)}{tried}{arriving}{more}",
-            remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump "
-            "before a restart, or skip that record",
+            remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
+            + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
             numbers={
                 "partition_count": len(stalls),
                 "stalled_ms": worst.for_ms,
@@ -280,10 +290,43 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             commands=(
                 peek_group(group.name),
                 kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
-                *(skip_record(group.name, worst.partition.tp, offset) if worst.partition.commit else ()),
+                *skip_record(group.name, record),
             ),
         )
         + partly
+    )
+
+
+def unsubscribed(snapshot: GroupSnapshot) -> Answer:
+    """Unread records of a topic that no member of a running group subscribes to: it was left, or a service is down."""
+    group = snapshot.group
+    lagging = [p for p in group.partitions if p.lag and p.topic in snapshot.unsubscribed]
+    if not lagging:
+        alone = group.members and any(p.lag and p.commit is not None and p.owner is None for p in group.partitions)
+        if alone and subscribed_topics(group) is None:
+            return UNSUBSCRIBED.unknown(NO_SUBSCRIPTIONS)
+        return ()
+    commits = [c for p in lagging for c in (snapshot.commits or {}).get(p.tp, ())]
+    last_ms = max((commit.timestamp_ms for commit in commits), default=None)
+    if last_ms is not None and snapshot.now_ms - last_ms < UNREAD.value:
+        return UNSUBSCRIBED.early(f"its last commit is younger than {UNREAD.text}, which may be a restart")
+    lags: Counter[str] = Counter()
+    for p in lagging:
+        lags[p.topic] += p.lag or 0
+    topics = [topic for topic, _ in lags.most_common()]
+    ago = "" if last_ms is None else f", last commit {_ago(snapshot, last_ms)}"
+    return UNSUBSCRIBED.finding(
+        Severity.WARNING,
+        f"{some_of(topics)}: {human_count(lags.total())} unread on {plural(len(lagging), 'partition')}{ago}"
+        f"{_arriving(_arrivals(snapshot, lagging))}",
+        remedy="if a service that reads the topic is missing, start it; if the group has left the topic, delete its "
+        "offsets, which a running group allows (to undo that, the group must be Empty)",
+        numbers={"lag": lags.total(), "partition_count": len(lagging), "topic_count": len(topics)},
+        affected=topics,
+        commands=(
+            kgroup_command("history", group.name, "--commits", "--topic", topics[0]),
+            delete_offsets(group.name, topics),
+        ),
     )
 
 
@@ -359,6 +402,7 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
         return partly
     stalled = {stall.partition.tp for stall in standing_of(snapshot)}
     lagging = [p for p in group.partitions if p.commit is not None and p.lag and p.tp not in stalled]
+    lagging = [p for p in lagging if p.topic not in snapshot.unsubscribed]
     if sum(p.lag or 0 for p in lagging) < LEAST_LAG.value:
         return partly
     if snapshot.commits is None:
@@ -477,7 +521,7 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
     stalls = []
     for partition in snapshot.group.partitions:
         lag, commit = partition.lag, partition.commit
-        if not lag or commit is None:
+        if not lag or commit is None or partition.topic in snapshot.unsubscribed:
             continue
         key = partition.tp
         logged = (snapshot.commits or {}).get(key, ())

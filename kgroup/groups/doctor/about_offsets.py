@@ -114,8 +114,8 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
             Severity.INFO if group.is_simple else Severity.WARNING,
             f"{plural(len(unread), 'partition')} with {human_count(sum(records.values()))} records and no commit: "
             f"{some_of(where)}{nobody}",
-            remedy="auto.offset.reset=by_duration:<DURATION> or earliest, before partitions are added; what was passed "
-            "over can be read by a reset to the log start",
+            remedy="unless auto.offset.reset is by_duration:<DURATION> or earliest, set it before partitions are "
+            "added; what was passed over can be read by a reset to the log start",
             numbers={
                 "partition_count": len(unread),
                 "record_count": sum(records.values()),

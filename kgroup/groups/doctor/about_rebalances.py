@@ -13,7 +13,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.model import LOOP as LOOP_ATTEMPTS
 from kgroup.groups.history.model import CrashLoop
-from kgroup.groups.next_commands import leave_crash_loop
+from kgroup.groups.next_commands import peek_group
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
@@ -139,7 +139,7 @@ def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
         },
         affected=[str(loop.tp) for loop in loops],
         commands=(
-            *leave_crash_loop(snapshot.group.name, loops),
+            peek_group(snapshot.group.name),
             kgroup_command("history", snapshot.group.name, "--since", "1h"),
         ),
     )
@@ -222,6 +222,16 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         if consumer
         else f"session.timeout.ms={session}"
     )
+    simulate = kgroup_command(
+        "simulate",
+        snapshot.group.name,
+        "--restart-rolling",
+        "--static",
+        "--session-timeout",
+        f"{session // 1000}s",
+        "--restart-time",
+        f"{max(1, ceil(longest / 1000))}s",
+    )
     return NOT_STATIC.finding(
         Severity.WARNING if unrest >= STORM.value else Severity.INFO,
         f"{plural(len(restarts), 'restart')} of {plural(len(names), 'member')} without an instance id since "
@@ -238,15 +248,6 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             setting,
-            kgroup_command(
-                "simulate",
-                snapshot.group.name,
-                "--restart-rolling",
-                "--static",
-                "--session-timeout",
-                f"{session // 1000}s",
-                "--restart-time",
-                f"{max(1, ceil(longest / 1000))}s",
-            ),
+            *(() if snapshot.group.is_rebalancing else (simulate,)),  # it is refused then
         ),
     )

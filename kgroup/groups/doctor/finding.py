@@ -15,6 +15,8 @@ from kgroup.support.instants import minute_text
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
+NO_SUBSCRIPTIONS = "which topics its members subscribe to is not known (a pattern, or a rebalance)"
+
 
 class Severity(StrEnum):
     """The severity of a finding.

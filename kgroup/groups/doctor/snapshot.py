@@ -11,7 +11,9 @@ from functools import cached_property
 import msgspec
 
 from kgroup.groups.history.model import CrashLoop
+from kgroup.groups.members import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
+from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
@@ -142,9 +144,21 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @cached_property
+    def unsubscribed(self) -> frozenset[str]:
+        """The topics with commits that no member of the running group subscribes to: they are not read on purpose."""
+        return unsubscribed_topics(self.group)
+
+    @cached_property
     def last_commit_ms(self) -> int | None:
         """The time of the newest known commit; None without one."""
         return max([c.timestamp_ms for each in (self.commits or {}).values() for c in each], default=None)
+
+    def stuck_record(self, tp: TopicPartition) -> StuckRecord:
+        """The record that the group does not get past at its committed offset, as far as that is known."""
+        looping = self.history is not None and any(loop.tp == tp for loop in self.history.crash_loops)
+        commits, facts = (self.commits or {}).get(tp, ()), self.logs.get(tp)
+        offset = commits[-1].offset if commits else 0
+        return stuck_record(tp, offset, commits, None if facts is None else facts.unread_since_ms, replaced=looping)
 
     def why(self, name: str, otherwise: str) -> str:
         """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""

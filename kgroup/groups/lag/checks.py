@@ -47,9 +47,12 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
-    """Parse ``stop`` into STOP. Raises UsageError if it is no status, and for OK, with which every check would fail."""
+    """Parse ``stop`` into STOP. Raises UsageError if it is no status, and for OK, with which every check would fail.
+
+    UNSUBSCRIBED is as bad as WARN, so it is no bound of its own.
+    """
     name = text.strip().upper()
-    statuses = {str(status): status for status in LagStatus if status is not LagStatus.OK}
+    statuses = {str(status): status for status in LagStatus if status not in (LagStatus.OK, LagStatus.UNSUBSCRIBED)}
     if name in statuses:
         return statuses[name]
     raise UsageError(f"{option} {text} is not a status", hint="Choose one of: warn, rewind, stall, stop, no-reader.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -42,6 +42,7 @@ from kgroup.groups.lag.status import (
     has_lone_commit,
     no_reader,
 )
+from kgroup.groups.members import unsubscribed_topics
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 
@@ -59,6 +60,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         group.name,
         evidence,
         rules,
+        unsubscribed=unsubscribed_topics(group),
         unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True))),
         # Few partitions need it, and it reads the commits of all.
         span_ms=cache(lambda: group_span_ms([each.commits for each in evidence.partitions.values()], rules)),
@@ -122,7 +124,11 @@ def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end
 
 
 class _OfGroup:
-    """Measures the partitions of a group. ``unattended``: it lacks a reader; ``span_ms`` is its ``group_span_ms``."""
+    """Measures the partitions of a group.
+
+    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader; ``span_ms`` is its
+    ``group_span_ms``.
+    """
 
     def __init__(
         self,
@@ -130,6 +136,7 @@ class _OfGroup:
         evidence: LagEvidence,
         rules: StatusRules,
         *,
+        unsubscribed: Collection[str],
         unattended: bool,
         span_ms: Callable[[], int | None],
     ) -> None:
@@ -138,6 +145,7 @@ class _OfGroup:
         self._emptied_ms = evidence.state_since_ms
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
+        self._unsubscribed = unsubscribed
         self._unattended = unattended
         self._span_ms = span_ms
 
@@ -177,8 +185,14 @@ class _OfGroup:
         first_ms = _first_ms(first, lag, known.first_unread)
         # Always the high watermark, also with read_committed: the points by time are ends of the whole log.
         arrivals = _arrivals(known.ends, first_ms, 0 if first_ms is None else first, log.end, self._now_ms)
-        status_result = self._status(lag, known, arrivals, first_ms)
-        rates, spans = self._rates(known.commits, arrivals, status_result.status)
+        if self._unsubscribed and lag and partition.topic in self._unsubscribed:
+            since = [ms for ms in (last_commit_ms, first_ms) if ms is not None]
+            status_result = StatusResult(LagStatus.UNSUBSCRIBED, max(since, default=None))
+            # What it once read shows nothing: it reads no more.
+            rates, spans = arrivals.unknown[-1], arrivals.unknown
+        else:
+            status_result = self._status(lag, known, arrivals, first_ms)
+            rates, spans = self._rates(known.commits, arrivals, status_result.status)
         time_lag_ms = 0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms)
         left = None
         if known.retention is not None and lag:

@@ -19,6 +19,7 @@ from kgroup.support.instants import rfc3339
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
 _AT_A_TIME = 1_000
+_UNSUBSCRIBED = LagStatus.UNSUBSCRIBED
 _NOT_READ = LagStatus.STALL.severity
 """The severity of the mildest status of a partition that is not read; the worse ones are no worse to sort by."""
 
@@ -201,7 +202,9 @@ def sum_partitions(
     ages = [p.time_lag_ms for p in partitions if p.time_lag_ms is not None]
     unread = [p for p in partitions if p.lag]
     aged = [p for p in unread if p.time_lag_ms is not None]
-    rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in partitions]
+    # A topic that the group has left would make all rates unknown, and the group no slower.
+    read = [p for p in partitions if p.status_result.status is not _UNSUBSCRIBED] or partitions
+    rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in read]
     spans = tuple(sum_rates([spans[n] for spans in rates_by_partition]) for n in range(len(SPANS_MS)))
     return LagSum(
         group=group,
@@ -213,8 +216,8 @@ def sum_partitions(
         largest=max(unread, key=attrgetter("lag"), default=None),
         oldest=max(aged, key=attrgetter("time_lag_ms"), default=None),
         status_result=_worst(partitions, hidden),
-        rates=_rates_of(partitions, spans),
-        outlook=slowest([p.outlook for p in partitions]),
+        rates=_rates_of(read, spans),
+        outlook=slowest([p.outlook for p in read]),
         hidden=hidden,
         spans=spans,
         missing=_missing(partitions, hidden),

@@ -4,6 +4,7 @@ Burrow samples for minutes before it has a result (linkedin/Burrow, core/interna
 from the log; the log ends at their times are known from a few points. Rules that would be unfair with such data have
 an additional bound, documented at the rule. The rules in their order:
 
+UNSUBSCRIBED  records are unread, and no member of the running group subscribes to the topic (``measure`` decides this)
 NO-READER  the group is Empty and records are unread, since the moment its last member left (``measure`` decides this)
 STOP    no commit for longer than the last commits took together, while a record was unread; or for three times their
         usual pause, if all of them have the same offset
@@ -29,28 +30,29 @@ from kgroup.support.durations import format_duration
 
 
 class LagStatus(StrEnum):
-    """Burrow's status of a partition, or NO-READER: no member reads. ``severity`` orders them; the last is worst.
+    """Burrow's status of a partition, or one of ours: UNSUBSCRIBED and NO-READER. ``severity`` orders them.
 
-    ``severity`` is 0 for OK to 4 for STOP, as in Burrow, and 5 for NO-READER. ``code`` is the status in JSON and CSV:
-    ``no-reader``.
+    It is 0 for OK to 4 for STOP, as in Burrow, 1 for UNSUBSCRIBED and 5 for NO-READER. ``code`` is the status in JSON
+    and CSV: ``no-reader``.
     """
 
     severity: int
     code: str
 
-    def __new__(cls, text: str) -> LagStatus:
+    def __new__(cls, text: str, severity: int) -> LagStatus:
         status = str.__new__(cls, text)
         status._value_ = text
-        status.severity = len(cls.__members__)
+        status.severity = severity
         status.code = text.lower()
         return status
 
-    OK = "OK"
-    WARN = "WARN"
-    REWIND = "REWIND"
-    STALL = "STALL"
-    STOP = "STOP"
-    NO_READER = "NO-READER"
+    OK = "OK", 0
+    UNSUBSCRIBED = "UNSUBSCRIBED", 1
+    WARN = "WARN", 1
+    REWIND = "REWIND", 2
+    STALL = "STALL", 3
+    STOP = "STOP", 4
+    NO_READER = "NO-READER", 5
 
     @property
     def is_stuck(self) -> bool:

@@ -10,13 +10,15 @@ from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.next_commands import (
     add_member,
     catch_up,
+    delete_offsets,
     group_history,
-    leave_crash_loop,
     peek_group,
     skip_record,
     undo_move,
 )
+from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.verdict.large_gap import LargeGap
+from kgroup.groups.verdict.lines import unsubscribed_in
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
 
@@ -29,24 +31,26 @@ def verdict_commands(
     not_passed: Sequence[PartitionLag],
     loops: Sequence[CrashLoop],
     *,
+    record: StuckRecord | None = None,
     gap: LargeGap | None = None,
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
     ``not_passed`` are the partitions whose owners live and do not get past an offset, ``loops`` the crash loops. A
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
-    that no member gets past. ``gap`` is the gap if it is large; one that grows needs more members, as far as there are
-    partitions for them.
+    that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
+    is large; one that grows needs more members, as far as there are partitions for them.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
-        yield from leave_crash_loop(group.name, loops)
+        yield peek_group(group.name)
     if loops or group.is_rebalancing:
         yield group_history(group.name)
     if not loops and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
-    if not_passed and is_one_record(not_passed[0], report):
-        yield from skip_record(group.name, not_passed[0].partition.tp, not_passed[0].first)
+        yield from skip_record(group.name, record)
+    if topics := unsubscribed_in(report):
+        yield delete_offsets(group.name, topics)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
     if gap is not None:
@@ -59,7 +63,8 @@ def is_one_record(row: PartitionLag, report: GroupLag) -> bool:
     """Whether the record at the offset is to blame: it is committed again and again, or other partitions are read."""
     if row.status is LagStatus.STALL or len(report.partitions) == 1:
         return True
-    return any(p.status is None or not p.status.is_stuck for p in report.partitions)
+    left = LagStatus.UNSUBSCRIBED
+    return any(p.status is None or not (p.status.is_stuck or p.status is left) for p in report.partitions)
 
 
 def _rewound_at_ms(report: GroupLag) -> int | None:

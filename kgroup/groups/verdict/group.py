@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kgroup.groups.history.crash_loops import crash_loop_words
+from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import (
@@ -27,6 +30,7 @@ from kgroup.groups.verdict.lines import (
     stuck_line,
     stuck_of,
     transaction_line,
+    unsubscribed_in,
 )
 from kgroup.groups.verdict.plain import assignment_sentence, members_sentence, range_line
 from kgroup.groups.verdict.shape import (
@@ -43,7 +47,7 @@ from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339, short_time
-from kgroup.support.units import percent, plural
+from kgroup.support.units import percent, plural, some_of
 
 
 class GroupVerdict(msgspec.Struct, frozen=True):
@@ -113,6 +117,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS))
     )
     loops = crash_loops_in(report, evidence)
+    not_passed = () if loops else _not_passed(group, report, evidence, shape)
+    record = _record_of(report, evidence, loops, not_passed)
     fact = (
         crash_loop_words(loops, report.now_ms)
         if loops
@@ -122,7 +128,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         group=group,
         report=report,
         evidence=evidence,
-        lines=tuple(_lines(group, report, evidence, shape, safe, siblings)),
+        lines=tuple(_lines(group, report, evidence, shape, safe, siblings, record)),
         next=fact,
         shape=shape,
         safe=safe,
@@ -131,8 +137,9 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
             verdict_commands(
                 group,
                 report,
-                () if loops else _not_passed(group, report, evidence, shape),
+                not_passed,
                 loops,
+                record=record,
                 gap=gap,
             )
         ),
@@ -146,10 +153,13 @@ def _lines(
     shape: Shape,
     safe: RetentionVerdict | None,
     siblings: OtherGroupsLag | None,
+    record: StuckRecord | None,
 ) -> list[VerdictLine]:
     lines = [VerdictLine("LAG", measured_line(group, report, evidence))]
     if (text := stuck_line(report, evidence)) is not None:
         lines.append(VerdictLine("STUCK", text, None if text.startswith("unknown") else "bad"))
+    if record is not None and (text := record.doubt) is not None:
+        lines.append(VerdictLine("RECORD", text))
     if (text := back_line(report)) is not None:
         lines.append(VerdictLine("REWOUND", text, "warn"))
     if outside := [partition for partition in group.partitions if partition.out_of_range]:
@@ -187,8 +197,8 @@ def next_fact(
 ) -> str | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
-    The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions, what
-    the lagging partitions have in common, and idle members.
+    The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
+    topics that no member subscribes to, what the lagging partitions have in common, and idle members.
     """
     if plain := members_sentence(group):
         return plain if gap is None or not group.is_empty else f"no member reads; the group {gap.words}, its last rate"
@@ -200,6 +210,8 @@ def next_fact(
         return f"read_committed consumers of {row.where} get no further until that transaction ends"
     if stuck:
         return _of_stuck(group, report, evidence, shape, stuck)
+    if topics := unsubscribed_in(report):
+        return f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
     if shape.behind:
         sentence = _of_shape(group, report, shape, siblings, gap)
         if sentence:
@@ -207,12 +219,43 @@ def next_fact(
     return assignment_sentence(group)
 
 
-def records_to_skip(group: Group, report: GroupLag, evidence: LagEvidence) -> dict[TopicPartition, str | None]:
-    """The partitions whose next record no member gets past, and why: a crash loop in words, None for a live owner."""
+def stuck_records(
+    group: Group, report: GroupLag, evidence: LagEvidence
+) -> dict[TopicPartition, tuple[StuckRecord, str | None]]:
+    """The record that no member gets past, of each partition with one, and why: a crash loop in words, or None."""
     if loops := crash_loops_in(report, evidence):
-        return {loop.tp: crash_loop_words([loop], report.now_ms) for loop in loops}
+        rows = {p.partition.tp: p for p in report.partitions}
+        return {
+            loop.tp: (
+                _record(rows[loop.tp], report, evidence, replaced=True),
+                crash_loop_words([loop], report.now_ms),
+            )
+            for loop in loops
+        }
     not_passed = _not_passed(group, report, evidence, shape_of(report))
-    return {p.partition.tp: None for p in not_passed if is_one_record(p, report)}
+    return {
+        p.partition.tp: (_record(p, report, evidence, replaced=False), None)
+        for p in not_passed
+        if is_one_record(p, report)
+    }
+
+
+def _record_of(
+    report: GroupLag, evidence: LagEvidence, loops: Sequence[CrashLoop], not_passed: Sequence[PartitionLag]
+) -> StuckRecord | None:
+    """The record that the group does not get past. Of several partitions in a crash loop, the records show which."""
+    if len(loops) == 1:
+        (row,) = (p for p in report.partitions if p.partition.tp == loops[0].tp)
+        return _record(row, report, evidence, replaced=True)
+    if not_passed and is_one_record(not_passed[0], report):
+        return _record(not_passed[0], report, evidence, replaced=False)
+    return None
+
+
+def _record(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, replaced: bool) -> StuckRecord:
+    known = evidence.partitions.get(row.partition.tp)
+    unread_ms = None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms
+    return stuck_record(row.partition.tp, row.first or 0, known.commits if known else (), unread_ms, replaced=replaced)
 
 
 def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
@@ -262,10 +305,10 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
     owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
         commits = f"{owner_text} commits {first.where} at {first.first} again and again"
-        return f"{commits}: it polls, and does not get past this offset"
+        return f"{commits}: it polls, and commits nothing past this offset"
     owns = f"{owner_text} owns {first.where}"
     if _commits_others(first, report):
-        return f"{owns} and commits other partitions: it polls, and does not get past offset {first.first}"
+        return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {plural(others, 'more stuck partition')}"
@@ -281,7 +324,9 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
     if end_ms > evidence.now_ms:
         until = short_time(end_ms, evidence.now_ms)
         return f"{owns}; its max.poll.interval.ms is {interval}, so the group keeps it until about {until}"
-    return f"{owns} after its max.poll.interval.ms ({interval}): it polls, and does not get past offset {first.first}"
+    return (
+        f"{owns} after its max.poll.interval.ms ({interval}): it polls, and commits nothing past offset {first.first}"
+    )
 
 
 def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:

@@ -92,6 +92,12 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
+def unsubscribed_in(report: GroupLag) -> list[str]:
+    """The topics with unread records that no member subscribes to, the largest lag first."""
+    left = [topic for topic in report.topics if topic.topic is not None and topic.status is LagStatus.UNSUBSCRIBED]
+    return [str(topic.topic) for topic in sorted(left, key=lambda topic: -(topic.lag or 0))]
+
+
 def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:
     """The crash loops of the log whose record is unread, and was before the owners went. The first has most owners."""
     lagging = {p.partition.tp: p for p in report.partitions if p.lag}

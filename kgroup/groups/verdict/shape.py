@@ -77,7 +77,7 @@ def shape_of(report: GroupLag) -> Shape:
 
 
 def _is_behind(row: PartitionLag, largest: int) -> bool:
-    if not row.lag:
+    if not row.lag or row.status is LagStatus.UNSUBSCRIBED:
         return False
     if row.status is LagStatus.REWIND or (row.status is not None and row.status.is_stuck):
         return True

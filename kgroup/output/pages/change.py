@@ -68,9 +68,9 @@ class Wording(msgspec.Struct, frozen=True):
     ``before_end`` between the table and the refusals. ``apply`` is the words before the command to run, ``instead`` a
     line below it. ``listed`` holds refusal codes of groups that the table already shows. ``start`` is what follows a
     change that was made (``Start the consumers``), None if nothing does; ``wait`` makes the command that waits for the
-    given groups, with the types that they were converted to. ``undo`` makes the command
-    that undoes the change with the given id; ``restore`` makes the command that restores the given backup. Either is
-    None if there is no such command.
+    given groups, with the types that they were converted to. ``undo`` makes the command that undoes the change with the
+    given id, ``undo_when`` is its condition (``once g is Empty``), None without one. ``restore`` makes the command that
+    restores the given backup. ``undo`` and ``restore`` are None if there is no such command.
     """
 
     what: str
@@ -85,6 +85,7 @@ class Wording(msgspec.Struct, frozen=True):
     start: str | None = None
     wait: Callable[[Sequence[str], Iterable[str]], str] | None = None
     undo: Callable[[str], str] | None = None
+    undo_when: str | None = None
     restore: Callable[[str], str] | None = None
 
 
@@ -107,7 +108,7 @@ def outcome(
     wording = replace(
         wording,
         wait=lambda groups, types: command("wait", *_wait_words(groups, types)),
-        undo=lambda change: command("undo", change, "--execute"),
+        undo=lambda change: command("undo", change, *(("--wait-empty",) if wording.undo_when else ()), "--execute"),
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
@@ -332,7 +333,7 @@ def _executed_lines(result: Result, wording: Wording) -> Iterator[str]:
         else:
             yield done
         if result.id and wording.undo:
-            yield "To undo it:"
+            yield "To undo it:" if wording.undo_when is None else f"To undo it {wording.undo_when}:"
             yield f"  {wording.undo(result.id)}"
         elif result.backup and wording.restore:
             yield "There is no journal. To undo it with the backup:"

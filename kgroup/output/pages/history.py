@@ -9,7 +9,7 @@ from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.model import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory
-from kgroup.groups.next_commands import leave_crash_loop
+from kgroup.groups.next_commands import peek_group
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
@@ -148,7 +148,7 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
     if following := next_line(history):
         yield Text(tuple(wrapped(f"-> {following}", "   ")))
     if history.crash_loops:
-        yield Text(tuple(f"   {command}" for command in leave_crash_loop(history.group, history.crash_loops)))
+        yield Text((f"   {peek_group(history.group)}",))
     if history.jumps and history.commits is None:
         yield Text((Hint("-> {}", ("history", history.group, "--commits")),))
     if history.steps and history.commits is None:
@@ -169,6 +169,8 @@ def headline(history: GroupHistory) -> str:
         return f"NOT OVER: a rebalance is under way ({history.span.state}){before}"
     if last_ms is None:
         return f"no {'' if history.covered else 'known '}rebalance since {_since(history)}"
+    if history.span.state == "Empty" and not history.crash_loops:
+        return f"Empty: last rebalance {_ago(history, last_ms)} ago"
     return f"{'over' if history.over else 'NOT OVER'}: last rebalance {_ago(history, last_ms)} ago"
 
 

@@ -11,6 +11,7 @@ from kgroup.support.durations import format_duration
 
 _STYLES: Mapping[LagStatus, Style] = {
     LagStatus.OK: "good",
+    LagStatus.UNSUBSCRIBED: "warn",
     LagStatus.WARN: "warn",
     LagStatus.REWIND: "warn",
     LagStatus.STALL: "bad",

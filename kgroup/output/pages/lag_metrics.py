@@ -24,7 +24,10 @@ _STATES = (
     "Reconciling",
 )
 _LAST_SUCCESS = "kgroup_last_success_timestamp_seconds"
-_STATUSES = ", ".join(f"{status.severity}={status}" for status in LagStatus)
+_STATUSES = ", ".join(
+    f"{n}={' or '.join(status for status in LagStatus if status.severity == n)}"
+    for n in sorted({status.severity for status in LagStatus})
+)
 
 
 def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
@@ -74,7 +77,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         ),
         Metric(
             "kgroup_consumergroup_status",
-            f"Status of a consumer group, Burrow's and NO-READER: {_STATUSES}",
+            f"Status of a consumer group, Burrow's and ours: {_STATUSES}",
             tuple(
                 MetricSample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None
             ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from kgroup.groups.next_commands import skip_words
+from kgroup.groups.next_commands import skip_record
 from kgroup.groups.peek import PeekedPartition, ReadLimit, lines_of
 from kgroup.model.blocks import BlankLine, Block, Records, Screen, Text, Title
 from kgroup.model.groups import LogRange, RowError
@@ -21,12 +22,8 @@ HEADER = ("group", "topic", "partition", "offset", "timestamp", "key", "value", 
 
 
 class PeekView(msgspec.Struct, frozen=True):
-    """How the page is drawn. ``written_to`` is the file of ``--to``, None without one.
+    """How the page is drawn. ``written_to`` is the file of ``--to``, None without one."""
 
-    ``command`` makes a command line from words, with the connection options as the user typed them.
-    """
-
-    command: Callable[..., str]
     verbose: bool = False
     stuck: bool = False
     written_to: str | None = None
@@ -103,9 +100,13 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
         yield from records_blocks(each.records, each.form, committed=target.committed, width=width)
     if lines := tuple(notes(each, empty=True)):
         yield Text(lines)
-    record = each.next_record
-    if target.not_passed and target.group is not None and record is not None:
-        command = view.command(*skip_words(target.group, target.tp, record.offset))
+    # From another offset the next record says nothing of the group.
+    if target.record is None or each.next_record is None or window.offset != target.committed:
+        return
+    if target.record.doubt is not None:
+        yield Text(tuple(wrapped(f"The record that the group does not get past is {target.record.doubt}.")))
+    record = replace(target.record, offset=each.next_record.offset)
+    for command in skip_record(str(target.group), record):
         yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"))
 
 

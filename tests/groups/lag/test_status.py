@@ -181,7 +181,11 @@ def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
 
 
 def test_severity_is_in_the_order_of_harm() -> None:
-    assert sorted(LagStatus, key=lambda s: s.severity) == [OK, WARN, REWIND, STALL, STOP, LagStatus.NO_READER]
+    assert sorted(LagStatus, key=lambda s: s.severity) == [
+        OK, LagStatus.UNSUBSCRIBED, WARN, REWIND, STALL, STOP, LagStatus.NO_READER
+    ]  # fmt: skip
+    assert [s.severity for s in (OK, WARN, REWIND, STALL, STOP)] == [*range(5)], "as in Burrow"
+    assert LagStatus.UNSUBSCRIBED.severity == WARN.severity
     assert [s for s in LagStatus if s.is_stuck] == [STALL, STOP, LagStatus.NO_READER]
 
 

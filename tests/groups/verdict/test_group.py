@@ -106,6 +106,11 @@ POISON_PART = replace(
     Part(3, 5000, 3.8, owner=E0, topic="payments"), committed=8_812_337, commits=SAME_OFFSET, age=22 * MINUTE
 )
 POISON = judged([POISON_PART])
+ONE_BY_ONE = tuple(at(22 * MINUTE - n, 8_812_334 + n, 3, "payments") for n in range(4))
+"""Each record before it was committed on its own, while it was there."""
+PILL_PART = replace(POISON_PART, commits=(*ONE_BY_ONE, *SAME_OFFSET))
+LEFT_MEMBERS = (E0, E1, E2)
+LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
 CRASHES_AT_7 = (
     "crash loop at orders:7 offset 10000000: 13 members came and went in 4m, the last 9s ago, "
     "and none committed past it"
@@ -121,11 +126,13 @@ CRASHES_AT_7 = (
             {
                 "LAG": "3.94M on orders:7, 100% of 3.94M over 6 of 6 partitions; oldest unread record 38m",
                 "STUCK": "orders:7 at 10000000: no commit for 38m while 1700/s (1m) arrive",
+                "RECORD": "not known: offset 10000000 of orders:7 or a later one, or the one before if the client "
+                "commits at delivery (librdkafka with auto commit): a restart passes it",
                 "RATE": "in 2200/s, out 500/s (1m): growing, does not catch up at this rate",
                 "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
-                "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, and does not get "
-                "past offset 10000000",
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, "
+                "and commits nothing past offset 10000000",
             },
         ),
         # ... and its owner has no other partition: it may hang, or be dead.
@@ -145,7 +152,7 @@ CRASHES_AT_7 = (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)},
                    state_since_ms=NOW - 41 * MINUTE),
             {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats after its max.poll.interval.ms (5m): "
-                   "it polls, and does not get past offset 10000000"},
+                   "it polls, and commits nothing past offset 10000000"},
         ),
         # A crash loop that a stable moment, or an Empty one, hides.
         (
@@ -250,9 +257,32 @@ CRASHES_AT_7 = (
             POISON,
             {
                 "STUCK": "payments:3 at 8812337: 214 commits of the same offset in over 21m while 3.8/s (1m) arrive",
+                "RECORD": "not known: offset 8812337 of payments:3 or a later one, or the one before if the client "
+                "commits at delivery (librdkafka with auto commit): a restart passes it",
                 "SHAPE": "its only partition, payments:3; other groups unknown: not read",
                 "->": "enrich-0 (10.0.3.2) commits payments:3 at 8812337 again and again: "
-                "it polls, and does not get past this offset",
+                "it polls, and commits nothing past this offset",
+            },
+        ),
+        # ... in a crash loop, members that start there pass the record before.
+        (
+            judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),)),
+            {"RECORD": "not known: offset 10000000 of orders:7 or a later one", "->": CRASHES_AT_7},
+        ),
+        # A topic that no member subscribes to, and a member whose subscription is not known.
+        (
+            judged([*FINE, LEFT], roster=LEFT_MEMBERS),
+            {
+                "RATE": "in 500/s, out 500/s (1m): keeps up",
+                "SHAPE": "no partition is behind; other groups unknown: not read",
+                "->": "no member subscribes to oldtopic: delete the offsets if none should",
+            },
+        ),
+        (
+            judged([*FINE, LEFT], roster=(E0, E1, structs.replace(E2, subscription_regex="old.*"))),
+            {
+                "STUCK": "oldtopic:0 at 10000000: no commit for 18m while 10/s (1m) arrive",
+                "->": "oldtopic:0 has no owner",
             },
         ),
         # 7: out of range.
@@ -593,7 +623,7 @@ def test_the_document() -> None:
     assert document["stuck_partitions"] == [{"topic": "orders", "partition": 7}]
     assert document["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
     assert document["other_groups"]["keeping_up"] == ["orders-billing", "orders-search"]
-    assert [line["word"] for line in document["lines"]] == ["lag", "stuck", "rate", "retention", "shape"]
+    assert [line["word"] for line in document["lines"]] == ["lag", "stuck", "record", "rate", "retention", "shape"]
     assert judged(FINE).document()["other_groups"] is None
 
 
@@ -650,23 +680,34 @@ ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
 HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
 ADD = "kgroup simulate orders-enrich --add 1"
+LEAVE = "kgroup delete-offsets orders-enrich --topic oldtopic"
 CATCH_UP = "kgroup catchup start orders-enrich"
-SKIP_7 = "kgroup reset orders-enrich --to-offset orders:7=10000001 --save-skipped orders-7-10000000.jsonl"
 SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped payments-3-8812337.jsonl"
 
 
 @pytest.mark.parametrize(
     ("found", "commands"),
     [
-        (POISON, [PEEK, SKIP]),
-        (ONE_STUCK, [PEEK, SKIP_7]),  # Its owner commits another partition.
-        (judged([FINE[0], STUCK]), [PEEK, SKIP_7]),
+        # Which record: only if each was committed alone while the next ones were there, and this one again and again.
+        (judged([PILL_PART]), [PEEK, SKIP]),
+        (POISON, [PEEK]),
+        (judged([replace(PILL_PART, commits=ONE_BY_ONE)]), [PEEK]),
+        (judged([replace(PILL_PART, timed=False)]), [PEEK]),
+        (ONE_STUCK, [PEEK]),  # Its owner commits another partition.
+        (judged([FINE[0], STUCK]), [PEEK]),
         (judged([replace(STUCK, last_ago=40 * SECOND, age=MINUTE), FINE[0]]), [CATCH_UP]),  # Its owner may be dead.
         (judged([replace(p, last_ago=38 * MINUTE, age=38 * MINUTE) for p in FINE]), [PEEK]),  # No one record.
         (judged([replace(STUCK, owner=None)], "Empty", ()), []),
-        (judged([replace(POISON_PART, owner=None)], "Empty", (), protocol_type=""), [PEEK, SKIP]),
+        (judged([replace(PILL_PART, owner=None)], "Empty", (), protocol_type=""), [PEEK, SKIP]),
         (CRASH_LOOP, [PEEK, HISTORY]),
-        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),)), [PEEK, SKIP_7, HISTORY]),
+        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),)), [PEEK, HISTORY]),
+        (
+            judged([PILL_PART], crash_loops=(loop(*DEATHS, number=3, offset=8_812_337, topic="payments"),)),
+            [PEEK, HISTORY],
+        ),
+        # A topic that no member subscribes to; what it leaves unread is no gap.
+        (judged([*FINE, LEFT], roster=LEFT_MEMBERS), [LEAVE]),
+        (judged([*FINE, STUCK, LEFT], roster=LEFT_MEMBERS), [PEEK, LEAVE]),
         # A rebalance: it may be one of a crash loop, and a record may be what the members die of.
         (judged(FINE, "PreparingRebalance"), [HISTORY]),
         (judged([*FINE[1:], ONE_STOPPED], "PreparingRebalance"), [HISTORY, PEEK]),
@@ -698,7 +739,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (judged([Part(n, 60_000, owner=OWNERS[n], **SLOW) for n in (0, 1)]), [CATCH_UP]),
         (judged([Part(0, 90_000, **DRAINS)]), [CATCH_UP]),
         (judged([Part(0, 50_000, **DRAINS)]), []),
-        (judged([POISON_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
+        (judged([PILL_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
     ],
 )  # fmt: skip
 def test_the_commands_that_follow(found: GroupVerdict, commands: list[str]) -> None:

@@ -134,9 +134,9 @@ def test_one_group_has_its_verdict_above() -> None:
     lines = page([found.report], LagView(RowLevel.PARTITION), verdicts={about.name: found})
 
     assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
-    assert [line.split()[0] for line in lines[1:6]] == ["LAG", "STUCK", "RATE", "RETENTION", "SHAPE"]
-    assert lines[6].startswith("-> enrich-1 (10.0.3.4)")
-    assert [line.split()[1] for line in lines[7:9]] == ["peek", "reset"]
+    assert [line.split()[0] for line in lines[1:7]] == ["LAG", "STUCK", "RECORD", "RATE", "RETENTION", "SHAPE"]
+    assert lines[7].startswith("-> enrich-1 (10.0.3.4)")
+    assert lines[8].split()[1] == "peek"
     assert lines[11].split() == [
         "orders:7",
         "10000000",

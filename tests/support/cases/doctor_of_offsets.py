@@ -100,6 +100,18 @@ def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 1
     )
 
 
+def left(ms: int, **subscription: Any) -> GroupSnapshot:
+    """oldtopic:0 with unread records, last committed so long ago; its members subscribe to ``orders``."""
+    member = replace(B, **subscription)
+    old = partition(0, end=1500, topic="oldtopic")
+    return replace(
+        HEALTHY,
+        group=having((A, member), (*PARTITIONS, old)).group,
+        commits={**(HEALTHY.commits or {}), old.tp: (logged(1000, NOW - ms),)},
+        logs={**HEALTHY.logs, old.tp: log(9999, 600)},
+    )
+
+
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
     since = None if ms is None else NOW - ms
@@ -243,6 +255,20 @@ CASES = (
         "large-gap", "not in the log", replace(reading(5, 9000), commits=None), UNKNOWN, "commits in __consumer_offsets"
     ),
     Case("large-gap", "a log that could not be read", one(partition(0, log=None)), PARTLY, "orders:0"),
+    # unsubscribed
+    Case(
+        "unsubscribed",
+        "left",
+        left(18 * M),
+        WARNING,
+        "oldtopic: 500 unread on 1 partition, last commit 18m ago while 1/s (10m) arrived",
+    ),
+    Case("unsubscribed", "a restart", left(59 * S), EARLY, "younger than 1m, which may be a restart"),
+    Case("unsubscribed", "subscribed", left(18 * M, subscription=("orders", "oldtopic")), None),
+    Case("unsubscribed", "a pattern", left(18 * M, subscription_regex="o.*"), UNKNOWN, "a pattern, or a rebalance"),
+    Case("unsubscribed", "Empty", EMPTY, None),
+    Case("stalled-commits", "of a topic that was left", left(38 * M), None),
+    Case("skewed-lag", "of a topic that was left", left(38 * M), None),
     # stalled-commits
     Case("stalled-commits", "STOP", standing(38 * M), CRITICAL, "orders:0 at 1000 for 38m, no commit since while 1/s"),
     Case("stalled-commits", "STALL", standing(6 * M, attempts=20), WARNING, "committed 20 times"),
