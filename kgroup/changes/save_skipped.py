@@ -5,7 +5,7 @@ A file or stdout gets the lines of ``model/json_lines``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,7 @@ from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
 from kgroup.support.atomic_file import AtomicFile
-from kgroup.support.clock import utc_now
+from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.quoting import json_safe
@@ -39,17 +39,24 @@ class _Place(Protocol):
         """Save one record."""
 
 
-def save_skipped(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> int:
+def save_skipped(
+    settings: Settings,
+    ranges: Sequence[OffsetRange],
+    target: str,
+    reporter: Reporter,
+    clock_ms: Callable[[], int] = utc_ms,
+) -> int:
     """Save every visible record of the ranges in ``target``: a file, ``-`` (stdout) or ``topic:NAME``.
 
     It returns their number, and only when all records are safe: the file is synced and renamed, or all in-sync replicas
     have acknowledged each record. Before it reads a record it checks the target. It raises UsageError for a file that
     is not empty or a topic that the records come from, and NotFound for a missing topic. Refused (``retention``) is
     raised for a record that the topic would delete at once. Raises also what ``read_ranges`` and ``TopicWriter`` raise.
-    Then no file is left, but a topic may have some of the records (the error states how many).
+    Then no file is left, but a topic may have some of the records (the error states how many). ``clock_ms`` is the
+    brokers' clock.
     """
     wanted = merged(ranges)
-    with _place(settings, wanted, target, reporter) as place:
+    with _place(settings, wanted, target, reporter, clock_ms) as place:
         return _copy(settings, wanted, place, reporter)
 
 
@@ -95,7 +102,13 @@ def preview(
 
 
 @contextmanager
-def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, reporter: Reporter) -> Iterator[_Place]:
+def _place(
+    settings: Settings,
+    ranges: Sequence[OffsetRange],
+    target: str,
+    reporter: Reporter,
+    clock_ms: Callable[[], int],
+) -> Iterator[_Place]:
     check_target(settings, target)
     check_apart(ranges, target)
     if target == STDOUT:
@@ -119,7 +132,7 @@ def _place(settings: Settings, ranges: Sequence[OffsetRange], target: str, repor
         reporter.warn(f"{topic} is compacted: it keeps only the last of several records with the same key")
     with TopicWriter(config, topic, timeout_s=settings.timeout_s) as writer:
         try:
-            yield _Topic(writer.add, topic, keeping)
+            yield _Topic(writer.add, topic, keeping, clock_ms)
             writer.finish()
         except KgroupError as error:
             if not writer.acknowledged:
@@ -158,13 +171,13 @@ class _File:
 
 
 class _Topic:
-    def __init__(self, write: Any, topic: str, keeping: RetentionPolicy | None) -> None:
-        self._write, self._topic = write, topic
+    def __init__(self, write: Any, topic: str, keeping: RetentionPolicy | None, clock_ms: Callable[[], int]) -> None:
+        self._write, self._topic, self._clock_ms = write, topic, clock_ms
         self._retention_ms = keeping.retention_ms if keeping else None
 
     def add(self, record: ConsumerRecord) -> None:
         if self._retention_ms is not None and record.timestamp_ms is not None:
-            age_ms = utc_now().timestamp() * 1000 - record.timestamp_ms
+            age_ms = self._clock_ms() - record.timestamp_ms
             if age_ms > self._retention_ms:
                 where = f"{record.tp} offset {record.offset}"
                 raise Refused(

@@ -29,6 +29,7 @@ from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup import list_outcome, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
+from kgroup.queries.log_options import brokers_now
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
@@ -78,13 +79,7 @@ def start(
     """
     change, replay = safety.change, speed.replay_options(sink)
     replay.check_lanes()
-    wanted = gap.parse(group)
-    for text, at_ms, option in (
-        (gap.skip_before, wanted.skip_before_ms, "--skip-before"),
-        (gap.until, wanted.until_ms, "--until"),
-    ):
-        if text is not None and at_ms is not None:
-            run.reporter.note(resolved_text(text, at_ms, option))
+    gap.parse(group)
     if release_only:
         speed.check_released_only(sink)
     if change.execute and not release_only and replay.sink is None:
@@ -95,6 +90,13 @@ def start(
     prepare_change(run, change)
     _check_report(speed)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        wanted = gap.parse(group, brokers_now(run.reporter, engine.cluster))
+        for text, at_ms, option in (
+            (gap.skip_before, wanted.skip_before_ms, "--skip-before"),
+            (gap.until, wanted.until_ms, "--until"),
+        ):
+            if text is not None and at_ms is not None:
+                run.reporter.note(resolved_text(text, at_ms, option))
         request = StartRequest(group, wanted, change, replay, run.typed)
         if gap.skipped_by is not None:
             request = request_skipped(engine, request, gap.skipped_by)

@@ -266,7 +266,7 @@ def reset(
             prepare = None
             if which.save_skipped is not None:
                 check_apart(plan.skipped_ranges, which.save_skipped)
-                prepare = partial(_save, run, which.save_skipped, kept)
+                prepare = partial(_save, run, cluster, which.save_skipped, kept)
             refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
             return plan, ChangeContext("reset", _journaled(plan), layouts, prepare=prepare), refusals
 
@@ -319,9 +319,9 @@ def _checked(where: ResetTargetOptions, which: PartitionSelection) -> ResetReque
     return ResetRequest(scenario, topics, which.only is not None, where.from_group, rows)
 
 
-def _save(run: Invocation, target: str, kept: list[Block], possible: ChangePlan) -> None:
+def _save(run: Invocation, cluster: ChangingCluster, target: str, kept: list[Block], possible: ChangePlan) -> None:
     """Save the skipped records, and add the line about it to ``kept``."""
-    count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter)
+    count = save_skipped(run.settings, possible.skipped_ranges, target, run.reporter, cluster.now_ms)
     where = "written to stdout" if target == STDOUT else f"kept in {target.removeprefix('topic:')}"
     kept.append(Text((f"{plural(count, 'record')} {where}.",)))
 

@@ -44,6 +44,7 @@ def test_every_verb_that_shows_ages(kgroup: CommandLine, group: str) -> None:
         shown = kgroup(verb, group, "--from-log")
         assert "40m behind the brokers'" in shown.stderr, verb
         assert "40m" in shown.stdout
+    assert "40m behind the brokers'" in kgroup("catchup", "start", group).stderr
     assert "no-reader" in pages["doctor"]
     assert "no member" in pages["doctor"]
     assert pages["list"].split()[-1] == "40m"

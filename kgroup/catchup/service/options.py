@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import datetime
 from pathlib import Path
 
 from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
@@ -11,10 +12,9 @@ from kgroup.catchup.spark.settings import SparkSettings, parse_conf
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges
 from kgroup.groups.catchup.model import LATEST, Order
-from kgroup.groups.reset_targets import parse_moment, parse_topics
+from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
 from kgroup.support.atomic_file import require_path
-from kgroup.support.clock import utc_now
 from kgroup.support.errors import UsageError
 from kgroup.support.hint import Hint
 
@@ -38,8 +38,8 @@ class GapOptions:
     skip_before: str | None = None
     until: str | None = None
 
-    def parse(self, group: str | None) -> GapRequest:
-        """The same, parsed. Raises UsageError for invalid values and combinations."""
+    def parse(self, group: str | None, now: datetime = ANY_TIME) -> GapRequest:
+        """The same, parsed as of ``now``. Raises UsageError for invalid values and combinations."""
         if group is None and not self.range and self.skipped_by is None:
             raise UsageError(
                 "a GROUP is required",
@@ -47,7 +47,6 @@ class GapOptions:
             )
         if self.range or self.skipped_by is not None:
             self._check_alone(group)
-        now = utc_now()
         topics = parse_topics(self.topic) if self.topic else ()
         check_topics(choice.topic for choice in topics)
         return GapRequest(
