@@ -6,11 +6,13 @@ error, never a skip.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,7 +116,25 @@ WITH_SPARK = tuple(
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Bytecode is stored whatever the environment says, for the processes that tests start too.
+
+    Else each of xdist's processes compiles all modules of the tests (12 s of CPU), and each start of kgroup its own (a
+    third of the start).
+    """
     config.pluginmanager.register(programs)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The first of xdist's processes compiles, and the others wait for what it stores."""
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
