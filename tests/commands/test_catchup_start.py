@@ -252,6 +252,12 @@ def test_a_live_group_is_left_alone(
     assert "scale to zero" in dry.stdout
     assert "To do it once the members are stopped:" in dry.stdout
     assert dry.stdout.endswith(f"kgroup catchup start {group} --release-only --wait-empty --execute\n")
+    assert kgroup("catchup", "start", group, "--wait-empty").stderr == ""
+    nowhere = ("catchup", "start", group, "--to-topic", "no-such-topic")
+    for how in ((), ("--wait-empty",), ("--wait-empty", "--execute")):
+        refused = kgroup(*nowhere, *how, exit_code=6)
+        assert "[sink]" in refused.stderr
+        assert "WAIT" not in refused.stderr
     assert kgroup("catchup", "list", "-o", "json").data == []
     assert CATCHUP_INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
 

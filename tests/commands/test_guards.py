@@ -187,6 +187,43 @@ def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
     assert "pay-0" in str(document["errors"])
 
 
+HOPELESS = {
+    "a topic that does not exist": (("--topic", "no-such"), 5, "unknown-topic"),
+    "another number of rows": (("--expect", "7"), 6, "unexpected-count"),
+    "no journal": ((), 6, "no-journal"),
+    "a backup nowhere": (("--backup", "/no-such/before.json"), 2, "usage"),
+    "records saved nowhere": (("--save-skipped", "/no-such/pill.json"), 2, "usage"),
+    "records saved to no topic": (("--save-skipped", "topic:no-such"), 5, "unknown-topic"),
+}
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("case", HOPELESS)
+@pytest.mark.parametrize("live", ["classic"], indirect=True)
+def test_what_waiting_cannot_mend_is_reported_before_the_wait(
+    kgroup: CommandLine, live: Live, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """The group has members, and that is not the reason: its code is that of the other fault, in plan and execution."""
+    more, exit_code, code = HOPELESS[case]
+    if code == "no-journal":
+        monkeypatch.setenv("KGROUP_STATE_DIR", "/proc/kgroup-state")
+    for how in ((), ("--wait-empty",), ("--wait-empty", "--within", "60s", "--execute")):
+        result = kgroup(*live.arguments("reset"), *more, *how, exit_code=exit_code)
+        assert f"[{code}]" in result.stderr, how
+        assert "  WAIT" not in result.stderr, how
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("verb", ["delete", "delete-offsets"])
+@pytest.mark.parametrize("live", ["classic"], indirect=True)
+def test_dry_run_with_wait_empty_exits_as_after_the_wait(kgroup: CommandLine, live: Live, verb: str) -> None:
+    result = kgroup(*live.arguments(verb), "--wait-empty")
+    assert "NOT YET" in result.stdout
+    assert result.stdout.rstrip().endswith("--wait-empty --execute")
+    assert result.stderr == ""
+    kgroup(*live.arguments(verb), "--wait-empty", "--expect", "7", exit_code=6)
+
+
 @pytest.mark.usefixtures("untouched")
 def test_dry_run_with_wait_empty_shows_the_plan(kgroup: CommandLine, live: Live) -> None:
     """It exits as the execution would once the group has stopped, and does not wait; its last line does."""
