@@ -76,7 +76,7 @@ def test_copied_exactly_once_by_a_cluster_whose_workers_die(
     start = ("start", group, "--to-topic", copy, "--rate", "500/s", "--execute", *on(cluster))
 
     with running("catchup", *start) as process:
-        plan = plan_said(process)
+        plan = plan_said(process, 90)  # Spark tries its workers first
         wait_for(lambda: written(world, copy) > 0, "records", 90)
         first = killed(lambda: workers_of(cluster.executors()))
         before = written(world, copy)
