@@ -26,7 +26,6 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
-from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -94,8 +93,8 @@ def read_evidence(
     facts = cached_lag_facts(cluster, groups, query)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    logs = _Logs(facts, query)
-    return {group.name: _of_group(group, facts, logs, options, query, now_ms) for group in groups}
+    logs, siblings = _Logs(facts, query), _siblings(facts, query, now_ms)
+    return {group.name: _of_group(group, facts, logs, siblings, options, now_ms) for group in groups}
 
 
 def _span_of(group: Group) -> int:
@@ -132,19 +131,27 @@ class _Logs:
 
 
 def _of_group(
-    group: Group, facts: LagFacts, logs: _Logs, options: LagReadOptions, query: LagQuery, now_ms: int
+    group: Group,
+    facts: LagFacts,
+    logs: _Logs,
+    siblings: Sequence[Sibling] | None,
+    options: LagReadOptions,
+    now_ms: int,
 ) -> LagReading:
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if options.crash_loops else None
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
     unread = facts.logs.unread.get(group.name)
     firsts = facts.firsts.get(group.name, {})
+    lagging = {p.topic for p in group.partitions if p.lag}
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=options.isolation,
         partitions=_partitions(group, logs, firsts, log_facts),
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
-        siblings=_siblings(group, facts, query, now_ms),
+        siblings=None
+        if siblings is None
+        else tuple(each for each in siblings if each.topic in lagging and each.group != group.name),
         members={} if log_facts is None else log_facts.members,
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
@@ -272,50 +279,48 @@ def _limit(settings: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _siblings(group: Group, facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, ...] | None:
-    """The lag of other groups on this group's lagging topics, None for unknown log ends; None if not read."""
+def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, ...] | None:
+    """The lag of all groups on the lagging topics, None for unknown log ends; None if not read.
+
+    It is the same for each group that asks, and there may be thousands, so it is made once, log by log.
+    """
     others = facts.others
     if not isinstance(others, OtherGroups):
         return None
-    topics = {p.topic for p in group.partitions if p.lag}
-    lags: dict[tuple[str, str], list[int | None]] = {}
-    since: dict[tuple[str, str], list[int]] = {}
-    for name, committed in others.committed.items():
-        for (topic, number), commit in committed.items():
-            if topic in topics and name != group.name:
-                view = facts.views.get(TopicPartition(topic, number))
-                lags.setdefault((name, topic), []).append(lag := _lag(commit, view))
-                if lag and (written_ms := _written_ms(commit, view, query, now_ms)) is not None:
-                    since.setdefault((name, topic), []).append(written_ms)
     quiet_ms = query.quiet_since_ms - 1
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
-    return tuple(
-        Sibling(
-            name,
-            topic,
-            None if None in partition_lags else sum(lag or 0 for lag in partition_lags),
-            signs.get(name),
-            min(since.get((name, topic), ()), default=None),
-            name in others.empty,
-        )
-        for (name, topic), partition_lags in lags.items()
-    )
+    views = ((tp, view) for tp, view in facts.views.items() if isinstance(view, LogView))
+    logs = {tp: (view.start, view.end, _ends(view, query, now_ms)) for tp, view in views}
+    found = []
+    for name, committed in others.committed.items():
+        lags: dict[str, int | None] = {}
+        since: dict[str, int] = {}
+        for tp, commit in committed.items():
+            topic, log = tp.topic, logs.get(tp)
+            before = lags.setdefault(topic, 0)
+            if log is None or isinstance(commit, KgroupError):
+                lags[topic] = None
+                continue
+            start, end, ends = log
+            first = commit.offset
+            if first >= end:
+                if first > end:  # committed to a log that is gone: the group does not keep up
+                    lags[topic] = None
+                continue
+            first = first if first > start else start
+            if before is not None:
+                lags[topic] = before + end - first
+            known_ms = since.get(topic)
+            if known_ms is not None and known_ms <= ends.points[0].timestamp_ms:
+                continue  # no record of this log is known to be older
+            written_ms = ends.written_ms(first)
+            if written_ms is not None and (known_ms is None or written_ms < known_ms):
+                since[topic] = written_ms
+        sign, is_empty = signs.get(name), name in others.empty
+        found += [Sibling(name, topic, lag, sign, since.get(topic), is_empty) for topic, lag in lags.items()]
+    return tuple(found)
 
 
-def _written_ms(
-    commit: Commit | KgroupError, view: LogView | KgroupError | None, query: LagQuery, now_ms: int
-) -> int | None:
-    """About when the record at the commit was written, by the known ends of its log; None if unknown."""
-    if isinstance(commit, KgroupError) or not isinstance(view, LogView):
-        return None
+def _ends(view: LogView, query: LagQuery, now_ms: int) -> LogEnds:
     points = _past_log_ends(LogRange(view.start, view.end), view, query.moments_ms)
-    return LogEnds.of(points, LogPoint(now_ms, view.end)).written_ms(max(commit.offset, view.start))
-
-
-def _lag(commit: Commit | KgroupError, view: LogView | KgroupError | None) -> int | None:
-    if isinstance(commit, KgroupError) or not isinstance(view, LogView):
-        return None
-    if commit.offset > view.end:
-        # Committed to a log that is gone: the group does not keep up.
-        return None
-    return view.end - max(commit.offset, view.start)
+    return LogEnds.of(points, LogPoint(now_ms, view.end))

@@ -6,7 +6,6 @@ ms since 1970: commits by the broker's clock, records by their own timestamps.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -226,12 +225,15 @@ class LogEnds(msgspec.Struct, frozen=True, gc=False):
 
         Below the first point it is the time of that point: the record is at least as old.
         """
-        after = bisect_right(self.points, offset, key=lambda p: p.end)
-        if after == len(self.points):
+        points = self.points
+        after = len(points)
+        while after and points[after - 1].end > offset:
+            after -= 1
+        if after == len(points):
             return None
         if not after:
-            return self.points[0].timestamp_ms if len(self.points) > 1 else None
-        before, following = self.points[after - 1 : after + 1]
+            return points[0].timestamp_ms if len(points) > 1 else None
+        before, following = points[after - 1 : after + 1]
         share = (offset - before.end) / (following.end - before.end)
         return round(before.timestamp_ms + share * (following.timestamp_ms - before.timestamp_ms))
 
