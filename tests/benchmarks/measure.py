@@ -111,9 +111,10 @@ def timed(thing: Callable[[], object], clock: Callable[[], float] = time.perf_co
 def of_processes(
     name: str, ours: Sequence[Figure], peer: Sequence[Figure] = (), floor: Sequence[Figure] = (), *holds: Hold
 ) -> Measurement:
-    """Wall times of processes, with the CPU time and the largest peak of ours, and the peak of the peer."""
+    """Wall times of processes, with the CPU time and the largest peak of each side."""
     also = {"cpu_s": statistics.median(each.cpu_s for each in ours), "peak_mb": max(each.peak_mb for each in ours)}
     if peer:
+        also["peer_cpu_s"] = statistics.median(each.cpu_s for each in peer)
         also["peer_peak_mb"] = max(each.peak_mb for each in peer)
     return Measurement(name, "s", walls(ours), walls(peer), walls(floor), holds, also)
 

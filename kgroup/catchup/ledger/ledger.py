@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgroup.catchup.ledger import topic as ledger_topic
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
-from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic
 from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
 from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.catchup.model import (
     CatchupPlan,
     Delivery,
@@ -32,8 +30,13 @@ from kgroup.groups.catchup.model import (
     RunnerEpoch,
     StateRecord,
 )
+from kgroup.support.background import in_background
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
+
+if TYPE_CHECKING:
+    from kgroup.catchup.ledger.runner import Runner
+    from kgroup.catchup.ledger.topic import LedgerTopic
 
 _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
@@ -122,6 +125,9 @@ class Ledger:
             self._ready[transactional_id] = in_background(lambda: self._connected(transactional_id))
 
     def _look(self) -> LedgerTopic | None:
+        # Imported here, as below what else only writers need: describe reads.
+        from kgroup.catchup.ledger import topic as ledger_topic
+
         try:
             return ledger_topic.find_topic(self._config, self.topic, timeout_s=self._timeout_s)
         except KgroupError:
@@ -142,10 +148,14 @@ class Ledger:
 
     def check(self) -> LedgerTopic:
         """``ledger_topic.check`` for this topic: whether it may be written. Changes nothing."""
+        from kgroup.catchup.ledger import topic as ledger_topic
+
         return ledger_topic.check(self._config, self.topic, timeout_s=self._timeout_s)
 
     def prepare(self) -> LedgerTopic:
         """``ledger_topic.prepare`` for this topic: ``check``, and create the topic if it does not exist."""
+        from kgroup.catchup.ledger import topic as ledger_topic
+
         looked, self._looked = self._looked, None
         known = None if looked is None else looked.result()
         return known or ledger_topic.prepare(self._config, self.topic, timeout_s=self._timeout_s)
@@ -315,6 +325,8 @@ class Ledger:
         yet another runner was faster. A plan that this version of kgroup cannot read is not taken from its runner,
         except ``lenient``, to end it.
         """
+        from kgroup.catchup.ledger.runner import Runner
+
         self._require_understood(plan_id, offset, lenient=lenient)
         transactions = self.transactions(transactional_ids.of_plan(plan_id))
         try:
@@ -384,6 +396,8 @@ class Ledger:
 
     def _prune(self, plan_ids: Sequence[str], who: str, now_ms: int) -> dict[str, KgroupError | None]:
         """Take these plans over as ``take_over`` does, but each read of the ledger is for all of them."""
+        from kgroup.catchup.ledger.runner import Runner
+
         errors: dict[str, KgroupError | None] = dict.fromkeys(plan_ids)
         with ExitStack() as stack:
 
@@ -447,20 +461,6 @@ class Ledger:
             timeout_s=self._timeout_s,
             prefix=transactional_ids.PREFIX,
         )
-
-
-def in_background(work: Callable[[], T]) -> Future[T]:
-    """Run it on a daemon thread: unlike a pool's thread, it does not delay the end of the process."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="kgroup-connect", daemon=True).start()
-    return future
 
 
 def _close_unused(future: Future[Transactions | None]) -> None:

@@ -18,6 +18,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.environment import variable
+from kgroup.support.background import in_background
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.hint import Hint
@@ -98,11 +99,12 @@ def begin_reading_ledger(
     except KgroupError as error:
         fault = error
         return lambda reporter: _unread(reporter, topic, fault)
-    # Imported here: most ledgers are empty, and a consumer takes long to start.
-    from kgroup.catchup.ledger.ledger import Ledger, in_background
-    from kgroup.catchup.ledger.view import affecting
 
     def list_plans() -> PlanListing:
+        # Imported here, while other threads wait for brokers: most ledgers are empty, and this takes 0.06 s.
+        from kgroup.catchup.ledger.ledger import Ledger
+        from kgroup.catchup.ledger.view import affecting
+
         with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
             return ledger.list(patience_s=_PATIENCE_S, wanted=affecting(groups))
 
@@ -123,9 +125,6 @@ def _unread(reporter: Reporter, topic: str, error: KgroupError) -> LedgerReading
 
 
 def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing) -> LedgerReading:
-    from kgroup.groups.catchup.plan_state import VerifiedPlan
-    from kgroup.groups.catchup.verification import verify
-
     why = None
     for plan in listing.plans:
         if plan.plan.id in listing.headless and plan.damage is not None:
@@ -138,6 +137,10 @@ def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing)
     now_ms = utc_ms()
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
+            # Imported here: few groups have one.
+            from kgroup.groups.catchup.plan_state import VerifiedPlan
+            from kgroup.groups.catchup.verification import verify
+
             found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, verify(plan), now_ms))
     if listing.hidden is not None:
         missing = f"an open transaction hides a part of the ledger {topic}"

@@ -97,6 +97,7 @@ SHIPPED = (
     "kgroup.settings.tokens",
     "kgroup.support",
     "kgroup.support.atomic_file",
+    "kgroup.support.background",
     "kgroup.support.cluster_ref",
     "kgroup.support.errors",
     "kgroup.support.hint",

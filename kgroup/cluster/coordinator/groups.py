@@ -224,6 +224,7 @@ class GroupCoordinators:
                 continue
             if answer.error_code in RETRIABLE_COORDINATOR_ERRORS:
                 failures.append(partial(_still_loading, broker))
+            coordinator = Coordinator(broker.id, broker.host, broker.port, broker.rack)
             for row in answer.groups:
                 self._node_of[row.group_id] = node
                 groups[row.group_id] = ListedGroup(
@@ -231,7 +232,7 @@ class GroupCoordinators:
                     (getattr(row, "group_type", None) or "classic").lower(),
                     getattr(row, "group_state", None) or "",
                     row.protocol_type,
-                    Coordinator(broker.id, broker.host, broker.port, broker.rack),
+                    coordinator,
                 )
         return groups, failures
 
