@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from confluent_kafka import KafkaError
@@ -23,11 +18,11 @@ from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
-from kgroup.settings.tokens import unsecured_token
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 from tests.support import programs
 from tests.support.secure_broker import USERS, Certificates, SecureBroker, secure_broker
 from tests.support.settings_cases import Notes
+from tests.support.token_endpoint import serve_tokens
 
 AMPLE_S = 60.0
 """Far more than an explanation takes where somebody answers."""
@@ -43,45 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def token_endpoint() -> Iterator[str]:
-    """An OIDC provider in small: gives unsigned tokens to client ``kg`` with the secret ``oidc-secret``."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Azure's metadata service."""
-            good = self.headers["Metadata"] == "true" and parse_qs(urlsplit(self.path).query)["resource"] == [
-                "api://kg"
-            ]
-            self._answer(good)
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            good = self.headers["Authorization"] == "Basic a2c6b2lkYy1zZWNyZXQ="
-            assert form["grant_type"] == ["client_credentials"]
-            self._answer(good)
-
-        def _answer(self, good: bool) -> None:
-            now = int(time.time())
-            body: dict[str, Any] = {
-                "access_token": unsecured_token({"sub": "alice", "iat": now, "exp": now + 600}),
-                "expires_in": 600,
-            }
-            if not good:
-                body = {"error": "invalid_client", "error_description": "no such client"}
-            payload = json.dumps(body).encode()
-            self.send_response(200 if good else 401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/token"
-    server.shutdown()
-    server.server_close()
+    with serve_tokens() as url:
+        yield url
 
 
 def settings_from(properties: dict[str, str], tmp_path: Path, address: str) -> Settings:

@@ -1,16 +1,20 @@
-"""Every verb with tokens that end in its middle: AWS's IAM, and the callback of librdkafka; in Spark's workers too."""
+"""Verbs that read whole records, with tokens that end in their middle: AWS's IAM, OIDC, unsecured; in workers too."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import programs
 from tests.support.catchup.catchups import Crash, copied, crash, gap_of, offsets, own_ledger
 from tests.support.command_line import CommandLine
 from tests.support.iam_front import KEYS, REGION, SESSION_S, IamFront, iam_front
 from tests.support.places import ROOT
+from tests.support.token_endpoint import serve_tokens
 
 pytestmark = pytest.mark.soak
 
@@ -19,6 +23,7 @@ TOKEN_S = 10
 
 
 @pytest.fixture(scope="module")
+@programs.needs("openssl")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IamFront]:
     with iam_front(tmp_path_factory.mktemp("iam")) as front:
         yield front
@@ -72,34 +77,81 @@ def test_iam_for_what_needs_whole_records(
     assert offsets(front.world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 
 
-@pytest.mark.parametrize("how", ["iam", "callback"])
+@pytest.fixture
+def as_client(front: IamFront, tmp_path: Path) -> Iterator[Callable[[str], tuple[str, ...]]]:
+    """Connect with tokens that librdkafka gets itself (oidc), or that it gets from kgroup (unsecured)."""
+    with serve_tokens(TOKEN_S) as url:
+        lines = {
+            "oidc": (
+                "sasl.oauthbearer.method=oidc",
+                "sasl.oauthbearer.client.id=kg",
+                "sasl.oauthbearer.client.secret=oidc-secret",
+                f"sasl.oauthbearer.token.endpoint.url={url}",
+            ),
+            "unsecured": (
+                "enable.sasl.oauthbearer.unsecure.jwt=true",
+                f"sasl.oauthbearer.config=principal=alice lifeSeconds={TOKEN_S}",
+            ),
+        }
+
+        def connection(how: str) -> tuple[str, ...]:
+            file = tmp_path / "client.properties"
+            file.write_text(front.properties("sasl.mechanism=OAUTHBEARER", *lines[how]))
+            return ("-b", front.bootstrap, "--command-config", str(file))
+
+        yield connection
+
+
+@pytest.mark.parametrize("how", ["iam", "oidc", "unsecured"])
 def test_a_replay_that_lasts_for_several_tokens(
-    front: IamFront, crashed: Crash, as_iam: Callable[..., tuple[str, ...]], name: Name, tmp_path: Path, how: str
-) -> None:
+    front: IamFront, crashed: Crash, as_iam: Callable[..., tuple[str, ...]],
+    as_client: Callable[[str], tuple[str, ...]], name: Name, tmp_path: Path, how: str,
+) -> None:  # fmt: skip
     """The broker ends IAM's sessions after SESSION_S; the other tokens themselves end after TOKEN_S."""
-    where, copy, events, debug = as_iam(), front.world.topic(name("copy"), 2), tmp_path / "events", tmp_path / "debug"
+    where, lasts_s = (as_iam(), 5 * SESSION_S) if how == "iam" else (as_client(how), 4 * TOKEN_S)
+    copy, events, debug = front.world.topic(name("copy"), 2), tmp_path / "events", tmp_path / "debug"
     events.mkdir()
-    if how == "callback":
-        unsecured = f"sasl.oauthbearer.config=principal=alice lifeSeconds={TOKEN_S}"
-        mechanism = ("sasl.mechanism=OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt=true", unsecured)
-        (tmp_path / "client.properties").write_text(front.properties(*mechanism))
-    rate = 80 / (4 * TOKEN_S) if how == "callback" else 80 / (5 * SESSION_S)
-    conf = ("spark.eventLog.enabled=true", f"spark.eventLog.dir=file://{events}")
+    conf = ("spark.eventLog.enabled=true", f"spark.eventLog.dir=file://{events}", "spark.eventLog.compress=false")
     shown = ("--spark-log", "--debug", str(debug), *(word for one in conf for word in ("--conf", one)))
 
     done = CommandLine().process(
-        "catchup", "start", crashed.group, "--to-topic", copy, "--rate", f"{rate:g}/s", "--master", "local[2]",
+        "catchup", "start", crashed.group, "--to-topic", copy, "--rate", f"{80 / lasts_s:g}/s", "--master", "local[2]",
         "--execute", *shown, *where,
     )  # fmt: skip
 
     assert "VERIFIED" in done.stdout
     assert copied(front.world, copy) == gap_of(crashed)
     assert offsets(front.world, crashed.group) == crashed.released
+    # Each client logs in again; with new tokens where the tokens themselves end.
     assert len(front.logins) > 2 * len(set(front.logins)) if how == "iam" else len(set(front.logins)) > 8
     texts = [done.stdout, done.stderr, debug.read_text()]
-    texts += [path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()]
-    for secret in (KEYS.secret_key, *front.logins):
-        assert not any(secret in text for text in texts)
+    logged = [path.read_text() for path in events.rglob("*") if path.is_file()]
+    assert any("SparkListenerTaskEnd" in text for text in logged)
+    for secret in (KEYS.secret_key, "oidc-secret", *front.logins):
+        assert not any(secret in text for text in texts + logged)
+
+
+def test_workers_without_credentials_are_found_before_anything_moves(
+    front: IamFront, crashed: Crash, as_iam: Callable[..., tuple[str, ...]], name: Name, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Temporary keys do not travel: this machine has a program that knows them, the workers do not."""
+    where, copy, before = as_iam(None), front.world.topic(name("copy"), 2), front.world.exact(crashed.group)
+    keys = {"Version": 1, "AccessKeyId": KEYS.access_key, "SecretAccessKey": KEYS.secret_key}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    prints = f"{sys.executable} -c 'import sys; print(open(sys.argv[1]).read())'"
+    (tmp_path / "config").write_text(f"[profile ops]\ncredential_process = {prints} {tmp_path}/keys.json\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "ops")
+    (tmp_path / "python").write_text(f'#!/bin/sh\nAWS_CONFIG_FILE=/dev/null exec {sys.executable} "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    words = ("catchup", "start", crashed.group, "--to-topic", copy, "--master", "local[1]", "--execute", *where)
+
+    refused = CommandLine().process(*words, "--conf", f"spark.pyspark.python={tmp_path}/python", exit_code=2)
+
+    assert "Spark's workers cannot log in: AWS's files have no profile ops" in refused.stderr
+    assert front.world.exact(crashed.group) == before
+    assert "RELEASED" not in refused.stderr
 
 
 @pytest.mark.parametrize("verb", ["describe", "peek"])

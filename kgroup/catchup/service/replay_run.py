@@ -37,7 +37,7 @@ from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.spark import sql_job, to_spark, where
 from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.in_worker import Probe, try_imports
+from kgroup.catchup.spark.in_worker import Probe, try_worker
 from kgroup.catchup.spark.job import JobListeners, TaskRunner, run
 from kgroup.catchup.spark.newest_per_key import newest_per_key
 from kgroup.catchup.spark.progress import ProgressTotals
@@ -185,32 +185,33 @@ def spark_session(
         yield session
 
 
-def rehearse(reporter: Reporter, session: DriverSession | None, options: ReplayOptions) -> None:
+def rehearse(reporter: Reporter, session: DriverSession | None, options: ReplayOptions, settings: Settings) -> None:
     """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
 
-    Raises Refused [spark-workers] for a worker that lacks a package, UsageError for a condition that Spark rejects,
-    Refused [sink] for a writer that it rejects, and what ``DriverSession.context`` raises.
+    Raises Refused [spark-workers] for a worker that lacks a package, AuthenticationFailed or ConfigError for one that
+    gets no token, UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
+    ``DriverSession.context`` raises.
     """
     if session is None or (options.where is None and options.sink != "spark" and options.spark.has_our_python):
         return
     reporter.note("Spark checks this first, for some seconds; no offset is moved before")
     if not options.spark.has_our_python:
-        _try_workers(reporter, session, options)
+        _try_workers(reporter, session, options, librdkafka_config(settings).get("oauth_cb"))
     if options.where is not None:
         where.check(session.sql(), options.where)
     if options.sink == "spark":
         to_spark.rehearse(session.sql(), options.sink_options or {})
 
 
-def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOptions) -> None:
-    """Run a task that imports what the replay will need, on each core that the workers have offered so far."""
+def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOptions, tokens: Any) -> None:
+    """Run a task that tries what the replay will need, on each core that the workers have offered so far."""
     sink_options, modules = options.sink_options or {}, ["kgroup.catchup.sinks.run_task"]
     if options.needs_sql or (options.sink == "files" and sink_options.get("format") != "json"):
         modules.append("pyarrow")
     if options.sink == "python":
         modules.append(sink_options["function"].partition(":")[0])
-    probes = [Probe(number, tuple(modules)) for number in range(session.context().defaultParallelism)]
-    for answer in run(session, probes, JobListeners(note=reporter.note), work=try_imports):
+    probes = [Probe(number, tuple(modules), tokens) for number in range(session.context().defaultParallelism)]
+    for answer in run(session, probes, JobListeners(note=reporter.note), work=try_worker):
         if answer.failure is not None:
             raise task_error(answer.failure, "the check of Spark's workers")
 

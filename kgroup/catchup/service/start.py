@@ -55,7 +55,7 @@ def start_catchup(
             found = runner.snapshot
         return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found), plan)
     with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
-        rehearse(engine.reporter, session, options)
+        rehearse(engine.reporter, session, options, settings)
         with _create_and_release(engine, request, plan) as runner:
             show_may_start(engine.reporter, runner.snapshot, plan)
             return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
@@ -173,7 +173,7 @@ def resume_catchup(engine: CatchupEngine, settings: Settings, request: ResumeReq
         nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
         return plan_status(engine, found, nothing, f"  {request.line.executing()}")
     with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
-        rehearse(engine.reporter, session, effective)
+        rehearse(engine.reporter, session, effective, settings)
         with _take_over_released(engine, found, options, assumed, delivery) as runner:
             return replay(engine, settings, runner, session, effective)
 
