@@ -338,6 +338,7 @@ def test_a_password_is_nowhere_while_a_replay_runs_and_after_it_failed(
         "spark.ui.port": str(page),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{events}",
+        "spark.eventLog.compress": "false",
         "spark.local.dir": str(temporary),
         "spark.log.level": "DEBUG",
     }

@@ -168,6 +168,7 @@ def test_keys_that_are_known_travel_to_spark_s_workers(
     assert "secret_key" not in repr(there)
 
 
+PRINTS = f"{sys.executable} -c 'import sys; print(open(sys.argv[1]).read())'"
 OWN = ("ASIA1", "session-1")
 
 
@@ -198,7 +199,9 @@ def test_temporary_keys_are_asked_for_by_each_process(
     (nothing / "pod").write_text("pod-token\n")
     (nothing / "jwt").write_text("jwt\n")
     (nothing / "answer").write_text(json.dumps({**DOCUMENT, "SessionToken": "session-1"}))
-    (nothing / "config").write_text(f"[profile sso]\nregion = sa-east-1\ncredential_process = cat {nothing}/answer\n")
+    (nothing / "config").write_text(
+        f"[profile sso]\nregion = sa-east-1\ncredential_process = {PRINTS} {nothing}/answer\n"
+    )
     (nothing / "credentials").write_text(
         "[role]\naws_access_key_id = AKIA1\naws_secret_access_key = s\nrole_arn = arn:r\n"
     )
