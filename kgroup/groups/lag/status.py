@@ -27,6 +27,7 @@ import msgspec
 from kgroup.groups.lag.evidence import LogEnds
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
+from kgroup.support.units import plural
 
 
 class LagStatus(StrEnum):
@@ -301,7 +302,7 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
 def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> StatusResult:
     lags = [lag for c in recent if (lag := reading.ends.lag_at(c.timestamp_ms, c.offset)) is not None]
     if len(recent) < _FEW:
-        return StatusResult(None, why=f"{len(recent)} commits were found, at least three are needed")
+        return StatusResult(None, why=f"{plural(len(recent), 'commit')} found, at least three are needed")
     if len(lags) < _FEW:
         return StatusResult(None, why="the log end at the time of its commits is unknown")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader
+from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
 from kgroup.groups.doctor.about_rebalances import not_static
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
@@ -27,13 +27,15 @@ from tests.support.cases.doctor import (
     A,
     B,
     Case,
+    H,
     M,
     S,
+    commits,
     consumer,
     logged,
 )
 from tests.support.cases.doctor_of_members import restarts
-from tests.support.cases.doctor_of_offsets import unread
+from tests.support.cases.doctor_of_offsets import standing, unread
 from tests.support.for_each import for_each
 
 CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
@@ -213,6 +215,21 @@ def test_a_reset_is_checked_before_consumers_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("each_alone", "unread_ago", "skips"), [(True, 2 * H, True), (True, None, False), (False, 2 * H, False)]
+)
+def test_a_record_is_skipped_if_it_is_known_which_one(each_alone: bool, unread_ago: int | None, skips: bool) -> None:
+    given = standing(6 * M, attempts=20, unread_since_ms=None if unread_ago is None else NOW - unread_ago)
+    since = (given.commits or {})[KEYS[0]][1:]
+    before = commits(997, 998, 999, every_ms=10, until_ms=since[0].timestamp_ms - 10) if each_alone else ()
+    found = stalled_commits(replace(given, commits={KEYS[0]: before + since}))[0]
+
+    assert isinstance(found, Finding)
+    skip = "kgroup reset orders-enrich --to-offset orders:0=1001 --save-skipped orders-0-1000.jsonl"
+    assert found.commands[2:] == ((skip,) if skips else ())
+    assert ("not known: offset 1000 of orders:0" in found.remedy) != skips
+
+
+@pytest.mark.parametrize(
     ("away_ms", "options"),
     [
         (None, "--session-timeout 45s --restart-time 1s"),
@@ -221,10 +238,15 @@ def test_a_reset_is_checked_before_consumers_start() -> None:
     ],
 )
 def test_static_members_are_simulated_as_they_are_advised(away_ms: int | None, options: str) -> None:
-    (found,) = not_static(replace(HEALTHY, history=restarts(away_ms, away_ms, away_ms)))
+    snapshot = replace(HEALTHY, history=restarts(away_ms, away_ms, away_ms))
+    (found,) = not_static(snapshot)
 
     assert isinstance(found, Finding)
     assert found.commands[-1] == f"kgroup simulate orders-enrich --restart-rolling --static {options}"
+    storm = replace(snapshot, group=replace(snapshot.group, state="PreparingRebalance"))
+    (found,) = not_static(storm)
+    assert isinstance(found, Finding)
+    assert not any("simulate" in command for command in found.commands), "it is refused during a rebalance"
 
 
 def test_lag_is_asked_for_by_topic_alone() -> None:

@@ -276,6 +276,9 @@ def test_offsets_over_time() -> None:
 
 def test_going_on() -> None:
     assert headline(rolling(start(), 0).history(now=79)) == "NOT OVER: last rebalance 9s ago"
+    assert headline(rolling(start(), 0).history(now=79, state="Empty")) == "Empty: last rebalance 9s ago"
+    loop = beside(begun(), 6).history(until=130, state="Empty")
+    assert headline(loop.confirmed(loop.suspects)).startswith("NOT OVER: ")
 
 
 def test_a_line_a_step_and_a_row_a_step() -> None:
