@@ -99,7 +99,7 @@ def test_who_joined_and_left_and_what_moved(
 
     page = kgroup("history", group, "--since", "30m").stdout
     assert page.startswith(group)
-    assert "NOT OVER: last rebalance " in page
+    assert "Empty: last rebalance " in page
     assert "no record of the span is missing" in page
     rows = kgroup("history", group, "-o", "csv").rows
     assert [row["causes"] for row in rows if "leave" in row["causes"]] == ["leave b", "leave a"]
