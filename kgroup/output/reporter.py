@@ -80,7 +80,7 @@ class StderrReporter:
         for error in errors:
             kinds.setdefault((error.code, error.message), []).append(error)
         for (code, message), rows in list(kinds.items())[:limit]:
-            subjects = [row.subject for row in rows if row.subject]
+            subjects = list(dict.fromkeys(row.subject for row in rows if row.subject))
             more = f" and {len(subjects) - limit} more" if len(subjects) > limit else ""
             said = len(subjects) == 1 and message.startswith(subjects[0])
             where = f"{', '.join(subjects[:limit])}{more}: " if subjects and not said else ""

@@ -34,6 +34,9 @@ def test_row_errors_of_a_kind_are_one_line_with_one_hint() -> None:
     StderrReporter(stream).row_errors(rows)
     first, hint = stream.getvalue().splitlines()
     assert first.startswith("kgroup: g t:0, g t:1,")
+    twice = io.StringIO()
+    StderrReporter(twice).row_errors((RowError("timed-out", "the ledger could not be read", "g"),) * 2)
+    assert twice.getvalue() == "kgroup: g: the ledger could not be read [timed-out]\n"
     assert "and 2 more: has no leader [no-leader]" in first
     assert hint == "  wait"
 

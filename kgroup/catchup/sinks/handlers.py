@@ -1,7 +1,8 @@
 """``--to-command`` and ``--to-python``: at least once. Possible duplicates are bounded and recorded in advance.
 
 A handler's work and the ledger cannot share a transaction. So the ledger records below which offset all is handled, and
-how many records beyond it may have been handed over: each second, or whenever ``window`` more were handed over. Records
+how many records beyond it may have been handed over: each second, or whenever as many were handed over. That is what
+the handlers do in about 1.5 seconds, at least a batch for each lane and at most ``window`` records (``Pace``). Records
 given again in this run, since a handler died, hung or refused them, are counted before they are given.
 """
 
@@ -27,6 +28,38 @@ _TELL_S = 0.25
 _WAIT_S = 0.1
 _GRACE_S = 4.0
 _ATTEMPTS = 3
+_FIRST = 500
+"""How many records may be handed over while the handlers' speed is unknown."""
+_AHEAD = 1.5
+
+
+class Pace:
+    """How many records may be handed over beyond the position of the last commit: ``limit``, from 1 to ``window``.
+
+    It follows the speed of the handlers: a killed run reports as many possible duplicates.
+    """
+
+    def __init__(self, window: int, now_s: float) -> None:
+        self.limit = min(window, _FIRST)
+        self._window = window
+        self._since_s = now_s
+        self._handled = 0
+
+    def handled(self, records: int) -> None:
+        """Count records for which handlers have answered."""
+        self._handled += records
+
+    def measure(self, now_s: float, at_once: int) -> None:
+        """Follow the speed if a second has passed; ``at_once`` is how many records the handlers take together."""
+        seconds = now_s - self._since_s
+        if seconds >= _NOTE_S:
+            ahead = round(_AHEAD * _NOTE_S * self._handled / seconds)
+            self.limit = max(1, min(self._window, max(at_once, ahead)))
+            self._since_s, self._handled = now_s, 0
+
+    def grow(self) -> None:
+        """Allow twice as many: the limit was reached within a second."""
+        self.limit = min(self._window, 2 * self.limit)
 
 
 def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
@@ -35,9 +68,10 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
     with HandlerPool(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         handing: _Handing | None = None
         failed: KgroupError | None = None
+        pace = Pace(max(1, spec.handling.window), time.monotonic())
         try:
             for chunk in run.chunks():
-                handing = _Handing(run, lanes, chunk)
+                handing = _Handing(run, lanes, chunk, pace)
                 handing.work()
         except KgroupError as error:
             if handing is None or error.code not in (WRONG_ANSWER, command.UNREAD):
@@ -55,11 +89,13 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
 class _Handing:
     """Hands over one chunk. ``_pending`` are the records handed over, from the first one without an answer on."""
 
-    def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk) -> None:
+    def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk, pace: Pace) -> None:
         self._run = run
         self._lanes = lanes
         self._chunk = chunk
-        self._window = max(1, run.spec.handling.window)
+        self._pace = pace
+        self._covered = 0
+        """How many records beyond the position of the last commit it permits to be handed over."""
         self._pending: deque[ConsumerRecord] = deque()
         self._known: dict[int, HandlerOutcome] = {}
         """Outcomes by offset of records after the first one that still waits for its answer."""
@@ -83,7 +119,7 @@ class _Handing:
                 self._hand_over(batch.records())
             self._read_to = batch.position
             self._settle(0)
-            while not self._is_refused and not run.asked_to_stop() and len(self._pending) >= self._window:
+            while not self._is_refused and not run.asked_to_stop() and len(self._pending) >= self._pace.limit:
                 self._settle(_WAIT_S)
             if self._is_refused:
                 break
@@ -92,20 +128,24 @@ class _Handing:
         self.end()
 
     def _room(self) -> int:
-        return self._window - len(self._pending)
+        return self._pace.limit - len(self._pending)
 
     def _hand_over(self, records: list[ConsumerRecord]) -> None:
+        wanted = len(self._pending) + len(records)
         if not self._noted:
-            self._run.note(self._chunk, self._at_most())
+            self._covered = self._at_most(wanted)
+            self._run.note(self._chunk, self._covered)
             self._noted = True
-        elif self._since_note + len(self._pending) + len(records) > self._window:
-            self._commit(self._at_most())
+        elif self._since_note + wanted > self._covered:
+            self._pace.grow()
+            self._commit(self._at_most(wanted))
         self._pending.extend(records)
         self._lanes.put(records)
 
-    def _at_most(self) -> int:
-        """How many records beyond the position may be handed over before the next commit."""
-        return min(self._window, self._chunk.end - self._run.counts[self._chunk.number].position)
+    def _at_most(self, wanted: int = 0) -> int:
+        """How many records beyond the position may be handed over before the next commit, at least ``wanted``."""
+        rest = self._chunk.end - self._run.counts[self._chunk.number].position
+        return min(max(self._pace.limit, len(self._pending), wanted), rest)
 
     def _settle(self, wait_s: float) -> None:
         """Process the handlers' answers, report the progress, and commit if it is time."""
@@ -115,6 +155,7 @@ class _Handing:
         if now - self._told_at >= _TELL_S:
             self._told_at = now
             self._run.report_progress(self._chunk)
+        self._pace.measure(now, self._lanes.at_once)
         if self._noted and now - self._noted_at >= _NOTE_S:
             self._commit(self._at_most())
 
@@ -158,6 +199,7 @@ class _Handing:
         count = self._run.counts[self._chunk.number]
         self._run.counts[self._chunk.number] = count.with_records(position, visible, delivered, size, dead)
         self._since_note += visible
+        self._pace.handled(visible)
         # After a refusal the lanes start no more records, so records below it in another lane may never be answered.
         self._is_refused = self._run.spec.dead_letters is None and bool(self._refused())
 
@@ -208,5 +250,6 @@ class _Handing:
                 if error.code not in AGAIN or attempt + 1 == _ATTEMPTS:
                     raise
         self._dead.clear()
+        self._covered = may_repeat
         self._since_note = 0
         self._noted_at = time.monotonic()

@@ -292,6 +292,12 @@ class HandlerPool:
         return [known.popleft() for _ in range(len(known))]
 
     @property
+    def at_once(self) -> int:
+        """How many records all handlers together can take at once."""
+        usual = self._handling.batch
+        return sum(usual if lane.handler is None else lane.handler.most for lane in self._lanes)
+
+    @property
     def request_count(self) -> int:
         """How many records were requested to be given again since ``go_on``. Lanes wait for ``allow``."""
         return self._turn.request_count

@@ -15,6 +15,7 @@ from zlib import crc32
 import pytest
 
 from kgroup.catchup.sinks.command import _Lines
+from kgroup.catchup.sinks.handlers import Pace
 from kgroup.catchup.worker.handler_pool import _Turn
 from kgroup.catchup.worker.task_spec import Handling, TaskResult
 from kgroup.groups.catchup.chunks import RateLimit
@@ -367,26 +368,51 @@ def test_before_anything_is_handed_over_it_is_written_that_it_may_be(make: Make,
     assert plan.progress()[0].may_repeat == 0
 
 
-def test_progress_is_written_each_second(make: Make, source: str) -> None:
+def test_progress_is_written_each_second_with_a_bound_near_what_may_come_again(make: Make, source: str) -> None:
+    """At 5 records a second it is not the rest of the chunk."""
     plan = make((source, 0, 0, 60))
     found: list[int] = []
+    bounds: list[int] = []
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(0.2):
-            found.extend(progress.delivered_to for progress in plan.progress().values())
+            for progress in plan.progress().values():
+                found.append(progress.delivered_to)
+                bounds.append(progress.may_repeat)
 
     def seen_twice() -> bool:
-        return len(set(found) - {0, 60}) >= 2
+        return len(set(found) - {0, 60}) >= 2 and len(set(bounds)) >= 2
 
     thread = threading.Thread(target=look)
     thread.start()
-    plan.run("python", KEEP, seen_twice, rate=RateLimit(records_per_s=5))
+    plan.run("python", KEEP, seen_twice, rate=RateLimit(records_per_s=5), handling=Handling(batch=1))
     done.set()
     thread.join(30)
 
     assert seen_twice()
     assert found == sorted(found)
+    assert bounds[0] == 60
+    assert 1 <= bounds[-1] <= 20
+
+
+def test_the_bound_of_what_may_come_again_follows_the_speed_of_the_handlers() -> None:
+    pace = Pace(10_000, 0.0)
+    first = pace.limit
+    pace.grow()
+    pace.handled(4_000)
+    pace.measure(0.5, 8)
+    early = pace.limit
+    pace.measure(1.0, 8)
+    fast = pace.limit
+    pace.handled(3)
+    pace.measure(3.0, 8)
+    slow = pace.limit
+    pace.handled(90_000)
+    pace.measure(4.0, 8)
+
+    assert (first, early, fast, slow, pace.limit) == (500, 1_000, 6_000, 8, 10_000)
+    assert Pace(10, 0.0).limit == 10
 
 
 def test_no_more_is_handed_over_than_may_come_again(make: Make, source: str) -> None:
