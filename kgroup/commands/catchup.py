@@ -209,7 +209,7 @@ def resume(
 
     Any machine can do this. Destination and order are set once; rate, lanes and master may differ in each run.
     Delivered records are not delivered again. If the group has committed in the gap by itself before its release,
-    the plan is closed.
+    the plan is closed. A group of which nothing is pending has nothing to resume: exit code 0.
 
     Examples:
     # continue, or set the destination of a released plan
@@ -228,9 +228,10 @@ def resume(
     _check_report(speed)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
-        if release_only:
-            return outcome(finish_release(engine, request), engine.cluster.ref, request.line)
-        return outcome(resume_catchup(engine, run.settings, request), engine.cluster.ref, request.line)
+        result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)
+        if result is None:
+            return list_outcome((), engine.cluster.ref, verbose=False)
+        return outcome(result, engine.cluster.ref, request.line)
 
 
 def cancel(

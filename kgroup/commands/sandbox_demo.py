@@ -108,6 +108,7 @@ class _DemoRun:
             before = len(application.handled)
             resume = ResumeRequest(crashed.group, True, line, replay=self._replay_options)
             resumed = resume_catchup(engine, self.settings, resume)
+            assert resumed is not None, "the demo has just released the group"
             verified = catchup.outcome(resumed, engine.cluster.ref, line)
             meanwhile = len(application.handled) - before
             self._run.reporter.event(

@@ -95,7 +95,7 @@ def undo(
             run.reporter.warn(
                 f"{files} of the journal {journal.directory} cannot be read: their changes are not listed"
             )
-        entry = _last(run, cluster, journal, entries) if change is None else _journaled(cluster, journal, change)
+        entry = _last(run, cluster, journal, entries) if change is None else _journaled(run, cluster, journal, change)
         if not entry.undoable:
             raise not_undoable(entry)
         if entry.migrates:
@@ -188,7 +188,7 @@ def _last(run: Invocation, cluster: ChangingCluster, journal: Journal, entries: 
     return entry
 
 
-def _journaled(cluster: ChangingCluster, journal: Journal, change: str) -> JournalEntry:
+def _journaled(run: Invocation, cluster: ChangingCluster, journal: Journal, change: str) -> JournalEntry:
     """The change with this id. For a group's name, NotFound has its changes and its jumps, each with its command."""
     try:
         return journal.entry(change, cluster.ref.cluster_id)
@@ -205,7 +205,9 @@ def _journaled(cluster: ChangingCluster, journal: Journal, change: str) -> Journ
         changes = changes_of_group(entries, change, utc_ms())
         if history is None and not changes:
             raise
-        jumps = () if history is None else tuple(undo_lines(history))
+        listing = begin_reading_cached_ledger(run.settings, cluster, frozenset({change}))(run.reporter).listing
+        closed = frozenset() if listing is None else listing.closed
+        jumps = () if history is None else tuple(undo_lines(history, closed))
         if changes:
             changes = (f"The journal {journal.directory} has changes of {change}:", *changes)
         else:

@@ -74,6 +74,7 @@ def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
         assert "[not-in-ledger]" in refused.stderr
     assert kgroup("catchup", "start", group, "-o", "json", exit_code=6).json["errors"][0]["code"] == "not-in-ledger"
     kgroup("catchup", "start", group, "--accept", "not-in-ledger")
+    kgroup("catchup", "resume", group, exit_code=5)
     assert "kgroup describe GROUP shows" in kgroup("catchup", "resume", plan, exit_code=5).stderr
 
     said = refused.stderr.split("possibly again:  kgroup ")[1].split(";")[0]
@@ -111,7 +112,11 @@ def test_verbs_that_change_a_group_warn_where_only_its_commits_show_what_is_pend
 def test_a_plan_that_was_finished_and_pruned_is_not_lost(kgroup: CommandLine, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
     kgroup("catchup", "cancel", plan, "--abandon", "--execute")
-    kgroup("catchup", "prune", "--execute")
+    for _ in range(2):
+        resumed = kgroup("catchup", "resume", crashed.group, "--to-topic", "unused", "--execute")
+        assert f"{crashed.group} has no open catch-up: nothing to resume" in resumed.stderr
+        assert kgroup("catchup", "resume", crashed.group, "--release-only", "-o", "json").data == []
+        kgroup("catchup", "prune", "--execute")
 
     assert "PENDING" not in kgroup("describe", crashed.group).stdout
     assert kgroup("catchup", "list", "-o", "json").data == []

@@ -67,6 +67,11 @@ class PlanListing:
     heads: tuple[PlanHead, ...] = ()
     headless: frozenset[str] = frozenset()
 
+    @property
+    def closed(self) -> frozenset[str]:
+        """The plans that are finished."""
+        return self.pruned | {head.id for head in self.heads if not head.may_be_open}
+
     def knows(self, plan_id: str) -> bool:
         """Whether the ledger shows the ranges of the plan, or that it was finished."""
         return plan_id in self.pruned or plan_id in {head.id for head in self.heads} - self.headless

@@ -16,7 +16,7 @@ from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
-from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
+from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
 from kgroup.changes.preconditions import wait_until_empty
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import unfinished
@@ -26,6 +26,7 @@ from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.groups.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
+from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -142,10 +143,28 @@ class ResumeRequest(msgspec.Struct, frozen=True):
     replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
 
 
-def resume_catchup(engine: CatchupEngine, settings: Settings, request: ResumeRequest) -> PlanStatus | ReplayedPlan:
-    """Continue a plan from its current state to its verification."""
+def _find_open(engine: CatchupEngine, text: str) -> PlanSnapshot | None:
+    """The plan to continue; None, with a note, if it is a group of which nothing is pending.
+
+    Raises as ``find_plan``; a plan that is named by its id may be finished.
+    """
+    try:
+        return find_plan(engine, text)
+    except NotFound:
+        if is_plan_id(text) or may_be_pending(engine, text):
+            raise
+    engine.reporter.note(f"{text} has no open catch-up: nothing to resume")
+    return None
+
+
+def resume_catchup(
+    engine: CatchupEngine, settings: Settings, request: ResumeRequest
+) -> PlanStatus | ReplayedPlan | None:
+    """Continue a plan from its current state to its verification; None: a group has nothing to continue."""
     options, execute = request.replay, request.execute
-    found = find_plan(engine, request.plan, finished=True)
+    found = _find_open(engine, request.plan)
+    if found is None:
+        return None
     if found.is_damaged:
         return _refused_status(engine, found, damaged_refusal(found))
     assumed = parse_assumed(request.assume, found)
@@ -221,9 +240,11 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
         raise
 
 
-def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan:
-    """Resume the release of a plan whose start was interrupted, until its group may start."""
-    found, execute = find_plan(engine, request.plan), request.execute
+def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan | None:
+    """Resume the release of a plan whose start was interrupted, until its group may start; None: as above."""
+    found, execute = _find_open(engine, request.plan), request.execute
+    if found is None:
+        return None
     if found.is_damaged:
         return _refused_status(engine, found, damaged_refusal(found))
     assumed = parse_assumed(request.assume, found)

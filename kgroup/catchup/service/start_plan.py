@@ -42,7 +42,7 @@ from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
-"""The assumed speed of a replay if it was never measured."""
+"""The assumed speed of a replay."""
 
 _NAMED = 3
 _SOON_S = 2.0
@@ -117,6 +117,15 @@ def _read_group(engine: CatchupEngine, request: StartRequest) -> tuple[Group | N
     named = {choice.topic for choice in request.gap.topics}
     unread = tuple(error for error in snapshot.errors if not named or error.topic in named)
     return without_own_member(snapshot.groups[0]), unread
+
+
+def may_be_pending(engine: CatchupEngine, group: str) -> bool:
+    """Whether the ledger may not show all that is pending of a group; also True if the group cannot be read."""
+    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[group]), COMMITS))
+    listing = engine.ledger.list(wanted=affecting({group}))
+    if snapshot.errors or not snapshot.groups or listing.headless or listing.hidden is not None:
+        return True
+    return bool(find_unrecorded_releases(snapshot.groups[0], listing.knows, listing.plans))
 
 
 def _unknown_topics(group: Group) -> Refused:

@@ -117,7 +117,8 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = Fa
     if state is PlanState.CANCELLED:
         return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
-        return _refuse("closed", f"{plan.id} is done and cannot be cancelled", None)
+        back = None if plan.group is None else Hint("to move the group: {}", ("undo", plan.group, "--as-of", "TIME"))
+        return _refuse("closed", f"{plan.id} is done and cannot be cancelled", back)
     if abandon and not plan.ranges:
         return Close(f"the rest of {plan.id} leaves the ledger; its group's commits show the gap until they change")
     if abandon:

@@ -21,6 +21,7 @@ from kgroup.support.units import human_count, plural
 _SEEN_LATELY_MS = 30_000
 _BEATS_WITHIN_S = 15.0
 """A runner that works writes a heartbeat every 5 s: three are missing."""
+_OVERDUE_S = 7.0
 
 
 class PlanCommands(msgspec.Struct, frozen=True):
@@ -87,6 +88,17 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
 
     @property
+    def is_overdue(self) -> bool:
+        """Whether the heartbeat of its runner is late: it may have been killed."""
+        return self.silent_s is not None and self.silent_s > _OVERDUE_S
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether its sink never delivers a record twice."""
+        delivery = self.snapshot.delivery
+        return delivery is None or delivery.sink in ("topic", "files")
+
+    @property
     def runner_text(self) -> str:
         """``epoch 2 (you@there), last heartbeat 3s ago``, ``epoch 1, silent since 03:05:11Z (4m)``; ``none yet``."""
         epoch, silent_s = self.snapshot.epoch, self.silent_s
@@ -132,9 +144,11 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
 
     @property
     def progress_text(self) -> str:
-        """``60 of 80 offsets``."""
+        """``60 of 80 offsets``; ``all 80 offsets``."""
         delivered, whole = self.progress
-        return f"{delivered} of {offsets_text(whole)}"
+        return (
+            f"all {plural(whole, 'offset')}" if 0 < whole == delivered else f"{delivered} of {plural(whole, 'offset')}"
+        )
 
 
 _NAMED_BY = {"files": "dir", "python": "function", "spark": "format"}

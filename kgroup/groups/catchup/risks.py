@@ -58,7 +58,7 @@ class Risk(msgspec.Struct, frozen=True):
 class ReplayPace(msgspec.Struct, frozen=True):
     """The expected speed of the replay; a rate of None is no limit.
 
-    ``startup_s`` passes before the first record. ``guessed`` is True if the pace was never measured here.
+    ``startup_s`` passes before the first record. ``guessed`` is True if the pace is assumed.
     """
 
     records_per_s: float | None
@@ -101,8 +101,8 @@ def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
         yield Risk(RiskLevel.NOTE, "until", f"{gap.group} is released at --until and not at the log end.")
     yield from _twice(gap, work)
     yield from _skew(gap)
-    if pace.guessed and duration_s(gap, pace) is not None:
-        yield Risk(RiskLevel.WARNING, "guess", "the replay time is assumed: it was never measured here")
+    if pace.guessed and gap.offsets and duration_s(gap, pace) is not None:
+        yield Risk(RiskLevel.WARNING, "guess", "the replay time is assumed, not measured")
 
 
 def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:

@@ -8,7 +8,7 @@ commit to an Empty group is an administrative reset, or a consumer with ``assign
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -81,13 +81,16 @@ class OffsetJump(msgspec.Struct, frozen=True):
     is_first_record: bool = False
 
 
-def undo_jump(group: str, jump: OffsetJump) -> Hint | None:
+def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()) -> Hint | None:
     """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
 
-    None for a move that a catch-up made back, for a time outside the calendar, and where there was no group before.
+    ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
+    catch-up made back, for a time outside the calendar, and where there was no group before.
     """
     if jump.is_first_record:
         return None
+    if jump.who in closed and jump.moved is not None and jump.moved > 0:
+        return undo_move(group, jump.at_ms)
     if jump.by is not CommitAuthor.KGROUP or (jump.who is not None and not is_plan_id(jump.who)):
         return undo_move(group, jump.at_ms)
     if jump.who is None or (jump.moved is not None and jump.moved < 0):

@@ -102,8 +102,8 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     if gone is not None:
         closing = gone.hint if found.is_damaged else f"{typed.abandon}   closes the plan"
         blocks.append(Text((f"{gone.message}", f"-> {closing}")))
-    elif following := _next(state, typed):
-        blocks.append(Text((f"-> {following}",)))
+    else:
+        blocks.append(Text(tuple(f"-> {following}" for following in _next(state, typed))))
     if status.lines:
         blocks.append(Text(("", *status.lines)))
     return Screen(tuple(blocks))
@@ -175,18 +175,20 @@ def _table(partitions: Sequence[PartitionVerification], rate: ReplayRate | None,
         yield Text((f"{more} more: --verbose",))
 
 
-def _next(state: VerifiedPlan, typed: PlanCommands) -> str | None:
+def _next(state: VerifiedPlan, typed: PlanCommands) -> Iterator[str]:
     match state.word:
         case "replaying":
-            return f"{typed.stop}   stops the replay; nothing is lost"
+            if state.is_overdue:
+                yield f"{typed.resume}   continues the plan, if its run was killed"
+            yield f"{typed.stop}   stops the replay; nothing is lost"
         case "stopped" if state.silent_s is not None:  # the age uses the runner's clock, not ours
-            return f"{typed.resume}   continues the plan, and ends a run that still works on it; nothing is lost"
+            yield f"{typed.resume}   continues the plan, and ends a run that still works on it; nothing is lost"
         case "pending" | "stopped" | "planned" | "releasing":
-            return f"{typed.resume}   continues the plan"
+            yield f"{typed.resume}   continues the plan"
         case "cancelling":
-            return f"{typed.cancel}   continues the cancellation"
+            yield f"{typed.cancel}   continues the cancellation"
         case _:
-            return None
+            pass
 
 
 def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
@@ -211,7 +213,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
         end = "Done."
         if plan.group and untouched and not verification.rewinds:
             end = f"Done. {plan.group} was not rewound after the release."
-        blocks: list[Block] = [Title(f"VERIFIED  {subject}"), Table(_VERIFIED, [row])]
+        blocks: list[Block] = [Title(f"VERIFIED  {subject}"), Table(_VERIFIED, [row]), *_possible_duplicates(state)]
         return Screen((*blocks, *_rewinds(state), *_redelivered(verification), Text((end,))))
     complete = sum(row.complete for row in verification.partitions)
     blocks = [Title(f"{'LOST' if verification.lost else 'NOT VERIFIED'}  {subject}")]
@@ -222,7 +224,14 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     blocks += [Text((sentence,)) for sentence in verification.contradictions]
     read = f"{totals['delivered_count']} of {totals['record_count']} records that were read"
     end = f"Delivered: {read}; {plural(complete, 'partition')} verified."
-    return Screen((*blocks, *_rewinds(state), Text((end,))))
+    return Screen((*blocks, *_possible_duplicates(state), *_rewinds(state), Text((end,))))
+
+
+def _possible_duplicates(state: VerifiedPlan) -> Iterator[Block]:
+    """The bound of what a sink may have got twice, unless it gets every record exactly once."""
+    again = state.verification.totals()["possible_duplicate_count"]
+    if again or not state.is_exactly_once:
+        yield LabelledLine("POSSIBLE DUPLICATES", f"at most {plural(again, 'record')}", "warn" if again else None)
 
 
 def _rewinds(state: VerifiedPlan) -> Iterator[Block]:

@@ -157,7 +157,8 @@ def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
             yield "A part of the plan cannot be executed. To execute the rest:"
             yield f"  {command.with_option('--partial').executing()}"
         return
-    grows = f"The gap grows by {human_count(round(plan.gap_input.growth_per_s))}/s; it is measured again at --execute:"
+    grown = human_count(round(plan.gap_input.growth_per_s * 60))
+    grows = f"The gap grew by {grown} in the last minute; it is measured again at --execute:"
     open_ended = plan.gap.group is not None and plan.gap.release_point == LOG_END
     yield f"Nothing was changed. {grows if open_ended and plan.gap_input.growth_per_s >= 1 else 'To do it:'}"
     yield f"  {command.executing()}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -96,11 +96,14 @@ def _commands(history: GroupHistory, rows: Sequence[Sequence[OffsetJump]]) -> It
         yield Text(tuple(f"  {short_time(at_ms, history.span.now_ms)}  {command}" for at_ms, command in commands))
 
 
-def undo_lines(history: GroupHistory) -> Iterator[str]:
-    """Two lines for each of the newest jumps, the newest first: what happened, and the command that undoes it."""
+def undo_lines(history: GroupHistory, closed: Container[str]) -> Iterator[str]:
+    """Two lines for each of the newest jumps, the newest first: what happened, and the command that undoes it.
+
+    ``closed`` are catch-ups that are finished.
+    """
     jumps = () if history.commits is None else history.commits.jumps
     for row in reversed(_rows(jumps)[-_COMMANDS:]):
-        if (command := undo_jump(history.group, row[0])) is not None:
+        if (command := undo_jump(history.group, row[0], closed)) is not None:
             known = [jump.moved for jump in row if jump.moved is not None]
             changes = tuple(change for jump in row for change in jump.changes)
             whole = replace(row[0], moved=sum(known) if known else None, changes=changes)

@@ -237,6 +237,8 @@ def test_the_command_that_undoes_a_jump(
     jump = OffsetJump(AT_MS, 7, CommitMove.RESET, by, who, moved, 5, None, None, ())
 
     assert undo_jump("g", jump) == command
+    if who == "cu-7f3a" and command is not None:  # a finished catch-up cannot be cancelled
+        assert undo_jump("g", jump, {"cu-7f3a"}) == "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"
 
 
 def test_the_same_offset_committed_again_is_no_jump() -> None:

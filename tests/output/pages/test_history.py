@@ -251,7 +251,7 @@ def test_offsets_over_time() -> None:
     command = "kgroup undo g --as-of 2026-11-21T03:07:11.999Z"
     assert f"  03:07:12Z  {command}" in lines
     assert history.document()["commits"]["jumps"][0]["command"] == command
-    assert list(undo_lines(history)) == [
+    assert list(undo_lines(history, frozenset())) == [
         "  2026-11-21T03:07:12Z  admin (no member): +2000 reset of 4 partitions, Empty since 03:06:40Z",
         f"    {command}",
     ]

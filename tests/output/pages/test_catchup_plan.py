@@ -1,0 +1,71 @@
+"""The pages of one plan: what they advise while it is replayed, and what they show at its end."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
+from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
+from kgroup.groups.catchup.results import PlanStatus, ReplayedPlan
+from kgroup.groups.catchup.verification import verify
+from kgroup.output.pages.catchup import outcome
+from kgroup.output.terminal.draw import draw
+from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.command_line import CommandLine
+from tests.support.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
+
+PLAN = make_plan(gap_range(), gap_range(1))
+DELIVERY = Delivery("topic", Order.PARTITION, (Task(0, (0,)), Task(1, (1,))), {"topic": "copy"})
+COMMAND = CommandLine(("kgroup", "catchup", "show"), ("cu-7f3a",))
+TYPED = PlanCommands("resume", "cancel", "abandon", "stop", "show")
+
+
+def drawn(result: PlanStatus | ReplayedPlan) -> list[str]:
+    """The lines of the page, as in a pipe."""
+    stream = io.StringIO()
+    draw(outcome(result, ClusterRef("id", "b1:9092"), COMMAND), stream)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "word", "overdue", "commands"),
+    [
+        (5_000, "replaying", False, ["stop"]),
+        (8_000, "replaying", True, ["resume", "stop"]),
+        (31_000, "stopped", True, ["resume"]),
+    ],
+)
+def test_the_next_command_after_a_kill(silent_ms: int, word: str, overdue: bool, commands: list[str]) -> None:
+    epoch = RunnerEpoch(2, "me@here", 5, NOW_MS - silent_ms)
+    found = replace(ledgered(PLAN, PlanState.RELEASED, delivery=DELIVERY), epoch=epoch)
+    state = VerifiedPlan(found, verify(found), NOW_MS)
+
+    shown = drawn(PlanStatus(state, TYPED, None))
+
+    assert (state.word, state.is_overdue) == (word, overdue)
+    assert [line.split()[1] for line in shown if line.startswith("-> ")] == commands
+
+
+def test_what_is_delivered_and_may_be_delivered_twice() -> None:
+    delivered = (made(0, 120, 50), replace(made(1, 120, 50), may_repeat=7))
+    handled = replace(DELIVERY, sink="python", options={"function": "app:handle"})
+    states = [
+        VerifiedPlan(found, verify(found), NOW_MS)
+        for found in (
+            ledgered(PLAN, PlanState.RELEASED, delivered[:1], delivery=handled),
+            ledgered(PLAN, PlanState.DONE, delivered, delivery=handled),
+            ledgered(PLAN, PlanState.DONE, (made(0, 120, 50), made(1, 120, 50)), delivery=DELIVERY),
+        )
+    ]
+
+    assert [state.progress_text for state in states] == ["50 of 100 offsets", "all 100 offsets", "all 100 offsets"]
+    pages = [drawn(ReplayedPlan(state, 1.0, True, ())) for state in states]
+    found = [[line for line in page if line.startswith("POSSIBLE DUPLICATES")] for page in pages]
+    assert found == [
+        ["POSSIBLE DUPLICATES  at most 0 records"],
+        ["POSSIBLE DUPLICATES  at most 7 records"],
+        [],
+    ]
