@@ -1,8 +1,8 @@
 // Writes tests/cluster/records.jsonl: records of __consumer_offsets and embedded consumer protocol bytes as Kafka's
 // own classes encode them, with what Kafka's own JSON converters read back from those bytes. No test runs this.
 //
-//   mvn dependency:get -Dartifact=org.apache.kafka:kafka-group-coordinator:4.3.1
-//   jars=$(find ~/.m2 -name 'kafka-*-4.3.1.jar' -o -name 'jackson-*.jar' -o -name 'slf4j-api-*.jar' | paste -sd:)
+//   mvn dependency:get -Dartifact=org.apache.kafka:kafka-group-coordinator:4.4.0
+//   jars=$(find ~/.m2 -name 'kafka-*-4.4.0.jar' -o -name 'jackson-*.jar' -o -name 'slf4j-api-*.jar' | paste -sd:)
 //   java -cp "$jars" tests/data/RecordVectors.java > tests/data/records.jsonl
 
 import com.fasterxml.jackson.databind.JsonNode;

@@ -1,8 +1,8 @@
-// Writes tests/data/targets.jsonl: what the coordinator of Kafka 4.3.1 assigns to a consumer group, step by step, where
+// Writes tests/data/targets.jsonl: what the coordinator of Kafka 4.4.0 assigns to a consumer group, step by step, where
 // the ids of its topics share a bucket of a java.util.HashMap. It is Kafka's own ConsumerGroup, TargetAssignmentBuilder and
 // UniformAssignor; each step's records are replayed into the group, as the coordinator does. No test runs this.
 //
-//   jars=$(find ~/.cache/kgroup/sandbox/kafka-4.3.1/jars -name '*.jar' | paste -sd:)      (the tests of that version fetch them)
+//   jars=$(find ~/.cache/kgroup/sandbox/kafka-4.4.0/jars -name '*.jar' | paste -sd:)      (as `kgroup sandbox up` got them)
 //   java -cp "$jars" tests/data/TargetVectors.java > tests/data/targets.jsonl
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -21,7 +21,7 @@ import java.util.UUID;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionRecord;
 import org.apache.kafka.common.metadata.TopicRecord;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.KRaftCoordinatorMetadataImage;
@@ -123,7 +123,6 @@ public class TargetVectors {
             "svc", epoch, new UniformAssignor())
             .withTime(Time.SYSTEM)
             .withMembers(group.members())
-            .withStaticMembers(group.staticMembers())
             .withSubscriptionType(group.subscriptionType())
             .withTargetAssignment(group.targetAssignment())
             .withInvertedTargetAssignment(group.invertedTargetAssignment())

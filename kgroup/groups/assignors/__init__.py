@@ -1,7 +1,7 @@
 """Kafka's partition assignors, client side and broker side, as pure functions with the results of Kafka 4.3.1.
 
 Source: the observed behaviour of Apache Kafka 4.3.1's classes and brokers (KIP-54, KIP-429, KIP-848, KIP-881).
-tests/groups/assignors.jsonl holds what those classes assigned, step by step.
+tests/data/assignors.jsonl and targets.jsonl hold what those classes assigned, step by step; 4.4.0 has the same targets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records of ``__consumer_offsets``: against bytes of Kafka's own classes, a small encoder, and broken bytes.
 
-``records.jsonl`` comes from RecordVectors.java: bytes as Kafka 4.3.1 encodes them, and what its own JSON
+``records.jsonl`` comes from RecordVectors.java: bytes as Kafka 4.4.0 and 4.3.1 encode them, and what its own JSON
 converters read back from these. The encoder below is written from the schemas, not from our decoder.
 """
 
