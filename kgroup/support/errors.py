@@ -40,7 +40,7 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.REFUSED: "refused: a precondition does not hold",
     ExitCode.PARTLY: "partly done: the output shows which rows failed",
     ExitCode.CHECK_FAILED: "a check did not hold",
-    ExitCode.NOT_YET: "not yet: refused only by what time mends, such as members that are still in the group",
+    ExitCode.NOT_YET: "not yet: refused only by what time mends, such as members in the group",
     ExitCode.INTERRUPTED: "interrupted (ctrl-C)",
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
