@@ -227,6 +227,9 @@ def test_a_record_is_skipped_if_it_is_known_which_one(each_alone: bool, unread_a
     skip = "kgroup reset orders-enrich --to-offset orders:0=1001 --save-skipped orders-0-1000.jsonl"
     assert found.commands[2:] == ((skip,) if skips else ())
     assert ("not known: offset 1000 of orders:0" in found.remedy) != skips
+    ownerless = tuple(replace(p, owner=None) for p in given.group.partitions)
+    given = replace(given, group=replace(given.group, partitions=ownerless), commits={KEYS[0]: before + since})
+    assert not any("reset" in command for each in stalled_commits(given) for command in getattr(each, "commands", ()))
 
 
 @pytest.mark.parametrize(
