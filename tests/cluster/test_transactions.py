@@ -312,6 +312,7 @@ def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
         assert keys(reader.committed()) == committed
 
 
+@pytest.mark.soak
 def test_an_id_that_its_coordinator_no_longer_knows(forgetful: KafkaWorld, name: Name) -> None:
     """A fault that fails the transaction, and no record in it."""
     place, config = forgetful.topic(name("log")), {"bootstrap.servers": forgetful.bootstrap}

@@ -16,6 +16,8 @@ from tests.support.kafka_world import KafkaWorld
 from tests.support.three_brokers import BROKERS
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.soak  # three brokers
+
 Name = Callable[[str], str]
 
 
@@ -48,7 +50,7 @@ def test_groups_of_all_coordinators(three: KafkaWorld, name: Name) -> None:
     assert [found["coordinator"]["id"] for found in listed] == places
 
 
-@pytest.mark.parametrize("verb", ["describe", pytest.param("list", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("verb", ["describe", "list"])
 def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str) -> None:
     """Asked while the coordinator has just died: waits for the new one, and then shows the group from there."""
     topic, group = topic_on(three, name("orders"), 2, 1, 3), name("svc")
@@ -64,7 +66,6 @@ def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, ver
         assert [(row["committed"], row["metadata"], row["lag"]) for row in document["partitions"]] == [(2, "kept", 3)]
 
 
-@pytest.mark.soak
 def test_deadline_is_kept(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """All brokers dead: kgroup says so within its timeout, not after minutes."""
     topic, group = topic_on(three, name("orders"), 1), name("svc")
@@ -79,7 +80,6 @@ def test_deadline_is_kept(three: KafkaWorld, sandbox: Sandbox, name: Name) -> No
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.soak
 def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """A topic with its only replica on a dead broker; the group lives elsewhere, other groups are unaffected."""
     group, other = name("svc"), name("other")
@@ -104,7 +104,6 @@ def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, na
     CommandLine()("describe", other, "-o", "json")
 
 
-@pytest.mark.soak
 def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """All groups move to the brokers that live; none is left out."""
     topic = topic_on(three, name("orders"), 1, 2, 3)
@@ -122,7 +121,6 @@ def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, na
     assert {found["coordinator"]["id"] for found in described.data} <= BROKERS - {victim}
 
 
-@pytest.mark.soak
 def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """Nobody waits for a new coordinator: the partition's new leader has the log, and the group is read out of it."""
     topic, new = topic_on(three, name("orders"), 1, 2, 3), name("new")
@@ -145,7 +143,6 @@ def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: S
     assert three.exact(new) == before
 
 
-@pytest.mark.soak
 def test_commits_survive_many_coordinator_kills(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
     """A commit that was acknowledged before the kill is never shown as missing after it (seen for 1 s)."""
     topic, group = topic_on(three, name("orders"), 1, 2, 3), name("svc")

@@ -32,6 +32,7 @@ def behind(far: ProxiedBroker, name: Name) -> tuple[str, str]:
     return group, topic
 
 
+@pytest.mark.soak
 def test_a_cluster_at_an_ipv6_address(kgroup_cli: CommandLine, far: ProxiedBroker, behind: tuple[str, str]) -> None:
     """Commands that are printed for it can be run as they are."""
     group, topic = behind

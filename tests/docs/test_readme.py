@@ -316,8 +316,9 @@ def error_codes() -> dict[str, set[str]]:
             codes = [
                 field.value
                 for field in node.body
-                if isinstance(field, ast.Assign | ast.AnnAssign)
-                if field.value and ast.unparse(field).startswith("code")
+                if isinstance(field, ast.Assign | ast.AnnAssign) and field.value
+                for target in (field.targets if isinstance(field, ast.Assign) else [field.target])
+                if getattr(target, "id", "").startswith("code")
             ]
         for code in codes:
             for value in named.get(ast.unparse(code), {getattr(code, "value", None)}):

@@ -243,6 +243,7 @@ def test_the_ledger_is_asked_where_no_task_is_heard(
     assert "cannot reach this machine" in notes[0]
 
 
+@pytest.mark.soak
 def test_a_jvm_that_is_killed_is_said_to_be_gone(tmp_path: Path) -> None:
     one = task(0, tmp_path)
     code = f"""

@@ -69,6 +69,7 @@ def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: Proxie
     assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(40)]
 
 
+@pytest.mark.soak
 def test_where_its_transactional_id_is_unknown_it_takes_it_again(forgetful: KafkaWorld, name: Name) -> None:
     """The id expires before each transaction but the first."""
     source, target = forgetful.topic(name("orders")), forgetful.topic(name("copy"))
