@@ -80,7 +80,7 @@ def delete_offsets(
         result = execute_plan(run, cluster, how, plan, context)
     live = {group.name for group in plan.groups if not group.is_empty} & {row.group for row in plan.rows}
     wording = Wording("delete-offsets", context.subject, run.command_line, verbose=verbose)
-    if live and not result.errors:
+    if live and not result.errors and not how.wait_empty:
         when = f"once {some_of(sorted(live))} {'is' if len(live) == 1 else 'are'} Empty"
         wording = replace(wording, undo_when=when, instead=f"kgroup undo restores the offsets only {when}.")
     return outcome(
