@@ -86,12 +86,10 @@ def _others(described: GroupDescription) -> tuple[Member, ...]:
 
 
 def _joined_meanwhile(group: str, type_now: str | None, others: Iterable[Member], when: str) -> Refused:
-    named = (
-        format_members([f"{m.client_id} on {m.host}" for m in others]) or "which the broker does not name (any more)"
-    )
+    named = format_members([f"{m.client_id} on {m.host}" for m in others])
     is_now = f"The group is a {type_now} group now; its" if type_now else "Its"
     return Refused(
-        f"a member joined {when}: {named}",
+        f"a member joined {when}: {named}" if named else f"a member joined {when}, and has left since",
         details=(f"{is_now} offsets are unchanged and its members continue: nothing was lost.",),
         code="joined-meanwhile",
         hint=Hint("run the same command again when they have stopped; they are listed by: {}", ("describe", group)),
