@@ -102,6 +102,7 @@ COMMAND = re.compile(rf"\bkgroup ({VERBS})\b(?! {FORM})")
 NO_HINTS = (
     "held by kgroup catchup",  # what the broker's log says of a member that left, here and in the next two
     "converted with kgroup migrate",
+    "kgroup undo restores the offsets only ",
     "removed with kgroup evict",
     "what kgroup history shows by default",
     "(kgroup migrate ",  # an option that keeps a value, without a group
