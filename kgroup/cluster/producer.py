@@ -19,6 +19,9 @@ _LARGEST_MESSAGE = 1_000_000_000
 _SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
+    # A broker may refuse the first request for a new topic and take the second; it then answers that the first, sent
+    # again, is a duplicate, and its records are lost, though acknowledged (seen on 4.4.0: 4 of 300 topics).
+    "max.in.flight": 1,
     "linger.ms": 5,
     # A record may have been compressed at its source, and exceed the topic's limit when uncompressed.
     "compression.type": "lz4",
