@@ -116,13 +116,14 @@ WITH_SPARK = tuple(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Bytecode is stored whatever the environment says, for the processes that tests start too.
+    """Python stores bytecode and buffers stdout whatever the environment says, in the processes that tests start too.
 
     Else each of xdist's processes compiles all modules of the tests (12 s of CPU), and each start of kgroup its own (a
-    third of the start).
+    third of the start). With PYTHONUNBUFFERED, failures of stdout at exit are never met, which users do meet.
     """
     config.pluginmanager.register(programs)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
+        os.environ.pop(name, None)
     sys.dont_write_bytecode = False
 
 

@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise_signals()
     streams.repair_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
+    streams.flush_streams()
     sys.exit(int(code))
 
 

@@ -45,6 +45,15 @@ def drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def flush_streams() -> None:
+    """Write what is buffered; what no reader takes is discarded, so that Python does not fail with 120 at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def use_utf8() -> None:
     """Write stdout in UTF-8 from now on, whatever the terminal's encoding: another program reads it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
