@@ -80,6 +80,7 @@ def test_one_that_cannot_be_run_does_not_end_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.programs("bash")  # of a peer: a plain SparkSession is started by a script
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in {"decode_records", *WITH_FETCHED_PEER}])
 def test_it_runs(name: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"

@@ -144,7 +144,7 @@ def test_evict(bob: Bob, broker: SecureBroker, world: KafkaWorld, groups: list[s
         member = members.classic(groups[0], orders, session_timeout_ms=30000, group_instance_id="pay-0")
         members.stable(member, partitions=2)
         member.kill()
-        bob("reset", groups[0], "--topic", orders, "--to-latest", "--execute", *PATIENT, exit_code=6)
+        bob("reset", groups[0], "--topic", orders, "--to-latest", "--execute", *PATIENT, exit_code=9)
         bob("evict", groups[0], "--instance", "pay-0", "--execute", *PATIENT)
     assert world.groups()[groups[0]] == ("classic", "empty")
 
