@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise_signals()
     streams.repair_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
-    streams.flush_streams()
+    try:
+        streams.flush_streams()
+    except streams.OutputError as error:
+        code = _fail("kgroup", error, Format.TABLE, StderrReporter(sys.stderr))
     sys.exit(int(code))
 
 

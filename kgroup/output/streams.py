@@ -46,12 +46,19 @@ def drop_stdout() -> None:
 
 
 def flush_streams() -> None:
-    """Write what is buffered; what no reader takes is discarded, so that Python does not fail with 120 at exit."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    """Write what is buffered, so that Python does not fail with 120 at exit; what no reader takes is discarded.
+
+    Raises OutputError if stdout cannot be written.
+    """
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    try:
+        with stdout_errors():
+            sys.stdout.flush()
+    except StdoutClosed:
+        drop_stdout()
 
 
 def use_utf8() -> None:
