@@ -211,7 +211,9 @@ def test_cut_off_with_the_clients(
 
     changes = run_cut(cluster, split, name, tmp_path, links, "15s")
     all_unknown(changes)
-    assert changes.happened(split) == dict.fromkeys(VERBS, 0)
+    # Until the old coordinator learns of its successor, it lists a classic group in the state that it holds in memory:
+    # ClassicGroup.stateAsString ignores the committed offset (4.4.0).
+    wait_for(lambda: changes.happened(split) == dict.fromkeys(VERBS, 0), "the old coordinator has forgotten")
     changes.undone(split, monkeypatch, cluster.direct, exit_code=5)
 
 
