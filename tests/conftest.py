@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
-from tests.support import expiring_ids, programs
-from tests.support.catchup.spark_archive import archive_in
-from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
-from tests.support.kafka_tools import KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers import expiring_ids, programs
+from tests.helpers.catchup.spark_archive import archive_in
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import ProxiedBroker, proxied_broker
+from tests.helpers.kafka_tools import KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 BROKER_PROPERTIES = {
     # A machine that stands still must not let the controller take its broker for dead.

@@ -18,8 +18,8 @@ from kgroup.catchup.spark.session import PRIVATE_NAMES as OF_PYSPARK
 from kgroup.catchup.spark.worker_package import SHIPPED
 from kgroup.cli.options import MODULE_OF
 from kgroup.cluster.coordinator.client import PRIVATE_NAMES as OF_KAFKA_PYTHON
-from tests.support.parsing import parsed
-from tests.support.places import ROOT
+from tests.helpers.parsing import parsed
+from tests.helpers.places import ROOT
 
 PACKAGE = ROOT / "kgroup"
 

@@ -14,7 +14,7 @@ from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import FOR_REPLAYS, broker, fill
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 TINY = {"records": 1_000, "runs": 1}
 

@@ -17,7 +17,7 @@ from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.measure import turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import CORES, FOR_REPLAYS, Connector, broker, ends, fill, replay_on_spark
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 TOPIC, CODEC = "bench", "snappy"
 

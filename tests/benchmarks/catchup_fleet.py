@@ -48,7 +48,7 @@ from kgroup.model.commit import Commit
 from tests.benchmarks.measure import kgroup, once
 from tests.benchmarks.measurement import Measurement
 from tests.benchmarks.replaying import FOR_REPLAYS, QUICK_CHANGES, broker, fill, new_ledger
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 TINY = {"partitions": 4, "chunks": 2, "finished": 2, "open_plans": 1, "producers": [2]}
 RECORDS, SIZE = 200, 100

@@ -26,8 +26,8 @@ from tests.benchmarks.replaying import (
     new_ledger,
     without_pyspark,
 )
-from tests.support.catchup.replays import producer, replay
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.replays import producer, replay
+from tests.helpers.kafka_world import KafkaWorld
 
 PACKAGE = "io.confluent.parallelconsumer:parallel-consumer-core:0.5.3.0"
 EXCLUDED = "io.stubbs.truth:truth-generator-api"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from tests.benchmarks.measure import kgroup
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import FOR_REPLAYS, QUICK_CHANGES, broker, fill, new_ledger
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 SIZE = 100
 TINY = {"partitions": [2, 4], "records": 100}

@@ -22,7 +22,7 @@ from kgroup.groups.catchup.model import Chunk
 from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import CORES, FOR_REPLAYS, Connector, broker, ends, fill
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 TINY = {"records": 1_000, "runs": 1}
 

@@ -16,9 +16,9 @@ from functools import partial
 from tests.benchmarks.measure import kgroup, once, timed, turns
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import FOR_REPLAYS, QUICK_CHANGES, broker, ends, fill
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
 
 PARTITIONS, TOPIC = 4, "bench"
 TINY = {"gaps": [4, 40], "runs": 1}

@@ -17,8 +17,8 @@ from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.plain_copy import copy
 from tests.benchmarks.replaying import CORES, FOR_REPLAYS, broker, ends, fill, new_ledger, replay_on_spark
-from tests.support.catchup.replays import replay
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.replays import replay
+from tests.helpers.kafka_world import KafkaWorld
 
 TINY = {"records": 1_000, "runs": 1}
 

@@ -26,7 +26,7 @@ from kgroup.catchup.spark.settings import SparkSettings
 from tests.benchmarks.measure import kgroup, turns
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import CORES, FOR_REPLAYS, QUICK_CHANGES, broker, ends, fill
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 SIZE, SOURCE = 1024, "bench"
 TINY = {"records": [100, 200], "runs": 1}

@@ -24,7 +24,7 @@ from kgroup.cluster.snapshot import Cluster
 from tests.benchmarks.measure import turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import FOR_REPLAYS, broker
-from tests.support.clusters import connected
+from tests.helpers.clusters import connected
 
 PARTITIONS = 50
 BUSY = 0

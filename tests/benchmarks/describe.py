@@ -17,9 +17,9 @@ from tests.benchmarks.measure import kgroup, of_processes, once, turns
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import broker
 from tests.benchmarks.scale import PARTITIONS, RECORDS, TOPIC, commit_offsets, group_name
-from tests.support.kafka_tools import CONSUMER_GROUPS, tool_command
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, tool_command
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 GROUP = "bench-live"
 QUICK = {"group.initial.rebalance.delay.ms": "0"}

@@ -18,8 +18,8 @@ from kafka.protocol.consumer import LeaveGroupRequest
 from tests.benchmarks.measure import Figure, kgroup, of_processes, once, turns
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import broker
-from tests.support.conversion import heartbeat_request, join_request
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.conversion import heartbeat_request, join_request
+from tests.helpers.kafka_world import KafkaWorld
 
 PARTITIONS, TOPIC = 20, "bench"
 TINY = {"groups": 3, "runs": 1}

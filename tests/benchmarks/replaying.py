@@ -20,9 +20,9 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.sandbox import Sandbox
 from kgroup.settings import paths
-from tests.support.catchup.replays import replay
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.replays import replay
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
 
 CORES = os.cpu_count() or 2
 PYSPARK = "4.0.0"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from tests.benchmarks.measure import kgroup, of_processes, once, turns
 from tests.benchmarks.measurement import Hold, Measurement
 from tests.benchmarks.replaying import broker
-from tests.support.kafka_tools import CONSUMER_GROUPS, tool_command
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, tool_command
+from tests.helpers.kafka_world import KafkaWorld
 
 PARTITIONS, TOPIC = 20, "bench"
 TINY = {"groups": 3, "runs": 1}

@@ -22,7 +22,7 @@ from kgroup.sandbox.distribution import BROKER_CLASS, STORAGE_TOOL, Distribution
 from kgroup.sandbox.layout import Role, listener_names
 from tests.benchmarks.measure import turns
 from tests.benchmarks.measurement import Hold, Measurement
-from tests.support.command_line import QuietReporter
+from tests.helpers.command_line import QuietReporter
 
 TINY = {"runs": 1}
 

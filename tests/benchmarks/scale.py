@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.benchmarks.measure import kgroup, once
 from tests.benchmarks.measurement import Hold, Measurement
-from tests.support.kafka_proxy import OFFSET_COMMIT, KafkaProxy, ProxiedBroker, proxied_broker, read_frame
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_proxy import OFFSET_COMMIT, KafkaProxy, ProxiedBroker, proxied_broker, read_frame
+from tests.helpers.kafka_world import KafkaWorld
 
 TOPIC = "bench"
 PARTITIONS = 100

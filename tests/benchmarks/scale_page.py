@@ -11,7 +11,7 @@ from itertools import cycle
 from tests.benchmarks.measurement import Result
 from tests.benchmarks.scale import PARTITIONS, VERBS
 from tests.benchmarks.table import figure
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 PLOT = ROOT / "docs" / "img" / "scale.svg"
 SHOWN = ("lag csv", "lag", "doctor", "reset", "delete", "describe json", "describe csv", "export", "list")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, WITH_FETCHED_PEER, about, sizes_of, stored
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 HERE = Path(__file__).parent
 

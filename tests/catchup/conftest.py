@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.ledger.ledger import Ledger
-from tests.support.catchup.replays import Replay, Span, replay
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.replays import Replay, Span, replay
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 _TIMEOUT_S = 15.0

@@ -16,8 +16,8 @@ from kgroup.model.commit import Commit
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import NotFound, Refused
-from tests.support.command_line import QuietReporter
-from tests.support.journals import documents, locked, rewrite
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.journals import documents, locked, rewrite
 
 NOW = datetime(2026, 11, 21, 14, 46, tzinfo=UTC)
 CLUSTER = "Some-cluster-id-of-22-c"

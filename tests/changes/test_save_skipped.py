@@ -22,8 +22,8 @@ from kgroup.changes.save_skipped import check_target, preview, save_skipped
 from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.settings.model import Setting, Settings
 from kgroup.support.errors import ExitCode, NotFound, Refused, Unreachable, UsageError
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 HOUR_MS = 3_600_000

@@ -36,8 +36,8 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import EXIT_MEANINGS, ExitCode, KgroupError
 from kgroup.support.signals import Terminated
-from tests.support.command_line import CommandLine
-from tests.support.places import ROOT
+from tests.helpers.command_line import CommandLine
+from tests.helpers.places import ROOT
 
 NAMES = [verb.name for verb in VERBS]
 

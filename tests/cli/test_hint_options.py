@@ -23,8 +23,8 @@ from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.command_line import CommandLine as TypedLine
 from kgroup.support.errors import KgroupError
 from kgroup.support.hint import Hint, hints_with_options
-from tests.support.command_line import CommandLine
-from tests.support.parsing import parsed
+from tests.helpers.command_line import CommandLine
+from tests.helpers.parsing import parsed
 
 SOURCE = Path(__file__).parents[2] / "kgroup"
 FLAGS = "-b b1:9092 --command-config 'my client.properties' -X 'sasl.password=[hidden]'"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Handler = Callable[[socket.socket], None]
 SECRET = "hunter2-S3cr3t"

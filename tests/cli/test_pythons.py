@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_app import COMMANDS
-from tests.support import programs
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
+from tests.helpers import programs
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 
 Name = Callable[[str], str]
 

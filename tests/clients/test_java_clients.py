@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.java import ConnectWorker, JavaClients, connect_worker
-from tests.support.kafka_tools import CONSUMER_GROUPS, run_tool
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.java import ConnectWorker, JavaClients, connect_worker
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, run_tool
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -27,15 +27,15 @@ from kgroup.settings.java import keystore_command, truststore_command
 from kgroup.support.errors import Refused
 from tests.commands.test_rights import CLUSTER, Bob, group, topic
 from tests.groups.doctor.test_rules import CASES, look
-from tests.support import programs
-from tests.support.cases.doctor import group as group_of
-from tests.support.cases.doctor import partition
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.java import java_command
-from tests.support.kafka_tools import SOURCE, KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.secure_broker import USERS, _jaas_quoted, secure_broker
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.cases.doctor import group as group_of
+from tests.helpers.cases.doctor import partition
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.java import java_command
+from tests.helpers.kafka_tools import SOURCE, KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.secure_broker import USERS, _jaas_quoted, secure_broker
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

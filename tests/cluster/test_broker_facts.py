@@ -26,9 +26,9 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import NotAuthorized
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 SESSION = "consumer.session.timeout.ms"
 KAFKAS_OWN = "org.apache.kafka.coordinator.group.assignor"

@@ -10,8 +10,8 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import Refused
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 

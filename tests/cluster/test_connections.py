@@ -19,10 +19,10 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
-from tests.support import programs
-from tests.support.secure_broker import USERS, Certificates, SecureBroker, secure_broker
-from tests.support.settings_cases import Notes
-from tests.support.token_endpoint import serve_tokens
+from tests.helpers import programs
+from tests.helpers.secure_broker import USERS, Certificates, SecureBroker, secure_broker
+from tests.helpers.settings_cases import Notes
+from tests.helpers.token_endpoint import serve_tokens
 
 AMPLE_S = 60.0
 """Far more than an explanation takes where somebody answers."""

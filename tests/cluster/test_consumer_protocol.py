@@ -12,7 +12,7 @@ import pytest
 
 from kgroup.cluster.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
 from kgroup.model.groups import TopicPartitions
-from tests.support.places import DATA
+from tests.helpers.places import DATA
 
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 SUBSCRIPTIONS = [line for line in LINES if line["kind"] == "subscription"]

@@ -18,8 +18,8 @@ from kgroup.cluster.topics import TopicLayout, _list_offsets, topic_layouts
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

@@ -27,8 +27,8 @@ from kgroup.cluster.writes import ChangingCluster, DeleteGroupsResponse
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
-from tests.support.clusters import connected
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.clusters import connected
+from tests.helpers.kafka_world import KafkaWorld
 
 PLACE = TopicPartition("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")

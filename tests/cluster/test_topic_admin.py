@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kgroup.cluster.topic_admin import NewTopicSpec, RetiringAdminClient, TopicAdmin
 from kgroup.support.errors import Unreachable
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 Name = Callable[[str], str]
 TIMEOUT_S = 15.0

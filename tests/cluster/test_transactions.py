@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions, may_succeed_later
 from kgroup.support.errors import ConfigError, KgroupError, NotFound, Refused, Unreachable
-from tests.support.expiring_ids import forgotten
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
-from tests.support.waiting import wait_for
+from tests.helpers.expiring_ids import forgotten
+from tests.helpers.kafka_proxy import Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

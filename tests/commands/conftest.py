@@ -8,9 +8,9 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import check_bystander
-from tests.support.kafka_proxy import ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.three_brokers import all_running, three_brokers
+from tests.helpers.kafka_proxy import ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.three_brokers import all_running, three_brokers
 
 Name = Callable[[str], str]
 

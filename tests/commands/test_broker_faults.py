@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.support.catchup.catchups import own_ledger
-from tests.support.changes import VERBS, Commits, command, crashed, has_happened
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.three_brokers import BROKERS, busy_partition, hanging, in_sync, killed, three_replicas_needed
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.changes import VERBS, Commits, command, crashed, has_happened
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.three_brokers import BROKERS, busy_partition, hanging, in_sync, killed, three_replicas_needed
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

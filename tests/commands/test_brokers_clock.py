@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 AHEAD = timedelta(minutes=40)

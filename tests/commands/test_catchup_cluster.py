@@ -19,15 +19,15 @@ from confluent_kafka.admin import AdminClient
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.sandbox import Sandbox
-from tests.support.catchup.catchups import LOCAL, copied, offsets, own_ledger, plan_id, plan_said, written
-from tests.support.catchup.replays import seen
-from tests.support.catchup.spark_cluster import Cluster, running_cluster
-from tests.support.catchup.spark_kills import source_topic, workers_of
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import running
-from tests.support.three_brokers import replicated
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import LOCAL, copied, offsets, own_ledger, plan_id, plan_said, written
+from tests.helpers.catchup.replays import seen
+from tests.helpers.catchup.spark_cluster import Cluster, running_cluster
+from tests.helpers.catchup.spark_kills import source_topic, workers_of
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import running
+from tests.helpers.three_brokers import replicated
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -11,10 +11,10 @@ import pytest
 
 from kgroup.model.topic_partition import TopicPartition
 from tests.catchup.sinks.test_topic import eager_cleaner
-from tests.support.catchup.catchups import LOCAL, offsets, own_ledger
-from tests.support.catchup.content import Spans, copied_whole, everything, in_json, in_parquet, read
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.catchups import LOCAL, offsets, own_ledger
+from tests.helpers.catchup.content import Spans, copied_whole, everything, in_json, in_parquet, read
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
 
 __all__ = ("eager_cleaner",)
 

@@ -22,15 +22,15 @@ from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import Refused
-from tests.support import by_hand
-from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
-from tests.support.catchup.ledgers import delivery
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers import by_hand
+from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.helpers.catchup.ledgers import delivery
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.catchup.catchups import (
+from tests.helpers.catchup.catchups import (
     LOCAL,
     Crash,
     copied,
@@ -22,10 +22,10 @@ from tests.support.catchup.catchups import (
     released,
     replaying,
 )
-from tests.support.catchup.replays import seen
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.replays import seen
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

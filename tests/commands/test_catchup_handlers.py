@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.catchup.catchups import own_ledger
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
 
 pytestmark = pytest.mark.soak
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.catchup.catchups import Crash, crash, offsets, own_ledger, released
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.catchups import Crash, crash, offsets, own_ledger, released
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

@@ -18,12 +18,12 @@ from confluent_kafka import Producer
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
-from tests.support.catchup.catchups import LOCAL, copies, jvms_of, offsets, own_ledger, plan_said, replaying, written
-from tests.support.catchup.spark_kills import workers_of
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import Running, running
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import LOCAL, copies, jvms_of, offsets, own_ledger, plan_said, replaying, written
+from tests.helpers.catchup.spark_kills import workers_of
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import Running, running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -10,13 +10,13 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.commands.test_catchup_replay import _state, plan_id_of, running, until
-from tests.support.catchup.catchups import offsets, own_ledger
-from tests.support.catchup.latest import newest
-from tests.support.catchup.replays import Seen, producer, seen, sources
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import offsets, own_ledger
+from tests.helpers.catchup.latest import newest
+from tests.helpers.catchup.replays import Seen, producer, seen, sources
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

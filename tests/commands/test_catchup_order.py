@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.catchup.catchups import LOCAL, own_ledger
-from tests.support.catchup.replays import seen
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
+from tests.helpers.catchup.catchups import LOCAL, own_ledger
+from tests.helpers.catchup.replays import seen
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 
 pytestmark = pytest.mark.soak
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
-from tests.support.catchup.catchups import (
+from tests.helpers.catchup.catchups import (
     LOCAL,
     Crash,
     copied,
@@ -33,11 +33,11 @@ from tests.support.catchup.catchups import (
     whole_of,
     written,
 )
-from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import Running, delivered, running
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import Running, delivered, running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

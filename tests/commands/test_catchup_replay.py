@@ -17,14 +17,14 @@ from confluent_kafka import Consumer
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.journal import whoami
-from tests.support.catchup.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
-from tests.support.catchup.replays import seen
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.places import ROOT
-from tests.support.terminals import Terminal
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
+from tests.helpers.catchup.replays import seen
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.places import ROOT
+from tests.helpers.terminals import Terminal
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

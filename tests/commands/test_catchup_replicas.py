@@ -12,12 +12,12 @@ from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin
 from kgroup.sandbox import Sandbox
 from kgroup.support.errors import Unreachable
 from tests.commands.test_catchup_cluster import committed, leader
-from tests.support.catchup.catchups import copied, own_ledger, written
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import running
-from tests.support.three_brokers import BROKERS, in_sync, killed, replicated, three_replicas_needed, topic_on
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import copied, own_ledger, written
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import running
+from tests.helpers.three_brokers import BROKERS, in_sync, killed, replicated, three_replicas_needed, topic_on
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

@@ -25,15 +25,15 @@ from kafka.admin import (
 )
 
 from kgroup.sandbox import ports
-from tests.support import programs
-from tests.support.catchup.catchups import copied, offsets, plan_id, written
-from tests.support.catchup.replays import seen
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import running
-from tests.support.secure_broker import USERS, SecureBroker, secure_broker
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers import programs
+from tests.helpers.catchup.catchups import copied, offsets, plan_id, written
+from tests.helpers.catchup.replays import seen
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import running
+from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 pytestmark = pytest.mark.soak
 

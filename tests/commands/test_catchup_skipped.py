@@ -17,9 +17,9 @@ from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
-from tests.support.catchup.catchups import Crash, crash, own_ledger, plan_id
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.catchups import Crash, crash, own_ledger, plan_id
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

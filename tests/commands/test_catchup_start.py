@@ -22,12 +22,12 @@ from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.support.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
-from tests.support.catchup.ledgers import delivery
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.helpers.catchup.ledgers import delivery
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 

@@ -30,11 +30,11 @@ from kgroup.model.records import OffsetRange
 from kgroup.sandbox import Sandbox
 from kgroup.support.errors import KgroupError
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.catchup.catchups import LOCAL, copied, frozen, hanging, own_ledger, replaying, whole_of
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import running
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import LOCAL, copied, frozen, hanging, own_ledger, replaying, whole_of
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

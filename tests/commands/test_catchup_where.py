@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_catchup_replay import gap_of, running, until
-from tests.support.catchup.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
+from tests.helpers.catchup.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 
 Name = Callable[[str], str]
 

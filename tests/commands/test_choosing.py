@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kgroup.cluster.coordinator.groups import row_of_each_group
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 VIEWS: tuple[list[str], ...] = ([], ["--offsets"], ["--members"], ["--state"])

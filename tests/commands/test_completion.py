@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kgroup.commands.completion import SCRIPTS
-from tests.support.command_line import CommandLine
-from tests.support.places import ROOT
+from tests.helpers.command_line import CommandLine
+from tests.helpers.places import ROOT
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import DESCRIBE_GROUPS, LIST_OFFSETS, OFFSET_FETCH, Fault, Loss, ProxiedBroker
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import DESCRIBE_GROUPS, LIST_OFFSETS, OFFSET_FETCH, Fault, Loss, ProxiedBroker
 
 Name = Callable[[str], str]
 BEHIND = "coordinator-behind"

@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.sandbox import Sandbox
-from tests.support import three_brokers
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.three_brokers import BROKERS
-from tests.support.waiting import wait_for
+from tests.helpers import three_brokers
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.three_brokers import BROKERS
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak  # three brokers
 

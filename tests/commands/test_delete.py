@@ -16,13 +16,13 @@ import pytest
 import yaml
 
 from kgroup.support.clock import utc_now
-from tests.support.command_line import CommandLine, Result
-from tests.support.journals import WAITS, locked
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.running import running
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.journals import WAITS, locked
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.running import running
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 

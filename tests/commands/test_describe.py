@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import by_hand
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld, partitions_of
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld, partitions_of
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

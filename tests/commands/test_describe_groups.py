@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_world import KafkaWorld, partitions_of
-from tests.support.members import Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_world import KafkaWorld, partitions_of
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Document = dict[str, Any]

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from kgroup.groups.doctor.rules import ORDER
-from tests.support.command_line import CommandLine
-from tests.support.hanging import hang
-from tests.support.kafka_tools import KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.hanging import hang
+from tests.helpers.kafka_tools import KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"

@@ -22,13 +22,13 @@ from kgroup.support.clock import utc_ms
 from tests.commands.test_coordinator_moves import topic_on
 from tests.commands.test_doctor import TRANSACTIONS, rules_of, severities
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.hanging import hang_offsets
-from tests.support.kafka_tools import run_tool
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.three_brokers import PROPERTIES
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.hanging import hang_offsets
+from tests.helpers.kafka_tools import run_tool
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.three_brokers import PROPERTIES
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 

@@ -15,11 +15,11 @@ from kgroup.groups.offset_files import FileRow, parse_offsets
 from kgroup.queries.offset_file import read_offsets
 from kgroup.support.errors import UsageError
 from tests.commands.test_describe_groups import ODD
-from tests.support.command_line import CommandLine
-from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str | None, str, int], int | None]

@@ -29,15 +29,15 @@ from kafka.admin import (
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.accepted import ACCEPTED
 from tests.commands.test_rights import Bob
-from tests.support import programs
-from tests.support.catchup.catchups import crash, own_ledger, released
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members, commit_to
-from tests.support.running import running
-from tests.support.secure_broker import SecureBroker, secure_broker
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers import programs
+from tests.helpers.catchup.catchups import crash, own_ledger, released
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members, commit_to
+from tests.helpers.running import running
+from tests.helpers.secure_broker import SecureBroker, secure_broker
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 Offsets = dict[tuple[str, int], tuple[int, str]]

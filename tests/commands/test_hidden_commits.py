@@ -12,9 +12,9 @@ import pytest
 from kafka.admin import ACLOperation, ResourceType
 
 from tests.commands.test_rights import CLUSTER, HISTORY, LEDGER, Bob, bob, broker, group, settled, topic
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.secure_broker import SecureBroker, secure_broker
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.secure_broker import SecureBroker, secure_broker
 
 __all__ = ("bob", "broker", "settled")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.running import running
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.running import running
+from tests.helpers.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 PROTOCOLS = ("classic", "consumer")

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members, commit_to
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members, commit_to
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 At = Callable[[int], None]

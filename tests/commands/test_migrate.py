@@ -18,15 +18,15 @@ import pytest
 
 from tests.commands.test_guards import PROTOCOLS, idle_group, join, ten_each
 from tests.commands.test_wait import come_and_go
-from tests.support import application
-from tests.support.command_line import CommandLine, Result
-from tests.support.conversion import to_classic, to_consumer
-from tests.support.journals import WAITS, changes, documents, locked
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members, commit_to
-from tests.support.running import running
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before, sent
+from tests.helpers import application
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.conversion import to_classic, to_consumer
+from tests.helpers.journals import WAITS, changes, documents, locked
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members, commit_to
+from tests.helpers.running import running
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before, sent
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -18,13 +18,13 @@ import pytest
 from kgroup.sandbox import Sandbox
 from kgroup.sandbox.ports import choose, is_free
 from tests.conftest import BROKER_PROPERTIES
-from tests.support import by_hand
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.journals import changes
-from tests.support.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, KafkaProxy
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.journals import changes
+from tests.helpers.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, KafkaProxy
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 TOPIC = "orders-of-the-policies"

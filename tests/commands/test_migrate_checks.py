@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from tests.support import by_hand
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.journals import changes
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.journals import changes
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Row = dict[str, Any]

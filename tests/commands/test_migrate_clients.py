@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kgroup.settings.java_properties import parse_properties
-from tests.support import by_hand
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

@@ -12,11 +12,11 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import BROKER_PROPERTIES
-from tests.support import by_hand
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.conversion import to_classic, to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.conversion import to_classic, to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 Name = Callable[[str], str]
 TOPIC = "orders"

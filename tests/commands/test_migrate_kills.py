@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_undo_faults import Commits, committed, ended, everything, filled, killed
-from tests.support.command_line import CommandLine, Result
-from tests.support.conversion import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, to_consumer
-from tests.support.journals import WAITS, changes, locked
-from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.running import delivered, running
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.conversion import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, to_consumer
+from tests.helpers.journals import WAITS, changes, locked
+from tests.helpers.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import delivered, running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

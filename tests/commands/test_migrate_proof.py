@@ -33,14 +33,14 @@ from kgroup.sandbox import Sandbox
 from kgroup.sandbox.ports import choose, is_free
 from tests.commands.test_migrate_kills import killed_at
 from tests.conftest import BROKER_PROPERTIES
-from tests.support import by_hand
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.conversion import CONSUMER_GROUP_HEARTBEAT, to_classic
-from tests.support.journals import changes, documents
-from tests.support.kafka_proxy import CONSUMER_GROUP_DESCRIBE, OFFSET_COMMIT, Fault, KafkaProxy, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers import by_hand
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.conversion import CONSUMER_GROUP_HEARTBEAT, to_classic
+from tests.helpers.journals import changes, documents
+from tests.helpers.kafka_proxy import CONSUMER_GROUP_DESCRIBE, OFFSET_COMMIT, Fault, KafkaProxy, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -9,11 +9,11 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -34,10 +34,10 @@ from tests.commands.test_rights import (
     topic,
     without,
 )
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.secure_broker import SecureBroker
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.secure_broker import SecureBroker
+from tests.helpers.waiting import wait_for
 
 __all__ = ("bob", "broker", "settled")
 

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.running import running
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.running import running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.test_pythons import ASKING, VERB
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import ProxiedBroker, proxied_broker
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import ProxiedBroker, proxied_broker
 
 Name = Callable[[str], str]
 

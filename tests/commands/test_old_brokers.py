@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_proxy import FIND_COORDINATOR, ProxiedBroker
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import FIND_COORDINATOR, ProxiedBroker
 
 GROUP = "svc-old-brokers"
 

@@ -29,10 +29,10 @@ from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries import peek
 from kgroup.support.errors import KgroupError
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.terminals import Terminal
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.terminals import Terminal
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 PILL = b'{"amount": \xff\xfe\x1b[31m}'

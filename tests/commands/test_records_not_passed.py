@@ -16,11 +16,11 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.commands.test_doctor import rules_of
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members, commit_to
-from tests.support.stuck_application import POISON
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members, commit_to
+from tests.helpers.stuck_application import POISON
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 
@@ -148,7 +148,7 @@ def test_the_command_that_skips_never_skips_a_good_record(
         for habit, group in groups.items():
             how, settings = HABITS[habit]
             given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group} | settings)
-            command = [sys.executable, "-m", "tests.support.stuck_application", given, topic, how]
+            command = [sys.executable, "-m", "tests.helpers.stuck_application", given, topic, how]
             tries = stack.enter_context((tmp_path / habit).open("wb"))
             process = stack.enter_context(subprocess.Popen(command, stdout=tries))
             stack.callback(process.kill)

@@ -20,12 +20,12 @@ import pytest
 import yaml
 
 from kgroup.groups.offset_files import parse_offsets
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 Targets = dict[tuple[str, str, int], int | None]

@@ -19,12 +19,12 @@ from kafka.admin import (
     ResourceType,
 )
 
-from tests.support import programs
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.secure_broker import USERS, SecureBroker, secure_broker
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
+from tests.helpers.waiting import wait_for
 
 Right = tuple[ResourceType, str]
 CLUSTER: Right = (ResourceType.CLUSTER, "kafka-cluster")

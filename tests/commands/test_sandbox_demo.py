@@ -20,8 +20,8 @@ from kgroup.catchup.spark.ready import INSTALL
 from kgroup.cluster import demo_clients
 from kgroup.sandbox import Sandbox
 from kgroup.support.errors import SandboxError
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

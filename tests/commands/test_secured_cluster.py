@@ -10,14 +10,14 @@ from kafka.admin import ACLOperation, KafkaAdminClient
 
 from tests.commands.test_catchup_rights import Bob as Replayer
 from tests.commands.test_rights import HISTORY, LEDGER, Bob, group, topic
-from tests.support import programs
-from tests.support.catchup.catchups import copied, offsets
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.secure_broker import SecureBroker, secure_broker
-from tests.support.three_brokers import BROKERS, PROPERTIES, in_sync, replicated
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.catchup.catchups import copied, offsets
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.secure_broker import SecureBroker, secure_broker
+from tests.helpers.three_brokers import BROKERS, PROPERTIES, in_sync, replicated
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
 

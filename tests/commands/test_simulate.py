@@ -18,10 +18,10 @@ from kgroup.groups.simulation.subject import subject_of
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import KgroupError
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Held = dict[str, set[tuple[str, int]]]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 
 @pytest.fixture

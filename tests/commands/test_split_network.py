@@ -1,6 +1,6 @@
 """All verbs that change something, in mid-change: the network cuts the coordinator off, or it is killed, or hangs.
 
-Brokers, controller and clients reach each other through proxies, see ``tests.support.split_network``. The verbs run in
+Brokers, controller and clients reach each other through proxies, see ``tests.helpers.split_network``. The verbs run in
 parallel, each on groups and with a journal of its own, and the fault comes when a change of each is on its way.
 """
 
@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.changes import Commits, command, has_happened, leave_static_member
-from tests.support.command_line import CommandLine, Result
-from tests.support.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, DELETE_GROUPS, LEAVE_GROUP, OFFSET_COMMIT, OFFSET_DELETE
-from tests.support.kafka_world import KafkaWorld
-from tests.support.split_network import CLIENT, Link, SplitCluster, cut_off, of_brokers, of_nodes, split_cluster
-from tests.support.three_brokers import BROKERS, RECORDS, bystander, in_sync, topic_on
-from tests.support.waiting import wait_for
+from tests.helpers.changes import Commits, command, has_happened, leave_static_member
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, DELETE_GROUPS, LEAVE_GROUP, OFFSET_COMMIT, OFFSET_DELETE
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.split_network import CLIENT, Link, SplitCluster, cut_off, of_brokers, of_nodes, split_cluster
+from tests.helpers.three_brokers import BROKERS, RECORDS, bystander, in_sync, topic_on
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 

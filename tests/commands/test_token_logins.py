@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import programs
-from tests.support.catchup.catchups import Crash, copied, crash, gap_of, offsets, own_ledger
-from tests.support.command_line import CommandLine
-from tests.support.iam_front import KEYS, REGION, SESSION_S, IamFront, iam_front
-from tests.support.places import ROOT
-from tests.support.token_endpoint import serve_tokens
+from tests.helpers import programs
+from tests.helpers.catchup.catchups import Crash, copied, crash, gap_of, offsets, own_ledger
+from tests.helpers.command_line import CommandLine
+from tests.helpers.iam_front import KEYS, REGION, SESSION_S, IamFront, iam_front
+from tests.helpers.places import ROOT
+from tests.helpers.token_endpoint import serve_tokens
 
 pytestmark = pytest.mark.soak
 

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from kgroup.changes.journal import line_of
-from tests.support.catchup.catchups import own_ledger, plan_id
-from tests.support.command_line import CommandLine, Result
-from tests.support.journals import documents, rewrite, rows
-from tests.support.kafka_tools import CONSUMER_GROUPS, KafkaTools
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before
+from tests.helpers.catchup.catchups import own_ledger, plan_id
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.journals import documents, rewrite, rows
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.journals import WAITS, documents, locked
-from tests.support.kafka_proxy import (
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.journals import WAITS, documents, locked
+from tests.helpers.kafka_proxy import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -34,11 +34,11 @@ from tests.support.kafka_proxy import (
     Loss,
     ProxiedBroker,
 )
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.running import delivered, running
-from tests.support.three_brokers import RECORDS, replicated
-from tests.support.waiting import wait_for
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.running import delivered, running
+from tests.helpers.three_brokers import RECORDS, replicated
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Commits = dict[tuple[str, int], tuple[int, str, int | None]]

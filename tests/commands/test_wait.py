@@ -15,11 +15,11 @@ from kafka.protocol.consumer import JoinGroupRequest, LeaveGroupRequest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
-from tests.support.command_line import CommandLine, QuietReporter, Result
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.running import running
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.running import running
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 FIELDS = {"group", "type", "state", "member_count", "lag", "hidden_commits", "conditions", "waited_ms",

@@ -14,10 +14,10 @@ import pytest
 from kgroup.output.watch.changed_cells import SIGN
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.terminals import NORMAL, Terminal
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.terminals import NORMAL, Terminal
+from tests.helpers.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 

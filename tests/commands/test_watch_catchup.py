@@ -16,11 +16,11 @@ import pytest
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.groups.catchup.model import CatchupPlan, PlanState
-from tests.support.catchup.catchups import own_ledger
-from tests.support.catchup.ledgers import created, delivery, new_plan, progress, state, taken
-from tests.support.command_line import CommandLine
-from tests.support.terminals import ALTERNATE, Terminal
-from tests.support.waiting import read_line
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.catchup.ledgers import created, delivery, new_plan, progress, state, taken
+from tests.helpers.command_line import CommandLine
+from tests.helpers.terminals import ALTERNATE, Terminal
+from tests.helpers.waiting import read_line
 
 Name = Callable[[str], str]
 

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from tests.contracts.placeholders import Placeholders
-from tests.support.command_line import CommandLine, Result
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members, commit_to
+from tests.helpers.command_line import CommandLine, Result
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members, commit_to
 
 ORDERS, PAYMENTS = "orders", "payments"
 IDLE, NEXT, LIVE, NEW_LIVE = "c-idle", "c-next", "c-live", "c-new-live"

@@ -22,9 +22,9 @@ from tests.contracts import WRITE
 from tests.contracts.placeholders import Placeholders
 from tests.contracts.stage import Stage, set_up
 from tests.contracts.verbs import VERBS
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 DATA = Path(__file__).with_name("data")
 _ONE_LINE = 1_000_000  # a text that changes is one line of the diff

@@ -11,11 +11,11 @@ from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from tests.contracts.stage import commit, fill
-from tests.support.catchup.catchups import own_ledger
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.journals import rewrite
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.journals import rewrite
+from tests.helpers.kafka_world import KafkaWorld
 
 FILES = Path(__file__).with_name("files")
 RESET, SHIFT, FORGET, DELETE, MIGRATE = "ch-h39m", "ch-f3ny", "ch-8735", "ch-qvs2", "ch-n9yk"

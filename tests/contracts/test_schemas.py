@@ -18,8 +18,8 @@ from kgroup.queries import json_schemas
 from kgroup.queries.json_schemas import field_table, kinds_of, schema
 from kgroup.queries.rollout import GroupRollout
 from tests.cli.test_app import COMMANDS, help_flag
-from tests.support.command_line import CommandLine
-from tests.support.json_documents import faults
+from tests.helpers.command_line import CommandLine
+from tests.helpers.json_documents import faults
 
 DATA = Path(__file__).with_name("data")
 PLACEHOLDERS = {"<number>": 1, "<time>": "2026-01-01T00:00:00Z"}

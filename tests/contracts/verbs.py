@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.contracts.stage import GONE, IDLE, LIVE, NEW_LIVE, NEXT, NO_BROKER, ORDERS, PAYMENTS, STREAMS, Stage, fill
-from tests.support.command_line import CommandLine, Result
+from tests.helpers.command_line import CommandLine, Result
 
 VERBS: dict[str, Callable[[Stage], None]] = {}
 """By the name of its file in ``data``."""

@@ -8,7 +8,7 @@ from tests.benchmarks.catalogue import RESULTS, stored
 from tests.benchmarks.scale_page import PLOT, plot, runs
 from tests.docs.generated import regenerate
 from tests.docs.picture import PICTURE, picture
-from tests.support.manual import FRONT, INDEX, read
+from tests.helpers.manual import FRONT, INDEX, read
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:

@@ -22,7 +22,7 @@ from tests.benchmarks.catalogue import RESULTS, about, stored
 from tests.benchmarks.scale_page import cpu_table, memory_table, runs
 from tests.benchmarks.table import as_markdown
 from tests.cli.test_app import COMMANDS, help_flag
-from tests.support.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 _PART = re.compile(r"(<!-- generated (.+?) -->\n)(.*?)(<!-- end -->)", re.S)
 

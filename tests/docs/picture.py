@@ -21,8 +21,8 @@ from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.terminal import draw
 from kgroup.output.terminal.colour import _COLOURS
 from kgroup.support.cluster_ref import ClusterRef
-from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group, member, sibling
-from tests.support.places import ROOT
+from tests.helpers.cases.lag import HOUR, MINUTE, NOW, Part, evidence, group, member, sibling
+from tests.helpers.places import ROOT
 
 PICTURE = ROOT / "docs" / "img" / "describe.svg"
 _WIDTH = 80

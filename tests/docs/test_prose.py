@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_words import faults
-from tests.support.manual import INDEX, prose, read
-from tests.support.places import ROOT
+from tests.helpers.manual import INDEX, prose, read
+from tests.helpers.places import ROOT
 
 WRITTEN = (*sorted(ROOT.glob("*.md")), *sorted(INDEX.parent.rglob("*.md")))
 """README.md and the other pages of the root, and the manual."""

@@ -31,14 +31,14 @@ from kgroup.support.errors import SandboxError
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.docs.generated import regenerate
 from tests.docs.picture import PICTURE, page_lines, text_of
-from tests.support import by_hand, programs
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.deployments import Deployments
-from tests.support.kafka_world import KafkaWorld
-from tests.support.manual import FRONT, INDEX, MANUAL, PAGES, anchors, links, page, prose, read, section
-from tests.support.parsing import parsed
-from tests.support.places import ROOT
-from tests.support.waiting import wait_for
+from tests.helpers import by_hand, programs
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.deployments import Deployments
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.manual import FRONT, INDEX, MANUAL, PAGES, anchors, links, page, prose, read, section
+from tests.helpers.parsing import parsed
+from tests.helpers.places import ROOT
+from tests.helpers.waiting import wait_for
 
 _MADE_ID = r"\bc[hu]-[2-9a-z]{4}\b"
 _CHANGING = (

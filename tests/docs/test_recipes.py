@@ -1,6 +1,6 @@
 """The manual's runbook recipes, each run as it stands there, with real consumers where it is about them.
 
-``kubectl`` is tests/support/deployments.py. Shortened are ``--hold 15s``, the 30 days of idle groups, and the fleet,
+``kubectl`` is tests/helpers/deployments.py. Shortened are ``--hold 15s``, the 30 days of idle groups, and the fleet,
 which is that of a test alone. Spark runs for one recipe; where others would start it they end at their plan, or at
 the release.
 """
@@ -28,15 +28,15 @@ from confluent_kafka import Producer
 from kgroup.changes.journal import Journal
 from kgroup.cli.help_topics import RUNBOOKS
 from kgroup.model.commit import Commit
-from tests.support import programs
-from tests.support.catchup.catchups import copied, own_ledger
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.deployments import Deployments
-from tests.support.kafka_world import KafkaWorld
-from tests.support.manual import page, read
-from tests.support.places import ROOT
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.catchup.catchups import copied, own_ledger
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.deployments import Deployments
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.manual import page, read
+from tests.helpers.places import ROOT
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("bystander")
 

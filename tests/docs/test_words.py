@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.parsing import parsed
-from tests.support.places import ROOT
+from tests.helpers.parsing import parsed
+from tests.helpers.places import ROOT
 
 PACKAGE = ROOT / "kgroup"
 

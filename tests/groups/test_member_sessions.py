@@ -13,7 +13,7 @@ from kgroup.groups.member_sessions import (
     remaining_members,
     session_text,
 )
-from tests.support.cases.observed_groups import STATIC, group, member
+from tests.helpers.cases.observed_groups import STATIC, group, member
 
 
 def test_names_are_quoted_in_commands() -> None:

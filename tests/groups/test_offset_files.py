@@ -12,7 +12,7 @@ import yaml
 from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, parse_offsets
 from kgroup.model.commit import Commit
 from kgroup.support.errors import UsageError
-from tests.support.places import DATA
+from tests.helpers.places import DATA
 
 LONG = "orders-by-region-and-customer"
 ONE = {(None, LONG, 0): 17, (None, LONG, 1): 20, (None, "clicks", 0): 3}

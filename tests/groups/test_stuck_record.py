@@ -11,7 +11,7 @@ from kgroup.groups.next_commands import skip_record
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.cases.lag import MINUTE, NOW, SECOND, at
+from tests.helpers.cases.lag import MINUTE, NOW, SECOND, at
 
 ORDERS = TopicPartition("orders", 0)
 ONE_BY_ONE = tuple(at(5 * MINUTE - n * 10, 997 + n) for n in range(4))

@@ -22,7 +22,7 @@ from kgroup.model.groups import LogRange, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 from tests.changes.test_journal import entry
-from tests.support.catchup.plans import head_of, make_plan
+from tests.helpers.catchup.plans import head_of, make_plan
 
 BEFORE, AFTER, ELSEWHERE = Commit(5, 3, 'by hand: "é"'), Commit(12, 4, ""), Commit(9, 4, "")
 LOGS = {TopicPartition("orders", 0): LogRange(0, 20), TopicPartition("orders", 1): LogRange(8, 20)}

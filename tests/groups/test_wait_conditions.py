@@ -8,7 +8,7 @@ from kgroup.groups.wait_conditions import holds_without_group, parse_conditions,
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
-from tests.support.cases.observed_groups import BEHIND, GONE, NOW_MS, TWO, UP_TO_DATE, group, partition, sight
+from tests.helpers.cases.observed_groups import BEHIND, GONE, NOW_MS, TWO, UP_TO_DATE, group, partition, sight
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kgroup.groups.member_sessions import Liveness, SessionBound
 from kgroup.groups.wait_conditions import parse_conditions
 from kgroup.groups.wait_progress import EventLine, GroupVersion, Hold, line_of, next_pause_s, waiting_summary
 from kgroup.model.groups import Group
-from tests.support.cases.observed_groups import STATIC, TWO, group, member, partition, sight
+from tests.helpers.cases.observed_groups import STATIC, TWO, group, member, partition, sight
 
 
 def line(found: Group | None, texts: Sequence[str], sessions: dict[str, SessionBound] | None = None) -> EventLine:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import kgroup
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 from tests.install.containerfile import Replay
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
 
 pytestmark = [pytest.mark.soak, pytest.mark.programs("bash")]
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.places import ROOT
 from tests.install.containerfile import instructions
-from tests.support.places import ROOT
 
 INSTRUCTIONS = instructions((ROOT / "Containerfile").read_text(encoding="utf-8"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 
 def test_no_text_installs_kgroup_by_its_name() -> None:

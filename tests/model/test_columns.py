@@ -14,7 +14,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
-from tests.support.memory import bytes_of
+from tests.helpers.memory import bytes_of
 
 LARGEST = 2**63 - 1
 MANY = range(20_000)

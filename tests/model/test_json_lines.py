@@ -15,7 +15,7 @@ from kgroup.model.json_lines import (
     writable_format,
 )
 from kgroup.model.records import ConsumerRecord, Headers
-from tests.support.json_bytes import as_bytes
+from tests.helpers.json_bytes import as_bytes
 
 
 def record(

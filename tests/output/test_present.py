@@ -28,7 +28,7 @@ from kgroup.output.reporter import StderrReporter
 from kgroup.output.terminal.draw import title_lines
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
-from tests.support.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 
 ENVELOPE = ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
 CLUSTER = ClusterRef("cluster-1", "b1:9092,b2:9092", "prod")

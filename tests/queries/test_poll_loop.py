@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.groups.wait_progress import EventLine
 from kgroup.queries.poll_loop import EventLog
-from tests.support.command_line import QuietReporter
+from tests.helpers.command_line import QuietReporter
 
 
 @pytest.mark.parametrize(

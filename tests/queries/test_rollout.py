@@ -17,10 +17,10 @@ from kgroup.sandbox import Sandbox
 from kgroup.settings.model import Setting, Settings
 from kgroup.support.errors import Unreachable
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 SETTLED_S = 0.5

@@ -16,7 +16,7 @@ from kgroup.model.groups import ListedGroup
 from kgroup.queries.snapshots import by_log_partition, choose_groups
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Unreachable
-from tests.support.command_line import QuietReporter
+from tests.helpers.command_line import QuietReporter
 
 SILENT = Unreachable("broker 2 did not answer within the timeout")
 THERE = ListedGroup("orders-svc", "classic", "Empty", "consumer", None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.support.sandbox_reporters import Recorder
+from tests.helpers.sandbox_reporters import Recorder
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from kgroup.cluster import demo_clients
 from kgroup.sandbox import ProcessState, Sandbox, launch, ports
 from kgroup.settings.paths import cache_dir
 from kgroup.support.errors import Refused, SandboxError
-from tests.support.kafka_tools import CONSUMER_GROUPS, run_tool
-from tests.support.sandbox_reporters import Recorder
-from tests.support.waiting import wait_for
+from tests.helpers.kafka_tools import CONSUMER_GROUPS, run_tool
+from tests.helpers.sandbox_reporters import Recorder
+from tests.helpers.waiting import wait_for
 
 LONG_S = 60
 

@@ -18,7 +18,7 @@ from kgroup.sandbox.jars import are_complete, balanced_shares, fetch
 from kgroup.sandbox.manifest import Artifact, Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.errors import ConfigError, Refused, SandboxError
 from kgroup.support.java_home import find_java
-from tests.support.sandbox_reporters import Recorder
+from tests.helpers.sandbox_reporters import Recorder
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from kgroup.cluster.wire import connected
 from kgroup.sandbox import ProcessState, Sandbox
 from kgroup.sandbox.layout import CONTROLLER_ID
-from tests.support.sandbox_reporters import Recorder
+from tests.helpers.sandbox_reporters import Recorder
 
 pytestmark = pytest.mark.soak
 

@@ -15,9 +15,9 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ConfigError, NotFound, UsageError
-from tests.support.command_line import CommandLine
-from tests.support.places import ROOT
-from tests.support.settings_cases import Notes
+from tests.helpers.command_line import CommandLine
+from tests.helpers.places import ROOT
+from tests.helpers.settings_cases import Notes
 
 GOOD = """\
 # clusters

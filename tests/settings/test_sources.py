@@ -33,8 +33,8 @@ from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
 from kgroup.settings.tls import client_context
 from kgroup.support.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
-from tests.support import programs
-from tests.support.settings_cases import Notes
+from tests.helpers import programs
+from tests.helpers.settings_cases import Notes
 
 CONTEXTS = """
 contexts:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kgroup.support.units import human_count, percent, plural, some_of
-from tests.support.for_each import for_each
+from tests.helpers.for_each import for_each
 
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 

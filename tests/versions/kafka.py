@@ -16,10 +16,10 @@ from kgroup.sandbox.distribution import Distribution, fetch_distribution
 from kgroup.sandbox.manifest import Manifest, parse_manifest, sandbox_manifest
 from kgroup.support.java_home import find_java
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import CommandLine, QuietReporter
-from tests.support.kafka_tools import run_tool
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.kafka_tools import run_tool
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 from tests.versions.zookeeper import broker_with_zookeeper
 
 MANIFESTS = Path(__file__).parent / "jars"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.catchup.catchups import Crash, copied, crash, gap_of, offsets, plan_id
-from tests.support.command_line import CommandLine
-from tests.support.conversion import to_consumer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Member, Members
+from tests.helpers.catchup.catchups import Crash, copied, crash, gap_of, offsets, plan_id
+from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Member, Members
 from tests.versions.kafka import Cell, Kafka
 
 WITHOUT_A_CLUSTER = {"context list", "context use", "context show", "completion", "help"}

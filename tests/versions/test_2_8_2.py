@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 from tests.versions.kafka import Kafka
 
 VERSION = "2.8.2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_line import CommandLine
+from tests.helpers.command_line import CommandLine
 from tests.versions.smoke import NEW, NEW_LIVE, SMOKE, Stage
 
 VERSION = "4.0.0"

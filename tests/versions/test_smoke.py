@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgroup.sandbox.manifest import sandbox_manifest
 from tests.cli.test_app import COMMANDS
-from tests.support.manual import page
+from tests.helpers.manual import page
 from tests.versions.kafka import MANIFESTS, manifest_of
 from tests.versions.smoke import SMOKE, WITHOUT_A_CLUSTER
 

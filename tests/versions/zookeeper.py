@@ -12,7 +12,7 @@ from kgroup.sandbox import distribution, launch, ports
 from kgroup.sandbox.distribution import Distribution
 from kgroup.sandbox.layout import properties_text
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.waiting import wait_for
+from tests.helpers.waiting import wait_for
 
 _ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _READY_S = 60.0

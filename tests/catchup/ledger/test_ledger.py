@@ -25,11 +25,11 @@ from kgroup.cluster.transactions import Fenced
 from kgroup.groups.catchup.model import CatchupPlan, PlanState
 from kgroup.groups.catchup.verification import verify
 from kgroup.support.errors import NotFound, Refused
-from tests.support.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
-from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
+from tests.helpers.catchup.plans import ME, NOW_MS
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
+from tests.helpers.waiting import read_line, wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

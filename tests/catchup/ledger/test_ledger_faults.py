@@ -13,7 +13,7 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.cluster.transactions import CommitUnknown
 from kgroup.groups.catchup.model import PlanState
 from kgroup.support.errors import Unreachable
-from tests.support.catchup.ledgers import (
+from tests.helpers.catchup.ledgers import (
     Waits,
     code_of,
     created,
@@ -27,8 +27,8 @@ from tests.support.catchup.ledgers import (
     taken,
     task,
 )
-from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
+from tests.helpers.catchup.plans import ME, NOW_MS
+from tests.helpers.kafka_proxy import Fault, Loss, ProxiedBroker
 
 Name = Callable[[str], str]
 TIMEOUT_S = 15.0

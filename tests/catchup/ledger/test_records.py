@@ -45,8 +45,8 @@ from kgroup.groups.catchup.model import (
 from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.commit import Commit
 from kgroup.support.errors import KgroupError, Refused
-from tests.support.catchup.plans import PLAN_ID, gap_range, make_plan
-from tests.support.for_each import for_each
+from tests.helpers.catchup.plans import PLAN_ID, gap_range, make_plan
+from tests.helpers.for_each import for_each
 
 PLAN = replace(
     make_plan(gap_range(maybe=80), gap_range(1, before=None), abandoned=(Abandoned("orders", 0, 60, 70, "why"),)),

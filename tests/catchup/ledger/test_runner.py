@@ -18,7 +18,7 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.groups.catchup.model import LostOffsets, PlanState, RunnerEpoch
 from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import Refused
-from tests.support.catchup.ledgers import (
+from tests.helpers.catchup.ledgers import (
     code_of,
     created,
     delivery,
@@ -29,7 +29,7 @@ from tests.support.catchup.ledgers import (
     taken,
     written,
 )
-from tests.support.catchup.plans import ME, NOW_MS
+from tests.helpers.catchup.plans import ME, NOW_MS
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

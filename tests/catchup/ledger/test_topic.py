@@ -22,13 +22,13 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.topic import LEDGER_TOPIC, LedgerTopic, check, prepare
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
-from tests.support import programs
-from tests.support.catchup.ledgers import new_plan
-from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.secure_broker import USERS, SecureBroker, secure_broker
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.catchup.ledgers import new_plan
+from tests.helpers.catchup.plans import ME, NOW_MS
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

@@ -13,8 +13,8 @@ from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, affecting, noth
 from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState, PlanTotals, RangeTotals
 from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import KgroupError
-from tests.support.catchup.ledgers import code_of, new_plan, progress, state
-from tests.support.catchup.plans import head_of
+from tests.helpers.catchup.ledgers import code_of, new_plan, progress, state
+from tests.helpers.catchup.plans import head_of
 
 CHUNKS = 5
 PLANNED, RELEASED, DONE, CANCELLED = PlanState.PLANNED, PlanState.RELEASED, PlanState.DONE, PlanState.CANCELLED

@@ -16,9 +16,9 @@ from kgroup.groups.catchup.model import PlanState
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import Unreachable
-from tests.support.catchup.catchups import own_ledger
-from tests.support.catchup.ledgers import created, ended, killed_in_transaction, new_plan, state
-from tests.support.command_line import QuietReporter
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.catchup.ledgers import created, ended, killed_in_transaction, new_plan, state
+from tests.helpers.command_line import QuietReporter
 
 Name = Callable[[str], str]
 

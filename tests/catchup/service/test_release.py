@@ -26,12 +26,12 @@ from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.support.errors import Refused, Unreachable
-from tests.support import by_hand
-from tests.support.clusters import connected
-from tests.support.conversion import to_consumer
-from tests.support.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.wire import just_before, sent
+from tests.helpers import by_hand
+from tests.helpers.clusters import connected
+from tests.helpers.conversion import to_consumer
+from tests.helpers.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.wire import just_before, sent
 
 Name = Callable[[str], str]
 KINDS = ("classic", "consumer")

@@ -16,10 +16,10 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import KgroupError, Refused
-from tests.support.catchup.plans import NOW_MS
-from tests.support.catchup.replays import replay, seen
-from tests.support.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.plans import NOW_MS
+from tests.helpers.catchup.replays import replay, seen
+from tests.helpers.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

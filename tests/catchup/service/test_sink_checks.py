@@ -10,7 +10,7 @@ from kgroup.catchup.service.sink_checks import check_dead_letters, check_sources
 from kgroup.cluster.topic_admin import TopicDescription
 from kgroup.groups.catchup.model import GapRange
 from kgroup.groups.catchup.risks import RiskLevel
-from tests.support.catchup.plans import gap_range
+from tests.helpers.catchup.plans import gap_range
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -16,8 +16,8 @@ from kgroup.groups.catchup.delivered import started_chunks, undelivered
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.ledgers import progress
-from tests.support.catchup.plans import gap_range, ledgered, make_plan
+from tests.helpers.catchup.ledgers import progress
+from tests.helpers.catchup.plans import gap_range, ledgered, make_plan
 
 BEFORE = TargetTopic("id", (5, 0))
 SAME = TargetBounds("id", (5, 0), (50, 40))

@@ -26,10 +26,10 @@ from kgroup.groups.catchup.model import CatchupPlan, Chunk, LostOffsets
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.catchup.spark.test_filtered_reader import batch, mark, rows
-from tests.support.catchup.plans import ME, NOW_MS, make_plan
-from tests.support.catchup.replays import Replay, producer
-from tests.support.json_bytes import as_bytes
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.plans import ME, NOW_MS, make_plan
+from tests.helpers.catchup.replays import Replay, producer
+from tests.helpers.json_bytes import as_bytes
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 Make = Callable[..., Replay]

@@ -13,9 +13,9 @@ from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.model import Order
 from kgroup.support.errors import KgroupError
 from tests.catchup.sinks.test_handlers import offsets_of, script
-from tests.support.catchup.replays import Replay, producer
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.replays import Replay, producer
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Make = Callable[..., Replay]

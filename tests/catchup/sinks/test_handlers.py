@@ -22,17 +22,17 @@ from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import Order
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
-from tests.support.catchup import handler_functions
-from tests.support.catchup.replays import Replay, producer, seen, sources
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup import handler_functions
+from tests.helpers.catchup.replays import Replay, producer, seen, sources
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Make = Callable[..., Replay]
 
 QUICK = Handling(retries=1, backoff_s=0.01)
-KEEP = {"function": "tests.support.catchup.handler_functions:keep"}
-HANG = {"function": "tests.support.catchup.handler_functions:hang"}
+KEEP = {"function": "tests.helpers.catchup.handler_functions:keep"}
+HANG = {"function": "tests.helpers.catchup.handler_functions:hang"}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_in_every_order_all_are_handled_and_each_key_where_it_matters(make: Make
 def test_another_name_serves(make: Make, source: str) -> None:
     plan = make((source, 0, 0, 5))
 
-    assert plan.run("python", {"function": "tests.support.catchup.handler_functions:Nested.keep"}).finished
+    assert plan.run("python", {"function": "tests.helpers.catchup.handler_functions:Nested.keep"}).finished
     assert len(given()) == 5
 
 
@@ -126,8 +126,8 @@ def test_another_name_serves(make: Make, source: str) -> None:
         ("", UsageError, "usage"),
         ("module", UsageError, "usage"),
         ("nowhere_at_all:f", KgroupError, "handler-missing"),
-        ("tests.support.catchup.handler_functions:nothing", KgroupError, "handler-missing"),
-        ("tests.support.catchup.handler_functions:not_callable", KgroupError, "handler-missing"),
+        ("tests.helpers.catchup.handler_functions:nothing", KgroupError, "handler-missing"),
+        ("tests.helpers.catchup.handler_functions:not_callable", KgroupError, "handler-missing"),
     ],
 )
 def test_a_function_that_is_not_there_is_named(
@@ -229,7 +229,7 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
 
     result = plan.run(
         "python",
-        {"function": "tests.support.catchup.handler_functions:lanes"},
+        {"function": "tests.helpers.catchup.handler_functions:lanes"},
         lambda: time.monotonic() > until,
         order=Order.KEY,
         handling=Handling(lanes=2, batch=1, retries=0),
@@ -299,7 +299,7 @@ def test_an_answer_that_comes_late_is_no_other_partitions(make: Make, source: st
 
     result = plan.run(
         "python",
-        {"function": "tests.support.catchup.handler_functions:late"},
+        {"function": "tests.helpers.catchup.handler_functions:late"},
         order=Order.NONE,
         handling=Handling(lanes=2, batch=1, retries=1, backoff_s=1.0),
     )
@@ -325,7 +325,7 @@ def test_stopped_in_the_pause_before_a_retry_it_says_what_the_handler_was_given(
 
     result = plan.run(
         "python",
-        {"function": "tests.support.catchup.handler_functions:refuse"},
+        {"function": "tests.helpers.catchup.handler_functions:refuse"},
         is_refused.is_set,
         handling=Handling(batch=25, retries=3, backoff_s=60),
     )
@@ -338,7 +338,7 @@ def test_stopped_in_the_pause_before_a_retry_it_says_what_the_handler_was_given(
 def test_leaving_is_a_refusal_too(make: Make, source: str) -> None:
     plan = make((source, 0, 0, 1))
 
-    result = plan.run("python", {"function": "tests.support.catchup.handler_functions:leave"}, handling=QUICK)
+    result = plan.run("python", {"function": "tests.helpers.catchup.handler_functions:leave"}, handling=QUICK)
 
     assert result.stopped[0].why == "SystemExit: 3"
 
@@ -698,7 +698,7 @@ def test_what_is_lost_behind_what_is_not_handled_yet_is_not_written_down_before_
     config = {"bootstrap.servers": bootstrap, "queued.max.messages.kbytes": 1024, "fetch.message.max.bytes": 200_000}
     results: list[TaskResult] = []
     rate = RateLimit(records_per_s=100)
-    options = {"function": "tests.support.catchup.handler_functions:keep_after"}
+    options = {"function": "tests.helpers.catchup.handler_functions:keep_after"}
     worker = threading.Thread(target=lambda: results.append(plan.run("python", options, config=config, rate=rate)))
     worker.start()
     wait_for(plan.progress, "progress")

@@ -23,11 +23,11 @@ from kgroup.groups.catchup.model import ChunkProgress, LostOffsets, Order, PlanS
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.spark.test_filtered_reader import batch, rows
-from tests.support.catchup import handler_functions
-from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.catchup.replays import Replay, hurried_at_the_end, producer, seen, sources
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup import handler_functions
+from tests.helpers.catchup.plans import ME, NOW_MS
+from tests.helpers.catchup.replays import Replay, hurried_at_the_end, producer, seen, sources
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Make = Callable[..., Replay]
@@ -543,7 +543,7 @@ def test_a_record_that_is_lost_between_reader_and_sink_is_disputed(
     monkeypatch.setattr(TaskRun, "_pieces", losing)
     handler_functions.refused.clear()
     plan = make((source, 0, 0, 20))
-    options = {"topic": target} if sink == "topic" else {"function": "tests.support.catchup.handler_functions:keep"}
+    options = {"topic": target} if sink == "topic" else {"function": "tests.helpers.catchup.handler_functions:keep"}
 
     result = plan.run(sink, options)
 

@@ -20,12 +20,12 @@ from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from tests.support.catchup import spark_tasks
-from tests.support.catchup.spark_cluster import Cluster, running_cluster
-from tests.support.catchup.spark_kills import Killer, replayed_exactly_once, workers_of
-from tests.support.catchup.spark_tasks import Task, pids, sign, task, waiting, where, worker_imports
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup import spark_tasks
+from tests.helpers.catchup.spark_cluster import Cluster, running_cluster
+from tests.helpers.catchup.spark_kills import Killer, replayed_exactly_once, workers_of
+from tests.helpers.catchup.spark_tasks import Task, pids, sign, task, waiting, where, worker_imports
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 # A master and its workers take half a minute of two cores.
 pytestmark = pytest.mark.soak

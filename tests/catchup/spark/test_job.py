@@ -22,8 +22,8 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.groups.catchup.model import ChunkProgress
 from kgroup.support.errors import ExitCode, KgroupError, Refused, Unreachable
-from tests.support.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
+from tests.helpers.waiting import read_line, wait_for
 
 SECRET = "hunter2-of-the-task"
 
@@ -254,7 +254,7 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.support.errors import KgroupError
-from tests.support.catchup.spark_tasks import pids, task, waiting
+from tests.helpers.catchup.spark_tasks import pids, task, waiting
 one = task(0, {str(tmp_path)!r})
 with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), timeout_s=5)) as session:
     def kill():
@@ -283,7 +283,7 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from tests.support.catchup.spark_tasks import task, waiting
+from tests.helpers.catchup.spark_tasks import task, waiting
 signals.raise_signals()
 settings = SparkSettings("local[1]")
 try:
@@ -317,7 +317,7 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from tests.support.catchup.spark_tasks import deaf, task
+from tests.helpers.catchup.spark_tasks import deaf, task
 settings = SparkSettings("local[1]")
 with DriverSession(settings, check(settings, timeout_s=5)) as session:
     session.context()

@@ -20,10 +20,10 @@ from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, Task
 from kgroup.support.errors import NotFound
-from tests.support.catchup.latest import newest
-from tests.support.catchup.plans import gap_range, make_plan
-from tests.support.catchup.replays import Replay, producer, replay, seen, sources
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.latest import newest
+from tests.helpers.catchup.plans import gap_range, make_plan
+from tests.helpers.catchup.replays import Replay, producer, replay, seen, sources
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 SPANS = ((0, 0, 100), (0, 100, 240), (1, 0, 90), (1, 90, 240))

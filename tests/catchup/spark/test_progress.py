@@ -14,7 +14,7 @@ from kgroup.catchup.spark.progress import ProgressBoard, TopicTotals
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, encode_progress, is_stop
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
-from tests.support.waiting import wait_for
+from tests.helpers.waiting import wait_for
 
 CHUNKS = {
     0: (Chunk(0, "orders", 0, 100, 200), Chunk(1, "orders", 0, 200, 300)),

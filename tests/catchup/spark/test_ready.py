@@ -17,7 +17,7 @@ from kgroup.catchup.spark.ready import INSTALL, check
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.cli.help_topics import TOPICS
 from kgroup.support.errors import ExitCode, Refused, Unreachable
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 HERE = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
 

@@ -17,7 +17,7 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.worker_package import WorkerPackage
 from kgroup.support.errors import KgroupError, Unreachable
-from tests.support.waiting import wait_for
+from tests.helpers.waiting import wait_for
 
 
 def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> None:

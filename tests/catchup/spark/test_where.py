@@ -24,12 +24,12 @@ from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
-from tests.support.catchup import handler_functions
-from tests.support.catchup.plans import NOW_MS
-from tests.support.catchup.replays import Replay, producer, replay, seen, sources
-from tests.support.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
-from tests.support.kafka_world import KafkaWorld
-from tests.support.manual import page
+from tests.helpers.catchup import handler_functions
+from tests.helpers.catchup.plans import NOW_MS
+from tests.helpers.catchup.replays import Replay, producer, replay, seen, sources
+from tests.helpers.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.manual import page
 
 Name = Callable[[str], str]
 NUMBER = "cast(cast(value as string) as int)"

@@ -13,14 +13,14 @@ from kgroup.catchup.worker.task_spec import Handling, TaskResult, TransactionBou
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
-from tests.support.catchup import handler_functions
-from tests.support.catchup.ledgers import hurried_commits
-from tests.support.catchup.replays import replay, seen, sources
-from tests.support.command_line import QuietReporter
-from tests.support.expiring_ids import forgotten
-from tests.support.kafka_proxy import Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup import handler_functions
+from tests.helpers.catchup.ledgers import hurried_commits
+from tests.helpers.catchup.replays import replay, seen, sources
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.expiring_ids import forgotten
+from tests.helpers.kafka_proxy import Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 PRODUCE, FETCH, END_TXN = 0, 1, 26
@@ -112,7 +112,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbo
     with KafkaWorld(address) as world:
         source, target = world.topic(name("orders")), world.topic(name("copy"))
         world.produce(source, 4000)
-        options = {"topic": target} if sink == "topic" else {"function": "tests.support.catchup.handler_functions:keep"}
+        options = {"topic": target} if sink == "topic" else {"function": "tests.helpers.catchup.handler_functions:keep"}
         with replay(address, name("ledger"), [(source, 0, 0, 2000), (source, 0, 2000, 4000)]) as plan:
             worker = threading.Thread(
                 target=lambda: results.append(

@@ -16,7 +16,7 @@ from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.model import Order
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
-from tests.support.waiting import wait_for
+from tests.helpers.waiting import wait_for
 
 
 def record(offset: int, key: bytes | None = None) -> ConsumerRecord:

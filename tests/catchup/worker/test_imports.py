@@ -12,7 +12,7 @@ import pytest
 
 from kgroup.catchup.spark import job, newest_per_key, sql_job
 from kgroup.catchup.spark.worker_package import SHIPPED, WORKERS_IMPORT, WorkerPackage
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 from tests.test_architecture import edges, running
 
 _WITHOUT = """

@@ -17,9 +17,9 @@ import pytest
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.worker.task_spec import Handling, TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
-from tests.support.catchup.replays import Replay, producer, replay, seen, sources
-from tests.support.kafka_world import KafkaWorld
-from tests.support.places import ROOT
+from tests.helpers.catchup.replays import Replay, producer, replay, seen, sources
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 
 Name = Callable[[str], str]
 RECORDS = 4000
@@ -45,7 +45,7 @@ def start(spec: TaskSpec, directory: Path) -> subprocess.Popen[str]:
     path = directory / f"spec-{spec.number}"
     path.write_bytes(pickle.dumps(spec))
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.catchup.worker_process", str(path)],
+        [sys.executable, "-m", "tests.helpers.catchup.worker_process", str(path)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

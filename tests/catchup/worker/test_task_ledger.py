@@ -15,7 +15,7 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
 from kgroup.groups.catchup.model import CatchupPlan, PlanState, StateRecord, Task
 from kgroup.support.errors import NotFound, Refused
-from tests.support.catchup.ledgers import (
+from tests.helpers.catchup.ledgers import (
     code_of,
     delivered,
     delivery,
@@ -26,8 +26,8 @@ from tests.support.catchup.ledgers import (
     task,
     work,
 )
-from tests.support.catchup.plans import ME, NOW_MS
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.plans import ME, NOW_MS
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.completion import Asker
+from tests.helpers.completion import Asker
 
 
 @pytest.fixture

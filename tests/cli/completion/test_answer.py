@@ -15,11 +15,11 @@ import pytest
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.cli.completion.names import _TRY_EVERY_S, FRESH_S, STALE_S, is_plain
-from tests.support.catchup.catchups import own_ledger
-from tests.support.catchup.ledgers import created, new_plan
-from tests.support.completion import CONTEXTS, GROUPS, TOPICS, Asker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.catchup.ledgers import created, new_plan
+from tests.helpers.completion import CONTEXTS, GROUPS, TOPICS, Asker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\x1b[31mb", "a\x7f", "a\u202eb", "a\u200bb", ""])

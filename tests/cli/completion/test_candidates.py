@@ -8,14 +8,14 @@ import pytest
 
 from kgroup.cli.completion.candidates import DATA, find_candidates
 from kgroup.cli.verbs import VERBS
-from tests.support.command_line import CommandLine
-from tests.support.completion_tree import read_tree, text_of
-from tests.support.manual import read
-from tests.support.places import ROOT
+from tests.helpers.command_line import CommandLine
+from tests.helpers.completion_tree import read_tree, text_of
+from tests.helpers.manual import read
+from tests.helpers.places import ROOT
 
 
 def test_the_tree_is_that_of_the_commands() -> None:
-    command = "python -m tests.support.completion_tree"
+    command = "python -m tests.helpers.completion_tree"
 
     assert command in read(ROOT / "CONTRIBUTING.md")
     assert text_of(read_tree()) == DATA.read_text(encoding="utf-8"), f"make the file again: {command}"

@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.cli.completion import line as lines
 from kgroup.settings.connection import Connection
-from tests.support.completion import NASTY
+from tests.helpers.completion import NASTY
 
 BASH_BREAKS = " \t\n\"'@><=;|&(:"
 

@@ -11,8 +11,8 @@ import pytest
 
 from kgroup.cli.verbs import VERBS
 from kgroup.commands.completion import SCRIPTS
-from tests.support.completion import GROUPS, NASTY, Asker, Prompt
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.completion import GROUPS, NASTY, Asker, Prompt
+from tests.helpers.kafka_world import KafkaWorld
 
 
 @pytest.fixture

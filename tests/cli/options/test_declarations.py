@@ -31,7 +31,7 @@ from kgroup.queries.log_options import AsOf, FromLog, LogBounds
 from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.support.errors import ExitCode
-from tests.support.command_line import QuietReporter
+from tests.helpers.command_line import QuietReporter
 
 BUNDLES: dict[str, type] = {
     bundle.__name__: bundle

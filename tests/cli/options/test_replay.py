@@ -23,7 +23,7 @@ from kgroup.groups.catchup.model import LATEST, ChunkProgress, Delivery, Order, 
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
-from tests.support.catchup.plans import gap_range, make_plan
+from tests.helpers.catchup.plans import gap_range, make_plan
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The messages that kgroup brings itself are those of Kafka: their fields are compared with the schemas in its jar.
 
-What the tests send and forge (``tests.support.conversion``, ``tests.support.kafka_proxy``) is made of the same files,
+What the tests send and forge (``tests.helpers.conversion``, ``tests.helpers.kafka_proxy``) is made of the same files,
 so that a wrong field would be wrong on both sides.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.cluster.coordinator import schemas
 from kgroup.sandbox.cluster import find_distribution
-from tests.support.command_line import QuietReporter
+from tests.helpers.command_line import QuietReporter
 
 OURS = {path.name: path.read_text() for path in files(schemas).iterdir() if path.name.endswith(".json")}
 ON_THE_WIRE = ("name", "versions", "nullableVersions", "taggedVersions", "tag")

@@ -18,7 +18,7 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.model import Settings
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ConfigError, KgroupError, Unreachable
-from tests.support.settings_cases import Notes
+from tests.helpers.settings_cases import Notes
 
 AMPLE_S = 60.0
 """Of what answers at once: far more than any of them takes."""

@@ -14,11 +14,11 @@ from kgroup.model.groups import Group
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
 from tests.conftest import BROKER_PROPERTIES
-from tests.support import by_hand
-from tests.support.clusters import connected
-from tests.support.kafka_proxy import CONSUMER_GROUP_DESCRIBE, LEAVE_GROUP, Fault, Loss, ProxiedBroker, proxied_broker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.wire import just_before
+from tests.helpers import by_hand
+from tests.helpers.clusters import connected
+from tests.helpers.kafka_proxy import CONSUMER_GROUP_DESCRIBE, LEAVE_GROUP, Fault, Loss, ProxiedBroker, proxied_broker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 JOIN_GROUP, HEARTBEAT = 11, 68

@@ -20,15 +20,15 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
-from tests.support import by_hand
-from tests.support.clusters import connected
-from tests.support.conversion import ConsumerGroupHeartbeatRequest, to_consumer
-from tests.support.holders import holder
-from tests.support.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
-from tests.support.wire import just_before, sent
+from tests.helpers import by_hand
+from tests.helpers.clusters import connected
+from tests.helpers.conversion import ConsumerGroupHeartbeatRequest, to_consumer
+from tests.helpers.holders import holder
+from tests.helpers.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
+from tests.helpers.wire import just_before, sent
 
 Name = Callable[[str], str]
 JOIN_GROUP, SYNC_GROUP, HEARTBEAT = 11, 14, 68

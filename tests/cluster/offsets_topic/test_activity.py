@@ -23,10 +23,10 @@ from kgroup.model.groups import Activities, Activity, Group, LoggedCommit
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import NotAuthorized
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 PROTOCOLS = ("classic", "consumer")

@@ -20,9 +20,9 @@ from kgroup.sandbox import Sandbox
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from tests.conftest import BROKER_PROPERTIES
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.waiting import wait_for
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Said = list[tuple[int, int | None, str]]

@@ -22,8 +22,8 @@ from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix
 from kgroup.cluster.offsets_topic.records import MemberState, RecordType
 from kgroup.cluster.primitives import MalformedRecord, raw_topic_id
 from kgroup.cluster.primitives import topic_id as topic_id_of
-from tests.support.for_each import for_each
-from tests.support.places import DATA
+from tests.helpers.for_each import for_each
+from tests.helpers.places import DATA
 
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]

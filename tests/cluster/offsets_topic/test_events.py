@@ -31,9 +31,9 @@ from kgroup.model.group_log import (
     Unreadable,
 )
 from kgroup.output.pages.history import records, screen
-from tests.support.for_each import for_each
-from tests.support.fuzzing import events_of
-from tests.support.places import DATA
+from tests.helpers.for_each import for_each
+from tests.helpers.fuzzing import events_of
+from tests.helpers.places import DATA
 
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 RECORDS = [line for line in LINES if line["kind"] == "record"]

@@ -38,9 +38,9 @@ from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import Refused, UsageError
 from tests.groups.history.test_anything import EVENT, logged
-from tests.support.cases.doctor import HEALTHY
-from tests.support.cases.lag import NOW, Part, evidence, group
-from tests.support.fuzzing import NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
+from tests.helpers.cases.doctor import HEALTHY
+from tests.helpers.cases.lag import NOW, Part, evidence, group
+from tests.helpers.fuzzing import NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 NAMES = st.sampled_from(NASTY)

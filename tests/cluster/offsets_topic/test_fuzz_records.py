@@ -30,7 +30,7 @@ from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import CommitWritten, Event, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
-from tests.support.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
+from tests.helpers.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
 
 ALL = LogRange(0, 1 << 62)
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

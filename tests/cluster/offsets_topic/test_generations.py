@@ -12,9 +12,9 @@ from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.model.groups import Group, LogRange
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 Name = Callable[[str], str]
 

@@ -22,9 +22,9 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import log_ranges, topic_layouts
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.clusters import connected
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.clusters import connected
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 
 def raw_log(cluster: Cluster, group: str) -> bytes:

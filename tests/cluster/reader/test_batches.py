@@ -16,8 +16,8 @@ from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
 from kgroup.model.json_lines import json_line
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import NotFound, Refused, Unreachable
-from tests.support.catchup.replays import hurried_at_the_end, producer
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.catchup.replays import hurried_at_the_end, producer
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 TIMEOUT_S = 15.0

@@ -22,11 +22,11 @@ from kgroup.cluster.reader.ranges import check_topic, read_ranges
 from kgroup.model.records import OffsetRange
 from kgroup.support.errors import AuthenticationFailed, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from tests.commands.test_rights import Bob, topic
-from tests.support import programs
-from tests.support.command_line import QuietReporter
-from tests.support.kafka_world import KafkaWorld
-from tests.support.secure_broker import USERS, SecureBroker, secure_broker
-from tests.support.waiting import wait_for
+from tests.helpers import programs
+from tests.helpers.command_line import QuietReporter
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Config = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.support.errors import NotFound
-from tests.support.kafka_world import KafkaWorld
+from tests.helpers.kafka_world import KafkaWorld
 
 Name = Callable[[str], str]
 

@@ -36,8 +36,8 @@ from kgroup.groups.assignors.java_order import (
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.assignors.ranges import client_range, server_range
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.for_each import for_each
-from tests.support.places import DATA
+from tests.helpers.for_each import for_each
+from tests.helpers.places import DATA
 
 ASSIGNORS = {**CLIENT_SIDE, "uniform": SERVER_SIDE["uniform"], "range-server": SERVER_SIDE["range"]}
 CHAINS = [json.loads(line) for line in (DATA / "assignors.jsonl").read_text("utf-8").splitlines()]

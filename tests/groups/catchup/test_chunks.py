@@ -17,8 +17,8 @@ from kgroup.groups.catchup.chunks import (
     cut_into_chunks,
 )
 from kgroup.groups.catchup.model import Chunk, GapRange, Order
-from tests.support.catchup.plans import gap_range
-from tests.support.for_each import for_each
+from tests.helpers.catchup.plans import gap_range
+from tests.helpers.for_each import for_each
 
 MIB = 1024 * 1024
 

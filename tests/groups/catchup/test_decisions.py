@@ -36,7 +36,7 @@ from kgroup.groups.catchup.steps import (
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
+from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
 EPOCH = 2
 RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata

@@ -17,7 +17,7 @@ from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
-from tests.support.for_each import for_each
+from tests.helpers.for_each import for_each
 
 NOW_MS = 10_000_000
 SINCE_MS = 5_000_000

@@ -9,7 +9,7 @@ import pytest
 from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
 from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order
 from kgroup.groups.catchup.verification import verify
-from tests.support.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
+from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
 
 PLAN = make_plan(gap_range(deadline_ms=NOW_MS + 1), gap_range(1, deadline_ms=NOW_MS + 2))
 DELIVERY = Delivery("topic", Order.PARTITION, (Task(0, (0,)), Task(1, (1,))), {"topic": "copy"})

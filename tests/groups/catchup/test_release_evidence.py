@@ -17,7 +17,7 @@ from kgroup.groups.catchup.release_evidence import (
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
+from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
 
 HERE = TopicPartition("orders", 0)
 RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata

@@ -9,7 +9,7 @@ import pytest
 from kgroup.groups.catchup.model import Chunk
 from kgroup.groups.catchup.replay_rate import ReplaySamples
 from kgroup.groups.catchup.verification import verify
-from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
+from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
 
 PLAN = make_plan(
     gap_range(0, 0, 1000),

@@ -9,7 +9,7 @@ from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, Pa
 from kgroup.groups.catchup.model import Abandoned, GapRange
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.plans import gap_range
+from tests.helpers.catchup.plans import gap_range
 
 NOW_MS = 1_795_229_931_000
 FAST = ReplayPace(1_000.0, startup_s=5.0)

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.groups.catchup.model import PlanState, RunnerEpoch
 from kgroup.groups.catchup.takeover import SIGNED_OFF, Takeover, takeover_of
-from tests.support.catchup.plans import ledgered, make_plan
+from tests.helpers.catchup.plans import ledgered, make_plan
 
 AT_MS = 1_795_228_032_250  # 2026-11-21T02:27:12.250Z
 MINE = RunnerEpoch(3, "me@here", 10, 20)

@@ -11,7 +11,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.plans import gap_range, ledgered, make_plan
+from tests.helpers.catchup.plans import gap_range, ledgered, make_plan
 
 
 def group(*commits: tuple[int, str]) -> Group:

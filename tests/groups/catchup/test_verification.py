@@ -25,8 +25,8 @@ from kgroup.groups.catchup.verification import (
 )
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.catchup.plans import gap_range, ledgered, made, make_plan
-from tests.support.for_each import for_each
+from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
+from tests.helpers.for_each import for_each
 
 HALVES = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120))
 PLAN = make_plan(chunks=HALVES)

@@ -18,8 +18,8 @@ from kgroup.groups.doctor.diagnose import (
 )
 from kgroup.groups.doctor.finding import Diagnosis, Finding, NotChecked, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.support.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
+from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
+from tests.helpers.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
 
 
 def finding(rule: str, severity: Severity) -> Finding:

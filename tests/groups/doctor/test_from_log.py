@@ -13,8 +13,8 @@ from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
 from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.model.group_log import GenerationMember, TransactionEnd
-from tests.support.cases.doctor import EMPTY, HEALTHY
-from tests.support.cases.history import T0, TOPIC, Log, member
+from tests.helpers.cases.doctor import EMPTY, HEALTHY
+from tests.helpers.cases.history import T0, TOPIC, Log, member
 
 _HOUR_MS = 3_600_000
 

@@ -14,8 +14,8 @@ from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
 from kgroup.groups.history.model import CrashLoop
-from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.support.cases.doctor import (
+from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
+from tests.helpers.cases.doctor import (
     CLUSTER,
     EARLY,
     EMPTY,
@@ -34,9 +34,9 @@ from tests.support.cases.doctor import (
     consumer,
     logged,
 )
-from tests.support.cases.doctor_of_members import restarts
-from tests.support.cases.doctor_of_offsets import standing, unread
-from tests.support.for_each import for_each
+from tests.helpers.cases.doctor_of_members import restarts
+from tests.helpers.cases.doctor_of_offsets import standing, unread
+from tests.helpers.for_each import for_each
 
 CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
 

@@ -32,7 +32,7 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.history import records, screen
-from tests.support.cases.history import T0, Log
+from tests.helpers.cases.history import T0, Log
 
 MEMBERS = st.sampled_from(("a/1", "a/2", "b/1", "c/1", ""))
 INSTANCES = st.sampled_from((None, None, "i-1", "i-2"))

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.groups.history.model import StepKind
 from kgroup.model.group_log import GenerationMember, RebalanceProtocol, TransactionEnd
-from tests.support.cases.history import Log, inferred, member, of, why
+from tests.helpers.cases.history import Log, inferred, member, of, why
 
 A, B, C = member("a/1", 0, 1), member("b/1", 2, 3), member("c/1", 4)
 

@@ -12,7 +12,7 @@ from kgroup.model.group_log import (
     TargetEpochWritten,
     TargetWritten,
 )
-from tests.support.cases.history import Log, inferred, member, of, why
+from tests.helpers.cases.history import Log, inferred, member, of, why
 
 
 def grown() -> Log:

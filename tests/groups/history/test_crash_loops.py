@@ -10,8 +10,8 @@ from kgroup.groups.history.crash_loops import crash_loop_words, crash_loops
 from kgroup.groups.history.model import CrashLoop, SignatureKind
 from kgroup.groups.lag.from_log import from_log
 from kgroup.model.group_log import RebalanceProtocol, TransactionEnd
-from tests.support.cases.history import T0, TOPIC, Log, member, of
-from tests.support.cases.lag import group
+from tests.helpers.cases.history import T0, TOPIC, Log, member, of
+from tests.helpers.cases.lag import group
 
 COMMIT = 10
 

@@ -7,7 +7,7 @@ from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.history import event_lines
 from tests.groups.history.test_consumer import grown
-from tests.support.cases.history import Log, member, of
+from tests.helpers.cases.history import Log, member, of
 
 
 def lines(news: HistoryDelta | None) -> list[str]:

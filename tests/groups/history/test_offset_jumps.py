@@ -22,7 +22,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.group_log import TransactionEnd
 from kgroup.model.journal import JournalEntry, JournalRow
 from tests.changes.test_journal import entry
-from tests.support.cases.history import T0, Log, member
+from tests.helpers.cases.history import T0, Log, member
 
 A, B = member("a/1", 0, 1), member("b/1", 2, 3)
 

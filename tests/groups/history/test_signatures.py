@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.groups.history.model import Cause, SignatureKind
 from kgroup.model.group_log import GenerationMember
-from tests.support.cases.history import Log, member
+from tests.helpers.cases.history import Log, member
 
 COUNT = 4
 

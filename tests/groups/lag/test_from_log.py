@@ -25,7 +25,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
 )
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.cases.lag import MINUTE, NOW, group
+from tests.helpers.cases.lag import MINUTE, NOW, group
 
 WHOLE = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, True)
 

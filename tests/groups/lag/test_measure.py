@@ -37,7 +37,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
-from tests.support.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
+from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
 
 COMMITTED = Isolation.READ_COMMITTED
 

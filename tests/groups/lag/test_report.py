@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.lag.report import FirstRows, OmittedRows, RowLevel, SortBy, rows_of, sort_rows
-from tests.support.cases.lag_groups import GROUPS, in_order
+from tests.helpers.cases.lag_groups import GROUPS, in_order
 
 
 @pytest.mark.parametrize("top", [1, 2, 20, 10_000])

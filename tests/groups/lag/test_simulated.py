@@ -18,7 +18,7 @@ from kgroup.groups.lag.status import LagStatus
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LoggedCommit, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.cases.lag import NOW, group
+from tests.helpers.cases.lag import NOW, group
 
 LENGTH_S = 1200
 STEP_S = 0.5

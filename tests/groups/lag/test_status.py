@@ -34,7 +34,7 @@ from kgroup.groups.lag.status import (
     usual_pause_ms,
 )
 from kgroup.model.groups import LoggedCommit
-from tests.support.cases.lag import HOUR, MINUTE, NOW, SECOND, at, steady
+from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, at, steady
 
 OK, WARN, REWIND, STALL, STOP = LagStatus.OK, LagStatus.WARN, LagStatus.REWIND, LagStatus.STALL, LagStatus.STOP
 

@@ -13,7 +13,7 @@ from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import GroupPast
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
     LIVE,

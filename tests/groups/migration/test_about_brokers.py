@@ -13,7 +13,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
 from kgroup.model.kafka_tools import tool_flags
 from kgroup.model.migration_facts import Access, BrokerFacts, PrincipalWithoutDescribe
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     EMPTY,
     LIVE,
     LIVE_CONSUMER,

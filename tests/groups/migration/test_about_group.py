@@ -9,7 +9,7 @@ from kgroup.groups.migration import about_group
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.model.migration_facts import GroupPast
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
     LIVE,

@@ -11,7 +11,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import Access, GroupPast
 from kgroup.model.topic_partition import TopicPartition
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     DAY_MS,
     EMPTY,
     EMPTY_CONSUMER,

@@ -11,7 +11,7 @@ from kgroup.groups.migration import about_sessions
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.model.migration_facts import ConfigBounds, GroupPast
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
     LIVE,

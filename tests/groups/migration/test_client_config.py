@@ -17,7 +17,7 @@ from kgroup.model.blocks import Text
 from kgroup.output.pages.migrate import config_blocks, config_document
 from kgroup.settings.java_properties import parse_properties
 from kgroup.support.errors import ConfigError
-from tests.support.places import ROOT
+from tests.helpers.places import ROOT
 
 Target = Literal["consumer", "classic"]
 

@@ -11,7 +11,7 @@ from kgroup.groups.migration.evidence import ApplicationClient
 from kgroup.groups.migration.rules import ClientSupport, MigrationRules, has_fix, parse_version
 from kgroup.queries.migration_data import load_rules
 from kgroup.support.errors import ExitCode, UsageError
-from tests.support.cases.migration import EMPTY, TO_CLASSIC, case
+from tests.helpers.cases.migration import EMPTY, TO_CLASSIC, case
 
 
 @pytest.mark.parametrize(

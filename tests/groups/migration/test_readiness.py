@@ -26,7 +26,7 @@ from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
-from tests.support.cases.migration import (
+from tests.helpers.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
     LIVE,

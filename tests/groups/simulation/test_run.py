@@ -27,8 +27,8 @@ from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with, simulate
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotFound, UsageError
-from tests.support.for_each import for_each
-from tests.support.places import DATA
+from tests.helpers.for_each import for_each
+from tests.helpers.places import DATA
 
 TIMING = SimulationTiming(restart_s=25, session_timeout_s=60, rebalance_s=8, handover_s=5)
 STYLES = {

@@ -28,7 +28,7 @@ from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
-from tests.support.cases.lag import (
+from tests.helpers.cases.lag import (
     HALF_DAY,
     HOUR,
     MINUTE,

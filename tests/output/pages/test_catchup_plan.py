@@ -15,7 +15,7 @@ from kgroup.output.pages.catchup import outcome
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
-from tests.support.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
+from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
 
 PLAN = make_plan(gap_range(), gap_range(1))
 DELIVERY = Delivery("topic", Order.PARTITION, (Task(0, (0,)), Task(1, (1,))), {"topic": "copy"})

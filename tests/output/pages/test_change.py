@@ -25,7 +25,7 @@ from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import Refused
 from kgroup.support.quoting import join
-from tests.support.cases.lag import Part, group
+from tests.helpers.cases.lag import Part, group
 
 TYPED = CommandLine(("kgroup", "reset"), ("orders-enrich",), {"--to-latest": ("--to-latest",)})
 ROW = ChangeRow("orders-enrich", "orders", 0, Commit(5, None, ""), Commit(9, None, ""), LogRange(0, 9))

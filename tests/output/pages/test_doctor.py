@@ -18,9 +18,9 @@ from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_scree
 from kgroup.output.terminal import draw
 from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
-from tests.support.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.support.cases.doctor import CLUSTER, EMPTY, HEALTHY, S
-from tests.support.cases.doctor_of_offsets import unread
+from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
+from tests.helpers.cases.doctor import CLUSTER, EMPTY, HEALTHY, S
+from tests.helpers.cases.doctor_of_offsets import unread
 
 REF = ClusterRef("id", "b1:9092", "prod")
 STORM = replace(

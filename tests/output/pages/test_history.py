@@ -18,7 +18,7 @@ from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_consumer import grown
 from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
-from tests.support.cases.history import T0, Log, member
+from tests.helpers.cases.history import T0, Log, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 

@@ -26,7 +26,7 @@ from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
-from tests.support.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
+from tests.helpers.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 E1 = member("enrich-1", "/10.0.3.4", (7,))

@@ -9,8 +9,8 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.pages.lag import LagRows, LagView, outcome
 from kgroup.output.pages.lag_records import LagRecords
 from kgroup.support.cluster_ref import ClusterRef
-from tests.support.cases.lag_groups import GROUPS, in_order
-from tests.support.memory import bytes_of
+from tests.helpers.cases.lag_groups import GROUPS, in_order
+from tests.helpers.memory import bytes_of
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import pytest
 from rich.cells import cell_len
 
-from tests.support.command_line import CommandLine
-from tests.support.kafka_world import KafkaWorld
-from tests.support.members import Members
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 
 Name = Callable[[str], str]
 

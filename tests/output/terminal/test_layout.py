@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from kgroup.model.blocks import Cell, Column, Style, Styled, Table
 from kgroup.output.terminal.layout import draw_table, fold, text_of
 from kgroup.support.quoting import visible
-from tests.support.for_each import for_each
+from tests.helpers.for_each import for_each
 
 IDS = (
     "orders",

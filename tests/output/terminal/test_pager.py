@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.support.terminals import Terminal
-from tests.support.waiting import wait_for
+from tests.helpers.terminals import Terminal
+from tests.helpers.waiting import wait_for
 
 _PRINTED = """
 import sys
@@ -19,7 +19,7 @@ _READ = """
 import os
 from contextlib import suppress
 from pathlib import Path
-from tests.support.waiting import wait_for
+from tests.helpers.waiting import wait_for
 
 def is_read():
     pipe = os.readlink("/proc/self/fd/1")

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from tests.support.command_line import CommandLine
-from tests.support.terminals import ALTERNATE, Terminal
-from tests.support.waiting import read_line, wait_for
+from tests.helpers.command_line import CommandLine
+from tests.helpers.terminals import ALTERNATE, Terminal
+from tests.helpers.waiting import read_line, wait_for
 
 
 def in_terminal(*looks: str, lines: int = 24) -> Terminal:
-    return Terminal(sys.executable, "-m", "tests.support.watched_process", *looks, lines=lines)
+    return Terminal(sys.executable, "-m", "tests.helpers.watched_process", *looks, lines=lines)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_notes_stand_below_the_page_and_not_across_it() -> None:
 @pytest.mark.programs("bash")
 def test_stopped_and_continued() -> None:
     """A shell with job control: ctrl-Z gives it a terminal as it was, fg draws the page again."""
-    command = f"{sys.executable} -m tests.support.watched_process page"
+    command = f"{sys.executable} -m tests.helpers.watched_process page"
     with Terminal("bash", "-c", f"set -m; {command}; echo stopped $?; read answer; fg; echo ended $?") as terminal:
         terminal.says("q quits")
         terminal.type("\x1a")
@@ -105,7 +105,7 @@ def test_stopped_and_continued() -> None:
 
 
 def test_without_keys_it_draws_all_the_same() -> None:
-    command = f"exec {sys.executable} -m tests.support.watched_process page page stuck < /dev/null"
+    command = f"exec {sys.executable} -m tests.helpers.watched_process page page stuck < /dev/null"
     with Terminal("/bin/sh", "-c", command) as terminal:
         terminal.says("Look-2")
         terminal.type("\x03")
@@ -114,7 +114,7 @@ def test_without_keys_it_draws_all_the_same() -> None:
 
 def lines_of(*words: str, count: int) -> tuple[list[str], subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.watched_process", *words],
+        [sys.executable, "-m", "tests.helpers.watched_process", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,

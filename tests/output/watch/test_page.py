@@ -15,7 +15,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.watch.page import RefreshResult, ScreenState, body_lines, fit_to_height, status_line
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
-from tests.support.for_each import for_each
+from tests.helpers.for_each import for_each
 
 AT = datetime(2026, 7, 14, 3, 16, 3, tzinfo=UTC)
 

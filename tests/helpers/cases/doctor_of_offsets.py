@@ -1,0 +1,549 @@
+"""Cases of the rules about lag, commits, logs and transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from kgroup.groups.doctor.snapshot import (
+    GroupSnapshot,
+    LogDetails,
+    OpenTransaction,
+    TopicDetails,
+)
+from kgroup.model.groups import Partition
+from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases.doctor import (
+    CRITICAL,
+    EARLY,
+    EMPTY,
+    HEALTHY,
+    INFO,
+    KEYS,
+    NOW,
+    PARTITIONS,
+    PARTLY,
+    UNKNOWN,
+    WARNING,
+    A,
+    B,
+    Case,
+    D,
+    H,
+    M,
+    S,
+    commits,
+    having,
+    log,
+    logged,
+    partition,
+)
+
+
+def lagging(*lags: int) -> GroupSnapshot:
+    return having((A, B), [partition(number, end=1000 + lag) for number, lag in enumerate(lags)])
+
+
+def one(row: Partition, snapshot: GroupSnapshot = HEALTHY) -> GroupSnapshot:
+    """The snapshot with another partition 0."""
+    own = snapshot.group
+    members = own.members or ()
+    changed = having(members, (row, *PARTITIONS[1:]), type=own.type, state=own.state, protocol_type=own.protocol_type)
+    return replace(snapshot, group=changed.group)
+
+
+def produced(*records: int) -> GroupSnapshot:
+    return replace(HEALTHY, logs={key: log(records=count) for key, count in zip(KEYS, records, strict=False)})
+
+
+def standing(
+    ms: int, attempts: int = 1, records: int | None = 600, lag: int = 500, stable: int = 9999, **other: Any
+) -> GroupSnapshot:
+    """orders:0 at 1000 for so long, committed so often since."""
+    until = NOW - S if attempts > 1 else NOW - ms
+    every = (ms - S) // max(attempts - 1, 1)
+    before = commits(900, until_ms=NOW - ms - S)
+    since = commits(*[1000] * attempts, every_ms=every, until_ms=until)
+    return replace(
+        one(partition(0, end=1000 + lag)),
+        commits={**(HEALTHY.commits or {}), KEYS[0]: before + since},
+        logs={**HEALTHY.logs, KEYS[0]: log(stable, records, **other)},
+    )
+
+
+def unread(
+    ms: int,
+    records: int | None = 600,
+    lag: int = 500,
+    reset_ago: int | None = None,
+    by_consumer_ago: int | None = None,
+) -> GroupSnapshot:
+    """An Empty group for so long, with unread records on orders:0, which a reset or a consumer committed later."""
+    ago = reset_ago or by_consumer_ago or ms + S
+    return replace(
+        one(partition(0, end=1000 + lag), EMPTY),
+        emptied_at_ms=NOW - ms,
+        commits={KEYS[0]: (logged(1000, NOW - ago, by_tool=reset_ago is not None),)},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+    )
+
+
+def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 12) -> GroupSnapshot:
+    """A consumer of orders:0 that commits every 10 s for so long, with what it has not read."""
+    offsets = [round(1000 - n * 10 * per_s) for n in reversed(range(6 * minutes))]
+    return replace(
+        one(partition(0, end=1000 + lag)),
+        commits={**(HEALTHY.commits or {}), KEYS[0]: commits(*offsets, every_ms=10 * S)},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+    )
+
+
+def left(ms: int, **subscription: Any) -> GroupSnapshot:
+    """oldtopic:0 with unread records, last committed so long ago; its members subscribe to ``orders``."""
+    member = replace(B, **subscription)
+    old = partition(0, end=1500, topic="oldtopic")
+    return replace(
+        HEALTHY,
+        group=having((A, member), (*PARTITIONS, old)).group,
+        commits={**(HEALTHY.commits or {}), old.tp: (logged(1000, NOW - ms),)},
+        logs={**HEALTHY.logs, old.tp: log(9999, 600)},
+    )
+
+
+def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
+    """orders:0 with the last stable offset at 800 for so long."""
+    since = None if ms is None else NOW - ms
+    given = replace(one(partition(0, committed)), logs={**HEALTHY.logs, KEYS[0]: LogDetails(800, since)})
+    return replace(given, **other)
+
+
+def hanging(ms: int, known: bool | None = False) -> OpenTransaction:
+    return OpenTransaction("orders", 3, 4711, 9, 812, NOW - ms, known, "pay-tx-1")
+
+
+SIMPLE = replace(EMPTY, group=replace(EMPTY.group, protocol_type=""), emptied_at_ms=None)
+CONSUMER = replace(EMPTY, group=replace(EMPTY.group, type="consumer"))
+
+
+def emptied(ago_ms: int) -> GroupSnapshot:
+    return replace(EMPTY, emptied_at_ms=NOW - ago_ms)
+
+
+def committed(snapshot: GroupSnapshot, *ago_ms: int) -> GroupSnapshot:
+    """The partitions committed so long ago, the last time for all that are left."""
+    ages = [*ago_ms, *[ago_ms[-1]] * (len(KEYS) - len(ago_ms))]
+    return replace(snapshot, commits={k: commits(1000, until_ms=NOW - ago) for k, ago in zip(KEYS, ages, strict=True)})
+
+
+OTHER = one(partition(0, topic="old"))
+NO_RETENTION = BrokerFacts(unread={"offsets_retention_ms": "no DESCRIBE_CONFIGS on the cluster"})
+OTHER_ID = {"orders": TopicDetails(6, "id-2")}
+NO_IDS = replace(HEALTHY, topics={"orders": TopicDetails(6)})
+IDLE = {KEYS[0]: commits(*[1000] * 101), KEYS[1]: commits(900, 1000)}
+
+CASES = (
+    # skewed-lag
+    Case(
+        "skewed-lag", "one partition", lagging(9000, 100, 100, 100, 100, 100), WARNING, "9000 on orders:0, 95% of 9500"
+    ),
+    Case(
+        "skewed-lag",
+        "one member",
+        having(
+            (A, replace(B, assignment=())),
+            [partition(n, end=4000 if n < 3 else 1010) for n in range(8)],
+        ),
+        WARNING,
+        "at enrich-0",
+    ),
+    Case("skewed-lag", "79%", lagging(7900, 420, 420, 420, 420, 420), None),
+    Case("skewed-lag", "little", lagging(999, 0, 0, 0, 0, 0), None),
+    Case("skewed-lag", "two partitions", lagging(9000, 0), None),
+    Case("skewed-lag", "nobody reads", one(partition(0, end=99_000), EMPTY), None),
+    Case(
+        "skewed-lag",
+        "no logs",
+        having((A, B), [replace(p, log=None) for p in PARTITIONS]),
+        UNKNOWN,
+        "no log range could be read",
+    ),
+    Case("skewed-lag", "one log missing", one(partition(0, log=None)), PARTLY, "orders:0"),
+    # hot-partition
+    Case(
+        "hot-partition",
+        "ten times",
+        produced(60_000, *[6_000] * 5),
+        WARNING,
+        "orders:0 gets 100/s, the median of the other 5 is 10/s",
+    ),
+    Case(
+        "hot-partition",
+        "five times",
+        produced(30_000, *[6_000] * 5),
+        WARNING,
+        "orders:0 gets 50/s, the median of the other 5 is 10/s",
+    ),
+    Case("hot-partition", "just not", produced(29_999, *[6_000] * 5), None),
+    Case("hot-partition", "a trickle", produced(999, *[0] * 5), None),
+    Case(
+        "hot-partition",
+        "not read",
+        replace(HEALTHY, logs={}),
+        UNKNOWN,
+        "how many records arrive was not read",
+    ),
+    Case(
+        "hot-partition",
+        "some not read",
+        produced(6_000, 6_000, 6_000),
+        PARTLY,
+        "records in unknown for orders:3, orders:4, orders:5",
+    ),
+    # no-reader
+    Case("no-reader", "for 20m", unread(20 * M), CRITICAL, "500 unread on 1 partition, no member for 20m while 1/s"),
+    Case("no-reader", "for 2m", unread(2 * M), WARNING, "no member for 2m while 1/s (10m) arrived"),
+    Case("no-reader", "for two days", unread(2 * D), WARNING, "no member for 2d while 1/s (10m) arrived"),
+    Case("no-reader", "a restart", unread(59 * S), EARLY, "no member for less than 1m"),
+    Case("no-reader", "nothing arrives", unread(20 * M, records=0), None),
+    Case(
+        "no-reader",
+        "nothing arrives after a reset",
+        unread(20 * M, records=0, reset_ago=10 * M),
+        CRITICAL,
+        "no member for 20m; a reset or a release committed last, 10m ago",
+    ),
+    Case(
+        "no-reader",
+        "never had members",
+        replace(unread(H, reset_ago=5 * M), emptied_at_ms=None),
+        WARNING,
+        "no member for 5m while 1/s (10m) arrived; a reset or a release committed last, 5m ago",
+    ),
+    Case("no-reader", "all is read", EMPTY, None),
+    Case("no-reader", "it has members", standing(38 * M), None),
+    Case("no-reader", "assign()", unread(20 * M, by_consumer_ago=M), None),
+    Case("no-reader", "assign() has stopped", unread(20 * M, by_consumer_ago=6 * M), CRITICAL, "no member for 20m"),
+    Case("no-reader", "unknown whether any arrive", unread(20 * M, records=None), CRITICAL, "no member for 20m"),
+    Case("no-reader", "unknown, few", unread(20 * M, records=None, lag=99), PARTLY, "how many records arrive"),
+    Case(
+        "no-reader",
+        "not in the log",
+        replace(unread(20 * M), commits=None),
+        UNKNOWN,
+        "commits in __consumer_offsets",
+    ),
+    # large-gap
+    Case(
+        "large-gap",
+        "it grows",
+        reading(5, 9000),
+        WARNING,
+        "9000 unread on 1 partition, 10/s arrived and 5/s read (10m): it",
+    ),
+    Case("large-gap", "it drains for long", reading(20, 6100), INFO, "10/s arrived and 20/s read (10m): 10m left"),
+    Case("large-gap", "it drains soon", reading(20, 6000), None),
+    Case("large-gap", "as many as arrive", reading(10, 90_000), None),
+    Case("large-gap", "a small gap", reading(5, 999), None),
+    Case("large-gap", "within two commit intervals", reading(9, 1000, records=60_000), None),
+    Case("large-gap", "a young group", reading(5, 9000, minutes=5), EARLY, "rates need commits over 10m"),
+    Case("large-gap", "a stalled partition", standing(38 * M, lag=9000), None),
+    Case("large-gap", "no member", unread(20 * M, lag=9000), None),
+    Case("large-gap", "arrivals unknown", reading(5, 9000, records=None), UNKNOWN, "how many records arrive"),
+    Case(
+        "large-gap", "not in the log", replace(reading(5, 9000), commits=None), UNKNOWN, "commits in __consumer_offsets"
+    ),
+    Case("large-gap", "a log that could not be read", one(partition(0, log=None)), PARTLY, "orders:0"),
+    # unsubscribed
+    Case(
+        "unsubscribed",
+        "left",
+        left(18 * M),
+        WARNING,
+        "oldtopic: 500 unread on 1 partition, last commit 18m ago while 1/s (10m) arrived",
+    ),
+    Case("unsubscribed", "a restart", left(59 * S), EARLY, "younger than 1m, which may be a restart"),
+    Case("unsubscribed", "subscribed", left(18 * M, subscription=("orders", "oldtopic")), None),
+    Case("unsubscribed", "a pattern", left(18 * M, subscription_regex="o.*"), UNKNOWN, "a pattern, or a rebalance"),
+    Case("unsubscribed", "Empty", EMPTY, None),
+    Case("stalled-commits", "of a topic that was left", left(38 * M), None),
+    Case("skewed-lag", "of a topic that was left", left(38 * M), None),
+    # stalled-commits
+    Case("stalled-commits", "STOP", standing(38 * M), CRITICAL, "orders:0 at 1000 for 38m, no commit since while 1/s"),
+    Case("stalled-commits", "STALL", standing(6 * M, attempts=20), WARNING, "committed 20 times"),
+    Case(
+        "stalled-commits",
+        "five minutes",
+        standing(5 * M),
+        WARNING,
+        "orders:0 at 1000 for 5m, no commit since while 1/s (10m) arrived",
+    ),
+    Case(
+        "stalled-commits", "repeated for 82s", standing(82 * S, attempts=82), WARNING, "for 1m22s, committed 82 times"
+    ),
+    Case("stalled-commits", "ten times", standing(32 * S, attempts=10), WARNING, "for 32s, committed 10 times"),
+    Case("stalled-commits", "nine times", standing(32 * S, attempts=9), EARLY, "less than 5m or 10 commits"),
+    Case(
+        "stalled-commits",
+        "ten times, not yet so long",
+        standing(30_900, attempts=10),
+        EARLY,
+        "less than 5m or 10 commits",
+    ),
+    Case(
+        "stalled-commits",
+        "repeated before the record came",
+        standing(38 * M, attempts=600, unread=True, unread_since_ms=NOW - 32 * S),
+        EARLY,
+        "less than 5m or 10 commits",
+    ),
+    Case("stalled-commits", "just not", standing(5 * M - 1), EARLY, "has not moved for less than 5m"),
+    Case("stalled-commits", "half a minute", standing(30 * S), EARLY, "has not moved for less than 5m"),
+    Case("stalled-commits", "a commit interval", standing(29 * S), None),
+    Case("stalled-commits", "nothing arrives", standing(38 * M, records=0), None),
+    Case(
+        "stalled-commits",
+        "unknown whether any arrive, much waits",
+        standing(38 * M, records=None),
+        CRITICAL,
+        "orders:0 at 1000 for 38m, no commit since",
+    ),
+    Case("stalled-commits", "a marker", standing(38 * M, records=None, lag=1), None),
+    Case("stalled-commits", "a marker alone", standing(38 * M, lag=1, unread=False), None),
+    Case("stalled-commits", "it came just now", standing(38 * M, unread=True, unread_since_ms=NOW - S), None),
+    Case(
+        "stalled-commits",
+        "it waits for 6m",
+        standing(38 * M, unread=True, unread_since_ms=NOW - 6 * M),
+        WARNING,
+        "orders:0 at 1000 for 6m, no commit since while 1/s (10m) arrived",
+    ),
+    Case("stalled-commits", "it is old", standing(38 * M, unread=True, unread_since_ms=NOW - D), CRITICAL, "for 38m"),
+    Case("stalled-commits", "at the last stable offset", standing(38 * M, stable=1000), None),
+    Case("stalled-commits", "nobody reads", replace(standing(38 * M), group=EMPTY.group), None),
+    Case(
+        "stalled-commits",
+        "commits not read",
+        replace(standing(38 * M), commits=None),
+        UNKNOWN,
+        "the commits in __consumer_offsets were not read",
+    ),
+    Case("stalled-commits", "not in the log", replace(standing(38 * M), commits={}), PARTLY, "orders:0"),
+    # idle-commits
+    Case("idle-commits", "auto-commit", replace(HEALTHY, commits=IDLE), INFO, "100 of 101 commits in"),
+    Case("idle-commits", "some progress", replace(HEALTHY, commits={KEYS[0]: commits(*range(200))}), None),
+    Case("idle-commits", "few", replace(HEALTHY, commits={KEYS[0]: commits(*[1000] * 100)}), None),
+    Case("idle-commits", "a stall is no habit", standing(38 * M, attempts=300), None),
+    Case(
+        "idle-commits",
+        "not read",
+        replace(HEALTHY, commits=None),
+        UNKNOWN,
+        "the commits in __consumer_offsets were not read",
+    ),
+    # offsets-expire
+    Case("offsets-expire", "tomorrow", emptied(6 * D + H), WARNING, "6 of 6 commits expire soon, the first in 23h"),
+    Case(
+        "offsets-expire",
+        "within the hour",
+        emptied(7 * D - 59 * M),
+        CRITICAL,
+        "6 of 6 commits expire soon, the first in 59m (Empty since 2027-01-08 08:59Z, kept 7d)",
+    ),
+    Case("offsets-expire", "overdue", emptied(8 * D), CRITICAL, "next check"),
+    Case("offsets-expire", "just not", emptied(6 * D), None),
+    Case("offsets-expire", "old commits do not matter", committed(emptied(D), 8 * D), None),
+    Case("offsets-expire", "of a consumer group they do", committed(CONSUMER, 6 * D + H, 2 * D), WARNING, "1 of 6"),
+    Case("offsets-expire", "of a simple one too", committed(SIMPLE, 6 * D + H, 2 * D), WARNING, "committed 20"),
+    Case("offsets-expire", "a live group", committed(HEALTHY, 8 * D), None),
+    Case(
+        "offsets-expire",
+        "Empty since when?",
+        replace(EMPTY, emptied_at_ms=None),
+        UNKNOWN,
+        "when the commits were made was not read",
+    ),
+    Case(
+        "offsets-expire",
+        "retention hidden",
+        replace(EMPTY, broker=NO_RETENTION),
+        UNKNOWN,
+        "DESCRIBE_CONFIGS",
+    ),
+    Case(
+        "offsets-expire",
+        "commits not read",
+        replace(CONSUMER, commits=None),
+        UNKNOWN,
+        "when the commits were made was not read",
+    ),
+    # offsets-expire-in-use
+    Case("offsets-expire-in-use", "a quiet partition", committed(SIMPLE, 6 * D + H, M), WARNING, "1 of 6"),
+    Case(
+        "offsets-expire-in-use",
+        "assign() beside an Empty group",
+        committed(emptied(7 * D - M), M),
+        CRITICAL,
+        "6 of 6 commits expire soon, the first in 1m (Empty since 2027-01-08 08:01Z, kept 7d)",
+    ),
+    Case("offsets-expire-in-use", "nobody commits", committed(SIMPLE, 6 * D + H, H + 1), None),
+    Case(
+        "offsets-expire-in-use",
+        "not subscribed",
+        replace(OTHER, commits={TopicPartition("old", 0): commits(1, until_ms=NOW - 7 * D)}),
+        CRITICAL,
+        "1 of 1 commit expires soon, the first at the broker's next check (committed 2027-01-08 08:00Z, kept 7d)",
+    ),
+    Case("offsets-expire-in-use", "subscribed", committed(HEALTHY, 8 * D), None),
+    Case("offsets-expire-in-use", "time not known", OTHER, UNKNOWN, "when the commits were made was not read"),
+    Case(
+        "offsets-expire-in-use",
+        "a pattern",
+        having((replace(A, subscription_regex="o.*"), B)),
+        UNKNOWN,
+        "pattern",
+    ),
+    Case(
+        "offsets-expire-in-use",
+        "retention hidden",
+        replace(committed(SIMPLE, M), broker=NO_RETENTION),
+        UNKNOWN,
+        "no DESCRIBE_CONFIGS on the cluster",
+    ),
+    # out-of-range
+    Case(
+        "out-of-range",
+        "lost",
+        one(partition(0, 70, 100, 120)),
+        CRITICAL,
+        "30 offsets deleted on orders:0; still readable there: 20",
+    ),
+    Case(
+        "out-of-range", "above", one(partition(0, 1200)), CRITICAL, "orders:0 committed 200 offsets above the log end"
+    ),
+    Case("out-of-range", "at the start", one(partition(0, 100, 100, 120)), None),
+    Case("out-of-range", "at the end", one(partition(0, 120, 100, 120)), None),
+    Case("out-of-range", "of a topic made anew", replace(one(partition(0, 1200)), topics=OTHER_ID), None),
+    Case(
+        "out-of-range",
+        "no logs",
+        having((A, B), [replace(p, log=None) for p in PARTITIONS]),
+        UNKNOWN,
+        "no log range could be read",
+    ),
+    Case(
+        "out-of-range",
+        "one log missing",
+        one(partition(0, log=None)),
+        PARTLY,
+        "1 partition could not be read: orders:0",
+    ),
+    # never-read
+    Case(
+        "never-read", "added", one(partition(0, None)), WARNING, "1 partition with 1000 records and no commit: orders:0"
+    ),
+    Case(
+        "never-read",
+        "of assign()",
+        one(partition(0, None), SIMPLE),
+        INFO,
+        "1 partition with 1000 records and no commit: orders:0",
+    ),
+    Case("never-read", "no records", one(partition(0, None, 50, 50)), None),
+    Case("never-read", "nothing committed yet", having((A, B), [partition(n, None) for n in range(6)]), None),
+    Case("never-read", "size hidden", replace(HEALTHY, topics=None), PARTLY, "orders"),
+    Case("never-read", "a row missing", having((A, B), PARTITIONS[1:]), PARTLY, "not read: orders:0"),
+    Case(
+        "never-read",
+        "its log missing",
+        one(partition(0, None, log=None)),
+        PARTLY,
+        "1 partition could not be read: orders:0",
+    ),
+    # topic-gone
+    Case(
+        "topic-gone",
+        "subscribed",
+        replace(HEALTHY, gone=frozenset({"orders"})),
+        WARNING,
+        "subscribed: orders",
+    ),
+    Case("topic-gone", "left-over", replace(OTHER, gone=frozenset({"old"})), INFO, "1 commit left on old"),
+    Case("topic-gone", "another one", replace(HEALTHY, gone=frozenset({"x"})), None),
+    Case(
+        "topic-gone",
+        "may be hidden",
+        replace(HEALTHY, gone=None),
+        UNKNOWN,
+        "a topic that is not shown may be hidden from this user",
+    ),
+    # topic-recreated
+    Case(
+        "topic-recreated",
+        "another id",
+        replace(HEALTHY, topics=OTHER_ID),
+        CRITICAL,
+        "6 fit into the new log by chance",
+    ),
+    Case(
+        "topic-recreated",
+        "an epoch it never had",
+        replace(NO_IDS, logs={KEYS[0]: log(epoch=3)}),
+        CRITICAL,
+        "leader epoch",
+    ),
+    Case("topic-recreated", "the id decides", replace(HEALTHY, logs={KEYS[0]: log(epoch=3)}), None),
+    Case("topic-recreated", "the same", NO_IDS, None),
+    Case(
+        "topic-recreated",
+        "nothing known",
+        replace(NO_IDS, logs={}),
+        UNKNOWN,
+        "neither topic ids (Kafka 4.1 and later) nor leader epochs of the commits are known",
+    ),
+    # lso-stuck
+    Case("lso-stuck", "38m", held(38 * M), CRITICAL, "orders:0 is at 800 for 38m: 200 records held back"),
+    Case("lso-stuck", "a minute", held(M), WARNING, "orders:0 is at 800 for 1m: 200 records held back"),
+    Case("lso-stuck", "just not", held(M - 1), None),
+    Case("lso-stuck", "read past", held(38 * M, 900), INFO, "reads uncommitted"),
+    Case(
+        "lso-stuck",
+        "by the transaction's age",
+        held(None, transactions=(replace(hanging(M), partition=0),)),
+        WARNING,
+        "orders:0 is at 800 for 1m: 200 records held back",
+    ),
+    Case("lso-stuck", "since when?", held(None), PARTLY, "since when"),
+    Case(
+        "lso-stuck",
+        "not read",
+        replace(HEALTHY, logs={}),
+        UNKNOWN,
+        "the last stable offsets were not read",
+    ),
+    # hanging-transaction
+    Case(
+        "hanging-transaction",
+        "hangs",
+        replace(HEALTHY, transactions=(hanging(38 * M),)),
+        CRITICAL,
+        "orders:3 from 812 on, silent for 38m, producer 4711 epoch 9",
+    ),
+    Case(
+        "hanging-transaction",
+        "perhaps",
+        replace(HEALTHY, transactions=(hanging(38 * M, None),)),
+        WARNING,
+        "could not",
+    ),
+    Case("hanging-transaction", "known", replace(HEALTHY, transactions=(hanging(38 * M, True),)), None),
+    Case("hanging-transaction", "just not", replace(HEALTHY, transactions=(hanging(15 * M),)), None),
+    Case(
+        "hanging-transaction",
+        "not asked",
+        replace(HEALTHY, transactions=None),
+        UNKNOWN,
+        "open transactions were not asked for (DescribeProducers: READ on the topic)",
+    ),
+)
