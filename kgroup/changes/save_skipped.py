@@ -20,8 +20,8 @@ from kgroup.support.quoting import json_safe
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
-    from kgroup.cluster.producer import RetentionPolicy
     from kgroup.model.reporter import Reporter
+    from kgroup.model.topic_settings import TopicSettings
     from kgroup.settings.model import Settings
 
 OPTION = "--save-skipped"
@@ -122,10 +122,10 @@ def _place(
             yield _File(file.write, whole.failure)
         return
     topic = target.removeprefix(_TOPIC)
-    from kgroup.cluster.producer import TopicWriter, retention_of
+    from kgroup.cluster.producer import TopicWriter, read_settings
 
     config = librdkafka_config(settings)
-    keeping = retention_of(config, topic, timeout_s=settings.timeout_s)
+    keeping = read_settings(config, topic, timeout_s=settings.timeout_s)
     if keeping is None:
         reporter.note(f"how long {topic} keeps records is unknown: DESCRIBE_CONFIGS on the topic is needed")
     elif keeping.compacted:
@@ -171,9 +171,10 @@ class _File:
 
 
 class _Topic:
-    def __init__(self, write: Any, topic: str, keeping: RetentionPolicy | None, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, write: Any, topic: str, keeping: TopicSettings | None, clock_ms: Callable[[], int]) -> None:
         self._write, self._topic, self._clock_ms = write, topic, clock_ms
-        self._retention_ms = keeping.retention_ms if keeping else None
+        # With LogAppendTime the record is new when it arrives.
+        self._retention_ms = keeping.retention_ms if keeping and not keeping.is_log_append_time else None
 
     def add(self, record: ConsumerRecord) -> None:
         if self._retention_ms is not None and record.timestamp_ms is not None:

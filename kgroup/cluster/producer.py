@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kgroup.cluster.librdkafka import ClientWatch, client, record_client_error
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.model.records import Headers
+from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError
 
 _POLL_S = 0.1  # how long ctrl-C may wait
@@ -34,26 +34,13 @@ _SETTINGS = {
 }
 
 
-class RetentionPolicy(msgspec.Struct, frozen=True):
-    """How long a topic keeps its records. ``retention_ms`` None: for ever. ``compacted``: records need keys."""
-
-    retention_ms: int | None
-    compacted: bool
-
-
-def retention_of(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> RetentionPolicy | None:
-    """The topic's retention (LogAppendTime: for ever); None if it cannot be read (it needs DESCRIBE_CONFIGS)."""
+def read_settings(config: Mapping[str, Any], topic: str, *, timeout_s: float) -> TopicSettings | None:
+    """The topic's settings; None if they cannot be read (it needs DESCRIBE_CONFIGS)."""
     try:
         description = TopicAdmin(config, timeout_s=timeout_s).describe(topic)
     except KgroupError:
         return None
-    if description is None or description.config is None:
-        return None
-    values = description.config
-    policy, retention_ms = values.get("cleanup.policy", "delete"), int(values.get("retention.ms") or -1)
-    by_arrival = values.get("message.timestamp.type") == "LogAppendTime"
-    unlimited = retention_ms < 0 or "delete" not in policy or by_arrival
-    return RetentionPolicy(None if unlimited else retention_ms, "compact" in policy)
+    return None if description is None else description.settings
 
 
 class TopicWriter:

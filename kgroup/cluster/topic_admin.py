@@ -19,6 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
 from kgroup.cluster.reader.batches import BatchReader
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError, Unreachable
 
 _PAUSE_S = 0.02
@@ -52,15 +53,15 @@ class TopicDescription:
     """A topic as its brokers describe it.
 
     ``replicas`` is the smallest replica count of its partitions; ``has_leaders``: each of them has a leader.
-    ``operations`` is what this user may do (READ, WRITE, ...), None if the brokers do not report it. ``config`` is None
-    if this user may not read it.
+    ``operations`` is what this user may do (READ, WRITE, ...), None if the brokers do not report it. ``settings`` is
+    None if this user may not read them.
     """
 
     partitions: int
     replicas: int
     has_leaders: bool
     operations: frozenset[str] | None
-    config: Mapping[str, str] | None
+    settings: TopicSettings | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +115,20 @@ class TopicAdmin:
             raise topic_client_error(error.args[0], topic, topic, "Describe") from error
         try:
             entries = self._answer(configs, f"the configuration of {topic} could not be read")
-            config = {name: entry.value or "" for name, entry in entries.items()}
+            settings = TopicSettings.parse({name: entry.value for name, entry in entries.items()})
         except KafkaException as error:
             if error.args[0].code() in _MISSING:  # a broker that has not learned of it yet, or no longer has it
                 return None
             if error.args[0].code() not in _NOT_ALLOWED:
                 raise topic_client_error(error.args[0], topic, topic, "DescribeConfigs") from error
-            config = None
+            settings = None
         operations = metadata.authorized_operations
         return TopicDescription(
             len(metadata.partitions),
             min((len(partition.replicas) for partition in metadata.partitions), default=0),
             all(partition.leader is not None for partition in metadata.partitions),
             None if operations is None else frozenset(AclOperation(item).name for item in operations),
-            config,
+            settings,
         )
 
     def brokers(self) -> int:

@@ -18,6 +18,7 @@ from kgroup.cluster.configs import ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError
 
 _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
@@ -26,7 +27,7 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 class TopicRetentions(msgspec.Struct, frozen=True):
     """Settings by topic, None if they may not be read; and the size in bytes of each partition's log."""
 
-    settings: Mapping[str, Mapping[str, str] | None] = msgspec.field(default_factory=dict)
+    settings: Mapping[str, TopicSettings | None] = msgspec.field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
@@ -41,12 +42,12 @@ async def read_retention(
     return TopicRetentions(settings, sizes)
 
 
-async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, Mapping[str, str] | None]:
-    settings: dict[str, Mapping[str, str] | None] = dict.fromkeys(topics)
+async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, TopicSettings | None]:
+    settings: dict[str, TopicSettings | None] = dict.fromkeys(topics)
     with suppress(KgroupError):
         for topic, configs in (await read_configs(client, ConfigType.TOPIC, topics, _KEYS)).items():
             if not isinstance(configs, KgroupError):
-                settings[topic] = {name: value or "" for name, value in configs.items()}
+                settings[topic] = TopicSettings.parse(configs)
     return settings
 
 

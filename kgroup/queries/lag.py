@@ -262,21 +262,13 @@ def _retention(retentions: TopicRetentions | None, tp: TopicPartition) -> Retent
     settings = None if retentions is None else retentions.settings.get(tp.topic)
     if retentions is None or settings is None:
         return None
-    limit_bytes = _limit(settings, "retention.bytes")
-    cleanup = settings.get("cleanup.policy", "delete").split(",")
     return Retention(
-        _limit(settings, "retention.ms"),
-        limit_bytes,
-        retentions.sizes.get(tp) if limit_bytes is not None else None,
-        compacted="compact" in cleanup,
-        deletes="delete" in cleanup,
+        settings.retention_ms,
+        settings.retention_bytes,
+        retentions.sizes.get(tp) if settings.retention_bytes is not None else None,
+        compacted=settings.compacted,
+        deletes=settings.deletes,
     )
-
-
-def _limit(settings: Mapping[str, str], name: str) -> int | None:
-    """The limit, None for -1 (no limit) and without the setting."""
-    text = settings.get(name, "")
-    return int(text) if text.isdigit() else None
 
 
 def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, ...] | None:

@@ -64,7 +64,8 @@ def test_a_topic_described_and_made(bootstrap: str, name: Name) -> None:
 
     assert admin.create(wanted) == admin.describe(topic) == made
     assert (made.partitions, made.replicas, made.has_leaders) == (1, 1, True)
-    assert (made.config or {})["cleanup.policy"] == "compact"
+    assert made.settings is not None
+    assert made.settings.cleanup_policy == "compact"
     assert made.operations is not None
     assert {"READ", "WRITE", "DESCRIBE"} <= made.operations
 
@@ -109,7 +110,8 @@ def test_a_topic_just_made_that_not_every_broker_knows(bootstrap: str, name: Nam
 
     made = admin.create(NewTopicSpec(name("made"), 1, 1, {"cleanup.policy": "compact"}))
 
-    assert (made.config or {})["cleanup.policy"] == "compact"
+    assert made.settings is not None
+    assert made.settings.cleanup_policy == "compact"
 
 
 def test_a_topic_that_no_broker_learns_of(bootstrap: str, name: Name) -> None:

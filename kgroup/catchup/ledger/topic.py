@@ -122,15 +122,15 @@ def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
             hint=another,
             code="ledger-unfit",
         )
-    assert facts.config is not None
-    policy = facts.config.get("cleanup.policy", "delete")
+    assert facts.settings is not None
+    policy = facts.settings.cleanup_policy
     if policy != "compact":
         raise Refused(
             f"{topic} cannot be the ledger: its cleanup.policy is {policy}, but compact is required",
             hint=f"if the topic has no other records, set cleanup.policy=compact; or {another}",
             code="ledger-unfit",
         )
-    in_sync = int(facts.config.get("min.insync.replicas") or 1)
+    in_sync = facts.settings.min_in_sync or 1
     if in_sync > facts.replicas:
         raise Refused(
             f"{topic} cannot be written: min.insync.replicas is {in_sync}, but it has {facts.replicas} replicas",
@@ -146,7 +146,7 @@ def _refuse_without_rights(topic: str, facts: TopicDescription) -> None:
     """Raise NotAuthorized with all missing rights. Without DESCRIBE_CONFIGS the cleanup policy is unknown."""
     may = facts.operations
     missing = [operation for operation in _NEEDED if may is not None and operation not in may]
-    missing += [_CONFIGS] if facts.config is None else []
+    missing += [_CONFIGS] if facts.settings is None else []
     if missing:
         raise _lacks(topic, missing)
 

@@ -28,8 +28,6 @@ _RATE_RECORDS = 20_000
 
 _RATE_SPAN_MS = 60_000
 _GROWTH_SPAN_MS = 60_000
-_TIMES = "message.timestamp.type"
-_COMPACTED = "compact"
 
 
 def read_gap(cluster: Cluster, group: Group | None, request: GapRequest, now_ms: int) -> GapInput:
@@ -189,8 +187,8 @@ class _Reading:
         then: dict[TopicPartition, int] = {}
         for tp, view in self._views.items() if past.stopped_ms is not None else ():
             # Times of producers are no evidence: a clock that is ahead makes the log end then look too low.
-            by_broker = (keeping.settings.get(tp.topic) or {}).get(_TIMES) == "LogAppendTime"
-            there = self._at(tp, past.stopped_ms) if by_broker else None
+            settings = keeping.settings.get(tp.topic)
+            there = self._at(tp, past.stopped_ms) if settings is not None and settings.is_log_append_time else None
             then[tp] = view.end if there is None else there
         self.work = LastActivity(past.stopped_ms, past.commits, then)
 
@@ -220,14 +218,12 @@ def _facts(
     grown_from: int | None,
 ) -> PartitionLog:
     settings = keeping.settings.get(tp.topic)
-    policy = (settings or {}).get("cleanup.policy", "")
-    deletes = "delete" in policy
     grown = 0 if grown_from is None else view.end - grown_from
-    retention_bytes, size = _limit(settings, "retention.bytes") if deletes else None, keeping.sizes.get(tp)
+    size = keeping.sizes.get(tp)
     unknown = None
     if settings is None:
         unknown = f"no DESCRIBE_CONFIGS on {tp.topic}"
-    elif retention_bytes is not None and size is None:
+    elif settings.retention_bytes is not None and size is None:
         unknown = f"{tp.topic} has retention.bytes, but the size of its logs could not be read"
     return PartitionLog(
         start=view.start,
@@ -235,18 +231,13 @@ def _facts(
         last_stable_epoch=view.last_stable.leader_epoch,
         high_watermark=view.end,
         topic_id=layout.id if isinstance(layout, TopicLayout) else None,
-        retention_ms=_limit(settings, "retention.ms") if deletes else None,
-        retention_bytes=retention_bytes,
+        retention_ms=settings.retention_ms if settings else None,
+        retention_bytes=settings.retention_bytes if settings else None,
         size=size,
-        records_per_offset=None if _COMPACTED in policy else 1.0,
+        records_per_offset=None if settings is not None and settings.compacted else 1.0,
         growth_per_s=grown * 1000 / _GROWTH_SPAN_MS,
         retention_unknown=unknown,
     )
-
-
-def _limit(settings: Mapping[str, str] | None, name: str) -> int | None:
-    text = (settings or {}).get(name, "")
-    return int(text) if text.isdigit() else None
 
 
 def _with_oldest(

@@ -10,6 +10,7 @@ import msgspec
 from kgroup.groups.catchup.model import GapRange
 from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.model.kafka_tools import acl_hint, tool_flags
+from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that only brokers may write to."""
 
-_OLDEST_TAKEN = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
-"""The maximum age of a record that a topic accepts; the second name was used before Kafka 4."""
-
-_FOR_EVER_MS = 2**63 - 1
 _HEADERS_BYTES = 200
 """About how many bytes the headers with its origin add to a copied record."""
 
@@ -115,25 +112,25 @@ def _found(
     if facts.operations is not None and "WRITE" not in facts.operations:
         yield may_not_write(topic)
     yield from _partitions(topic, facts, sources, options)
-    config = facts.config
-    if config is None:
+    settings = facts.settings
+    if settings is None:
         yield SinkFinding(
             RiskLevel.WARNING, f"the settings of {topic} cannot be read, so retention and limits are not checked"
         )
         return
-    if config.get("message.timestamp.type") == "LogAppendTime" and options.get("timestamps") != "now":
+    if settings.is_log_append_time and options.get("timestamps") != "now":
         yield SinkFinding(
             RiskLevel.WARNING,
             f"{topic} sets message.timestamp.type=LogAppendTime: the timestamps of the records are lost",
         )
-    yield from _retention(topic, config, ranges, options, now_ms, replay_s)
-    yield from _room(topic, facts, config, ranges, options)
-    if "compact" in config.get("cleanup.policy", ""):
+    yield from _retention(topic, settings, ranges, options, now_ms, replay_s)
+    yield from _room(topic, facts, settings, ranges, options)
+    if settings.compacted:
         message = (
             f"{topic} is compacted: records without a key are refused, and only the newest record of each key is kept"
         )
         yield SinkFinding(RiskLevel.WARNING, message)
-    yield from _sizes(topic, config, sources)
+    yield from _sizes(topic, settings, sources)
 
 
 def may_not_write(topic: str) -> SinkFinding:
@@ -162,35 +159,33 @@ def _partitions(
 
 def _retention(
     topic: str,
-    config: Mapping[str, str],
+    settings: TopicSettings,
     ranges: tuple[GapRange, ...],
     options: Mapping[str, str],
     now_ms: int,
     replay_s: float | None,
 ) -> Iterator[SinkFinding]:
-    if options.get("timestamps") == "now" or config.get("message.timestamp.type") == "LogAppendTime":
+    if options.get("timestamps") == "now" or settings.is_log_append_time:
         return
-    limits = [int(text) for name in _OLDEST_TAKEN if (text := config.get(name, "")).isdigit()]
-    takes_s = min(limits, default=_FOR_EVER_MS) / 1000
-    text = config.get("retention.ms", "-1")
-    keeps = "delete" in config.get("cleanup.policy", "delete") and text.isdigit()
+    takes_ms, keeps_ms = settings.max_age_ms, settings.retention_ms
     full = [item for item in ranges if item.start < item.end]
     oldest = min((item.oldest_ms for item in full if item.oldest_ms is not None), default=None)
-    if any(item.oldest_ms is None for item in full) and (keeps or takes_s < _FOR_EVER_MS / 1000):
+    if any(item.oldest_ms is None for item in full) and not (takes_ms is None and keeps_ms is None):
         message = f"the age of the oldest record is unknown: {topic} may refuse it, or delete it at once"
         yield SinkFinding(RiskLevel.WARNING, message, "--timestamps now avoids this")
     if oldest is None:
         return
     age_s = max(0, now_ms - oldest) / 1000
-    if age_s + (replay_s or 0) >= takes_s:
-        shown = f"{topic} accepts records up to {format_duration(takes_s)} old (message.timestamp.before.max.ms)"
+    if takes_ms is not None and age_s + (replay_s or 0) >= takes_ms / 1000:
+        accepted = format_duration(takes_ms / 1000)
+        shown = f"{topic} accepts records up to {accepted} old (message.timestamp.before.max.ms)"
         hint = "use --timestamps now, the time of the replay; or raise that setting"
         yield SinkFinding(
             RiskLevel.BLOCKED, f"{shown}, but the oldest is {format_duration(age_s)} old: it would be refused", hint
         )
-    if not keeps:
+    if keeps_ms is None:
         return
-    kept_s = int(text) / 1000
+    kept_s = keeps_ms / 1000
     shown = f"retention of {topic} is {format_duration(kept_s)}, the oldest record is {format_duration(age_s)} old"
     if age_s + (replay_s or 0) >= kept_s:
         hint = "use --timestamps now, the time of the replay; or raise retention.ms of the topic"
@@ -204,13 +199,13 @@ def _retention(
 def _room(
     topic: str,
     facts: TopicDescription,
-    config: Mapping[str, str],
+    settings: TopicSettings,
     ranges: tuple[GapRange, ...],
     options: Mapping[str, str],
 ) -> Iterator[SinkFinding]:
     """Whether a partition would get more bytes at once than ``retention.bytes`` keeps, plus the active segment."""
-    text = config.get("retention.bytes", "-1")
-    if "delete" not in config.get("cleanup.policy", "delete") or not text.isdigit():
+    kept = settings.retention_bytes
+    if kept is None:
         return
     most = max((item.partition for item in ranges), default=0)
     gets: dict[int, int] = {}
@@ -219,11 +214,10 @@ def _room(
     else:
         for item in ranges:
             gets[item.partition] = gets.get(item.partition, 0) + (item.size or 0)
-    largest, kept = max(gets.values(), default=0), int(text)
+    largest = max(gets.values(), default=0)
     if largest <= kept:
         return
-    segment = config.get("segment.bytes", "")
-    lost = segment.isdigit() and largest > kept + int(segment)
+    lost = settings.segment_bytes is not None and largest > kept + settings.segment_bytes
     message = (
         f"a partition of {topic} keeps {human_bytes(kept)} (retention.bytes), but gets about {human_bytes(largest)}"
     )
@@ -234,20 +228,20 @@ def _room(
 
 
 def _sizes(
-    topic: str, config: Mapping[str, str], sources: Mapping[str, TopicDescription | None]
+    topic: str, settings: TopicSettings, sources: Mapping[str, TopicDescription | None]
 ) -> Iterator[SinkFinding]:
-    limit = config.get("max.message.bytes", "")
-    if not limit.isdigit():
+    limit = settings.max_message_bytes
+    if limit is None:
         return
     for name, source in sorted(sources.items()):
-        largest = (source.config or {}).get("max.message.bytes", "") if source is not None else ""
-        if not largest.isdigit() or int(largest) + _HEADERS_BYTES <= int(limit):
+        largest = source.settings.max_message_bytes if source is not None and source.settings is not None else None
+        if largest is None or largest + _HEADERS_BYTES <= limit:
             continue
-        if int(largest) <= int(limit):
+        if largest <= limit:
             but = f"records of {name} within {_HEADERS_BYTES} bytes of its limit"
             yield SinkFinding(RiskLevel.NOTE, f"sink: all records fit with kgroup's headers, except {but}")
         else:
-            allowed, taken = human_bytes(int(largest)), human_bytes(int(limit))
+            allowed, taken = human_bytes(largest), human_bytes(limit)
             message = (
                 f"{name} may have records of {allowed}, but {topic} accepts {taken}: a larger one stops its partition"
             )

@@ -132,16 +132,16 @@ def _loss(
         now,
         why,
         keeps_partitions=keeps_partitions(found.delivery.options.get("partitions", ""), most, sizes.get(topic, 0)),
-        compacted="compact" in _policy(engine, topic),
+        compacted=_may_be_compacted(engine, topic),
     )
 
 
-def _policy(engine: CatchupEngine, topic: str) -> str:
-    """The cleanup policy; ``compact``, the worst case, if this user may not read it."""
+def _may_be_compacted(engine: CatchupEngine, topic: str) -> bool:
+    """Whether the topic is compacted; also True if this user may not read its settings."""
     settings = engine.cluster.topic_retention(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).settings.get(
         topic
     )
-    return "compact" if settings is None else settings.get("cleanup.policy", "")
+    return settings is None or settings.compacted
 
 
 def report_loss(reporter: Reporter, found: PlanSnapshot, loss: TargetLoss) -> None:

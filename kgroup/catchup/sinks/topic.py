@@ -99,8 +99,8 @@ def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
     admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [BATCH_BYTES]
     for name in filter(None, (topic, spec.dead_letters)):
         facts = admin.describe(name)
-        if facts is not None and facts.config is not None and "max.message.bytes" in facts.config:
-            limits.append(int(facts.config["max.message.bytes"]) - _BATCH_OVERHEAD)
+        if facts is not None and facts.settings is not None and facts.settings.max_message_bytes is not None:
+            limits.append(facts.settings.max_message_bytes - _BATCH_OVERHEAD)
     return max(1, min(limits))
 
 

@@ -91,6 +91,7 @@ SHIPPED = (
     "kgroup.model.kafka_tools",
     "kgroup.model.records",
     "kgroup.model.topic_partition",
+    "kgroup.model.topic_settings",
     "kgroup.settings",
     "kgroup.settings.aws",
     "kgroup.settings.environment",

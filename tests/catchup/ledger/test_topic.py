@@ -52,9 +52,8 @@ def test_it_is_made_on_demand_and_only_then(config: Config, name: Name) -> None:
 
     assert found is not None
     assert (found.partitions, found.replicas) == (1, 1)
-    assert found.config is not None
-    assert found.config["cleanup.policy"] == "compact"
-    assert found.config["min.insync.replicas"] == "1"
+    assert found.settings is not None
+    assert (found.settings.cleanup_policy, found.settings.min_in_sync) == ("compact", 1)
     assert LEDGER_TOPIC == "_kgroup_ledger"
 
 

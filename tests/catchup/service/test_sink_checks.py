@@ -10,14 +10,14 @@ from kgroup.catchup.service.sink_checks import check_dead_letters, check_sources
 from kgroup.cluster.topic_admin import TopicDescription
 from kgroup.groups.catchup.model import GapRange
 from kgroup.groups.catchup.risks import RiskLevel
+from kgroup.model.topic_settings import TopicSettings
 from tests.helpers.catchup.plans import gap_range
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
-WIDE = TopicDescription(
-    2, 1, True, frozenset({"READ", "WRITE"}), {"cleanup.policy": "delete", "retention.ms": "604800000"}
-)
-SOURCES = {"orders": TopicDescription(2, 1, True, None, {"max.message.bytes": "1048588"})}
+CONFIG = {"cleanup.policy": "delete", "retention.ms": "604800000"}
+WIDE = TopicDescription(2, 1, True, frozenset({"READ", "WRITE"}), TopicSettings.parse(CONFIG))
+SOURCES = {"orders": TopicDescription(2, 1, True, None, TopicSettings(max_message_bytes=1048588))}
 
 
 def aged(hours: float) -> tuple[GapRange, ...]:
@@ -29,8 +29,8 @@ def levels(facts: TopicDescription | None, hours: float = 2, **options: str) -> 
 
 
 def with_config(**more: str) -> TopicDescription:
-    config = {**(WIDE.config or {}), **{name.replace("_", "."): text for name, text in more.items()}}
-    return replace(WIDE, config=config)
+    config = {**CONFIG, **{name.replace("_", "."): text for name, text in more.items()}}
+    return replace(WIDE, settings=TopicSettings.parse(config))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def with_config(**more: str) -> TopicDescription:
         (replace(WIDE, partitions=1), 2, {"partitions": "keep"}, RiskLevel.BLOCKED),
         (replace(WIDE, partitions=1), 2, {"partitions": "key"}, RiskLevel.NOTE),
         (with_config(max_message_bytes="1000"), 2, {}, RiskLevel.WARNING),
-        (replace(WIDE, config=None), 2, {}, RiskLevel.WARNING),
+        (replace(WIDE, settings=None), 2, {}, RiskLevel.WARNING),
         (with_config(message_timestamp_before_max_ms="3600000"), 2, {}, RiskLevel.BLOCKED),
         (with_config(message_timestamp_before_max_ms="3600000"), 0.5, {}, RiskLevel.NOTE),
         (with_config(message_timestamp_before_max_ms="3600000"), 2, {"timestamps": "now"}, RiskLevel.NOTE),
