@@ -209,8 +209,9 @@ def test_a_topic_and_a_partition_have_one_type() -> None:
 
 
 def test_commands_do_not_import_each_other() -> None:
-    # The second half of the demo is a module of its own.
-    assert offending(("kgroup.commands",), ("kgroup.commands",), but=("kgroup.commands.sandbox",)) == []
+    # The second half of the demo is a module of its own, and so is what all changing verbs do.
+    found = offending(("kgroup.commands",), ("kgroup.commands",), but=("kgroup.commands.sandbox",))
+    assert [one for one in found if not one.endswith("imports kgroup.commands.make_change")] == []
 
 
 def test_pure_modules_do_no_input_or_output() -> None:

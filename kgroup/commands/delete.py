@@ -9,13 +9,13 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import warn_of_plans
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import ChangeContext
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.commands.make_change import PlannedChange, make_change
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, commit_count, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.selection import Groups, SelectedGroups, check_groups
@@ -135,16 +135,17 @@ def delete(
             found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
             found, signs, doubtful = _idle(run.reporter, cluster, found, idle_s)
         doubted = {} if CLOCK_SKEW in (how.accept or ()) else doubtful
-        change = _planned(cluster, how, found, doubted)
-        if wait_empty(run, cluster, how, found.groups, *change):
-            change = _planned(cluster, how, reload_groups(cluster, found), doubted)
-        plan, context, refusals = change
-        warn_of_plans(run.reporter, run.settings, cluster, plan)
-        result = execute_plan(run, cluster, how, plan, context, refusals)
+        change, result = make_change(
+            run,
+            cluster,
+            how,
+            _planned(cluster, how, found, doubted),
+            lambda: _planned(cluster, how, reload_groups(cluster, found), doubted),
+        )
     deletions = _deletions(result, signs)
     shown = outcome(
         result,
-        Wording("delete", context.subject, run.command_line),
+        Wording("delete", change.context.subject, run.command_line),
         cluster.ref,
         run.reporter,
         run.command,
@@ -156,7 +157,7 @@ def delete(
 
 def _planned(
     cluster: ChangingCluster, how: Change, found: SelectedGroups, doubted: Mapping[str, Refused]
-) -> tuple[ChangePlan, ChangeContext, list[Refusal]]:
+) -> PlannedChange[None]:
     # A group with unreadable commits could not be restored completely.
     unread = {group for group, _, _ in found.unread}
     groups = tuple(group for group in found.groups if group.name not in unread)
@@ -167,7 +168,8 @@ def _planned(
     names = frozenset(group.name for group in groups)
     plan = ChangePlan(groups, rows, deleted=names, errors=found.errors)
     context = ChangeContext("delete", _subject(groups), layouts, blocked_action="it cannot be deleted")
-    return plan, context, [Refusal(name, doubted[name]) for name in sorted(names & doubted.keys())]
+    refusals = [Refusal(name, doubted[name]) for name in sorted(names & doubted.keys())]
+    return PlannedChange(plan, context, None, refusals)
 
 
 def _idle(

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import warn_of_plans
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import ChangeContext
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.commands.make_change import PlannedChange, make_change
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import filter_partitions
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
@@ -72,14 +72,16 @@ def delete_offsets(
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
         found = select_groups(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
-        change = _planned(cluster, found, topics, names_of(groups))
-        if wait_empty(run, cluster, how, found.groups, *change):
-            change = _planned(cluster, reload_groups(cluster, found), topics, names_of(groups))
-        plan, context = change
-        warn_of_plans(run.reporter, run.settings, cluster, plan)
-        result = execute_plan(run, cluster, how, plan, context)
+        change, result = make_change(
+            run,
+            cluster,
+            how,
+            _planned(cluster, found, topics, names_of(groups)),
+            lambda: _planned(cluster, reload_groups(cluster, found), topics, names_of(groups)),
+        )
+    plan = change.plan
     live = {group.name for group in plan.groups if not group.is_empty} & {row.group for row in plan.rows}
-    wording = Wording("delete-offsets", context.subject, run.command_line, verbose=verbose)
+    wording = Wording("delete-offsets", change.context.subject, run.command_line, verbose=verbose)
     if live and not result.errors and not how.wait_empty:
         when = f"once {some_of(sorted(live))} {'is' if len(live) == 1 else 'are'} Empty"
         wording = replace(wording, undo_when=when, instead=f"kgroup undo restores the offsets only {when}.")
@@ -95,7 +97,7 @@ def delete_offsets(
 
 def _planned(
     cluster: ChangingCluster, found: SelectedGroups, topics: Sequence[TopicChoice], named: Sequence[str]
-) -> tuple[ChangePlan, ChangeContext]:
+) -> PlannedChange[None]:
     layouts = cluster.layouts([choice.topic for choice in topics])
     rows = [row for group in found.groups for row in _rows(group, topics, named)]
     ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])
@@ -103,7 +105,7 @@ def _planned(
     rows = [replace(row, log=logs.get(row.tp)) for row in rows]
     errors = (*found.errors, *_nothing_there(found.groups, named, topics, rows))
     context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
-    return ChangePlan(found.groups, tuple(rows), errors=errors), context
+    return PlannedChange(ChangePlan(found.groups, tuple(rows), errors=errors), context, None)
 
 
 def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[ChangeRow]:

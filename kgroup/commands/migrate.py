@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import warn_of_plans
 from kgroup.changes.client_options import Clients, Configuration
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import ChangeContext
 from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.commands.make_change import PlannedChange, make_change
 from kgroup.groups.change_result import NOT_EMPTY, Result
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
@@ -53,6 +53,9 @@ from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, Refused, UsageError
 from kgroup.support.instants import day_text
 from kgroup.support.units import plural
+
+if TYPE_CHECKING:
+    from kgroup.groups.migration.client_config import ConfigPlan
 
 APPLICATION = "The application"
 _ONLY = ("ready",)
@@ -209,18 +212,24 @@ def migrate(
         only_ready=only is not None,
     )
     with ChangingCluster(run.settings) as cluster:
-        migration = prepare_migration(run.reporter, cluster, how, groups, options)
-        if wait_empty(
-            run, cluster, how, migration.live, migration.plan, _context(migration, wanted), migration.refusals
-        ):
-            migration = plan_again(run.reporter, cluster, how, migration, options)
-        # Written before anything is changed: a full disk must not hide the result of the migration.
-        config = (
-            configuration.planned(migration.assessed_evidence[0]) if configuration and migration.readiness else None
+        first = prepare_migration(run.reporter, cluster, how, groups, options)
+        config: ConfigPlan | None = None
+
+        def write_config(change: PlannedChange[Migration]) -> None:
+            # Before anything is changed: a full disk must not hide the result of the migration.
+            nonlocal config
+            if configuration and change.source.readiness:
+                config = configuration.planned(change.source.assessed_evidence[0])
+
+        change, result = make_change(
+            run,
+            cluster,
+            how,
+            _planned(first, wanted),
+            lambda: _planned(plan_again(run.reporter, cluster, how, first, options), wanted),
+            write_config,
         )
-        context = _context(migration, wanted)
-        warn_of_plans(run.reporter, run.settings, cluster, migration.plan)
-        result = execute_plan(run, cluster, how, migration.plan, context, migration.refusals)
+    migration = change.source
     if is_rolling := _is_rolling_plan(how, migration.readiness):
         result = replace(result, refusals=tuple(r for r in result.refusals if r.error.code != NOT_EMPTY))
     rows = migration_result(migration.assessed_evidence, migration.readiness, wanted.target, rules.read_on, result)
@@ -238,17 +247,18 @@ def migrate(
         config=config_blocks(config, name, application.write) if config else (),
         verbose=verbose,
     )
-    return _outcome(run, cluster, result, rows, context.subject, shown, is_rolling=is_rolling)
+    return _outcome(run, cluster, result, rows, change.context.subject, shown, is_rolling=is_rolling)
 
 
-def _context(migration: Migration, wanted: MigrationRequest) -> ChangeContext:
-    return ChangeContext(
+def _planned(migration: Migration, wanted: MigrationRequest) -> PlannedChange[Migration]:
+    context = ChangeContext(
         "migrate",
         about(migration.readiness, [item.kind for item in migration.assessed_evidence], wanted.target),
         migration.layouts,
         blocked_action="it cannot be converted now",
         configs=migration.configs,
     )
+    return PlannedChange(migration.plan, context, migration, migration.refusals, migration.live)
 
 
 def _is_rolling_plan(how: Change, readiness: Sequence[Readiness]) -> bool:

@@ -11,15 +11,15 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import warn_of_plans
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import ChangeContext
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import check_some_named, prepare_change, wait_empty
+from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, preview, save_skipped
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.commands.make_change import PlannedChange, make_change
 from kgroup.groups.change_plan import ChangePlan, commit_count
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
@@ -261,20 +261,17 @@ def reset(
         found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
         kept: list[Block] = []
 
-        def planned(found: SelectedGroups) -> tuple[ChangePlan, ChangeContext, list[Refusal]]:
+        def planned(found: SelectedGroups) -> PlannedChange[None]:
             plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
             prepare = None
             if which.save_skipped is not None:
                 check_apart(plan.skipped_ranges, which.save_skipped)
                 prepare = partial(_save, run, cluster, which.save_skipped, kept)
             refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
-            return plan, ChangeContext("reset", _journaled(plan), layouts, prepare=prepare), refusals
+            context = ChangeContext("reset", _journaled(plan), layouts, prepare=prepare)
+            return PlannedChange(plan, context, None, refusals)
 
-        change = planned(found)
-        if wait_empty(run, cluster, how, found.groups, *change):
-            change = planned(reload_groups(cluster, found))
-        warn_of_plans(run.reporter, run.settings, cluster, change[0])
-        result = execute_plan(run, cluster, how, *change)
+        _, result = make_change(run, cluster, how, planned(found), lambda: planned(reload_groups(cluster, found)))
         return _outcome(run, cluster, result, request, which, kept)
 
 

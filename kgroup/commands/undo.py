@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
-from kgroup.catchup.service.pending import begin_reading_cached_ledger, warn_of_plans
+from kgroup.catchup.service.pending import begin_reading_cached_ledger
 from kgroup.changes.conversion import remove_stale_members
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import ChangeContext
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.options import Change
-from kgroup.changes.preconditions import prepare_change, wait_empty
+from kgroup.changes.preconditions import prepare_change
 from kgroup.changes.undo import UndoPlan, change_state, changes_of_group, last_change, not_undoable, plan_undo
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
+from kgroup.commands.make_change import PlannedChange, make_change
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
@@ -101,11 +103,9 @@ def undo(
         if entry.migrates:
             groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
             remove_stale_members(run.reporter, cluster, groups, execute=how.execute)
-        undo_plan, context, refusals = _planned(cluster, how, entry, named=change is not None)
-        if wait_empty(run, cluster, how, undo_plan.plan.groups, undo_plan.plan, context, refusals):
-            undo_plan, context, refusals = _planned(cluster, how, entry, named=change is not None)
-        warn_of_plans(run.reporter, run.settings, cluster, undo_plan.plan)
-        result = execute_plan(run, cluster, how, undo_plan.plan, context, refusals)
+        plan_now = partial(_planned, cluster, how, entry, named=change is not None)
+        planned, result = make_change(run, cluster, how, plan_now(), plan_now)
+    undo_plan = planned.source
     if doubtful := sum(trace.doubtful for trace in undo_plan.traces):
         run.reporter.note(
             f"{plural(doubtful, 'partition')} left unchanged: it is unknown whether that change reached them, "
@@ -144,9 +144,7 @@ def undo(
     return _with_types(shown, types)
 
 
-def _planned(
-    cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool
-) -> tuple[UndoPlan, ChangeContext, list[Refusal]]:
+def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool) -> PlannedChange[UndoPlan]:
     """The plan at this moment. ``named`` is whether the command line names the change."""
     found = plan_undo(cluster, entry)
     refusals = moved_since(found.traces) if "moved-since" not in (how.accept or ()) else []
@@ -161,7 +159,7 @@ def _planned(
         blocked_action="its type cannot be restored now" if entry.migrates else "its offsets cannot be moved",
         configs=found.configs,
     )
-    return found, context, refusals
+    return PlannedChange(found.plan, context, found, refusals)
 
 
 def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
@@ -237,16 +235,16 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
     with ChangingCluster(run.settings) as cluster:
         at_ms = parse_past_time(when.as_of, brokers_now(run.reporter, cluster))
         then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
-        found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-        context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
-        if wait_empty(run, cluster, how, found.plan.groups, found.plan, context):
+
+        def planned() -> PlannedChange[None]:
             found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-            context = replace(context, layouts=found.layouts)
-        warn_of_plans(run.reporter, run.settings, cluster, found.plan)
-        result = execute_plan(run, cluster, how, found.plan, context)
+            context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
+            return PlannedChange(found.plan, context, None)
+
+        change, result = make_change(run, cluster, how, planned(), planned)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
         typed = run.command_line.with_option("--as-of", then)
-        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose, start=_start(found.plan))
+        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose, start=_start(change.plan))
         return outcome(
             result,
             wording,

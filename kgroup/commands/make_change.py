@@ -1,0 +1,54 @@
+"""What every verb does that changes offsets or types: wait for the groups, plan again, warn, guard, execute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kgroup.catchup.service.pending import warn_of_plans
+from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.options import Change
+from kgroup.changes.preconditions import wait_empty
+from kgroup.cluster.writes import ChangingCluster
+from kgroup.groups.change_plan import ChangePlan
+from kgroup.groups.change_result import Refusal, Result
+from kgroup.model.groups import Group
+from kgroup.settings.invocation import Invocation
+
+Source = TypeVar("Source")
+
+
+class PlannedChange(msgspec.Struct, Generic[Source], frozen=True):
+    """A change as a verb plans it at this moment; ``source`` is what it was made from, if needed later.
+
+    ``refusals`` are the verb's own. ``waits_for`` are the groups that ``--wait-empty`` waits for, None: all.
+    """
+
+    plan: ChangePlan
+    context: ChangeContext
+    source: Source
+    refusals: Sequence[Refusal] = ()
+    waits_for: Sequence[Group] | None = None
+
+
+def make_change(
+    run: Invocation,
+    cluster: ChangingCluster,
+    how: Change,
+    planned: PlannedChange[Source],
+    plan_again: Callable[[], PlannedChange[Source]],
+    before: Callable[[PlannedChange[Source]], None] = lambda planned: None,
+) -> tuple[PlannedChange[Source], Result]:
+    """The change and its result; without ``--execute`` the result is the plan with what prevents it.
+
+    After ``--wait-empty`` has waited, the verb plans again. ``before`` gets the last plan, whether or not it can be
+    executed. Raises as ``wait_empty`` and ``execute_plan``.
+    """
+    groups = planned.plan.groups if planned.waits_for is None else planned.waits_for
+    if wait_empty(run, cluster, how, groups, planned.plan, planned.context, planned.refusals):
+        planned = plan_again()
+    before(planned)
+    warn_of_plans(run.reporter, run.settings, cluster, planned.plan)
+    return planned, execute_plan(run, cluster, how, planned.plan, planned.context, planned.refusals)
