@@ -1,4 +1,4 @@
-"""What scripts rely on: of each verb and form the whole JSON, the CSV's header, the exit code, compared with a file.
+"""What scripts rely on: each verb's whole JSON, the headings of csv and table, the exit code, compared with a file.
 
 A difference is a change that users see. Where it is meant, ``python -m tests.contracts --write`` makes the files
 again: read their diff.

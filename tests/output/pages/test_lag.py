@@ -287,6 +287,16 @@ def test_records_that_are_lost_show_in_the_metrics() -> None:
     assert not [m for m in above if m.name.endswith(("lag", "lost", "ratio")) and m.samples]
 
 
+def test_the_document_of_a_group_and_its_partitions_says_why_a_status_is_unknown() -> None:
+    data = of_outcomes("lag", [outcome(LagRows(ALL), LagView(), CLUSTER)])["data"]
+
+    for each in (data[3], data[3]["partitions"][1], data[3]["topics"][0]):
+        assert (each["lag_status"], each["lag_status_unknown_reason"]) == (None, "its log could not be read")
+    for each in (data[0], data[0]["partitions"][1], data[0]["topics"][0]):
+        assert (each["lag_status"], each["lag_status_unknown_reason"]) == ("ok", None)
+        assert (each["pace"], each["caught_up_in_ms"]) == ("keeps-up", 0)
+
+
 def test_a_described_group_with_its_verdict() -> None:
     parts = [STUCK, *FINE]
     about = group(parts)
