@@ -204,20 +204,20 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> UsageError:
 
 def _format_in(arguments: Sequence[str]) -> Format:
     """The output format of a command line that could not be parsed: its own, or the environment's."""
-    found = _typed_format(arguments) or variable("KGROUP_OUTPUT") or ""
-    return Format(found) if found in tuple(Format) else Format.TABLE
+    typed = _typed_format(arguments) or variable("KGROUP_OUTPUT") or ""
+    return Format(typed) if typed in tuple(Format) else Format.TABLE
 
 
 def _typed_format(arguments: Sequence[str]) -> str:
-    found = ""
+    typed = ""
     for word, following in pairwise([*arguments, ""]):
         if word in ("-o", "--output"):
-            found = following
+            typed = following
         elif word.startswith("--output="):
-            found = word.removeprefix("--output=")
+            typed = word.removeprefix("--output=")
         elif word.startswith("-o"):
-            found = word.removeprefix("-o")
-    return found
+            typed = word.removeprefix("-o")
+    return typed
 
 
 def _versions() -> str:

@@ -124,15 +124,15 @@ def page_of(words: Sequence[str]) -> str:
     top, *below = words
     if top not in BY_NAME:
         raise UnknownVerb("kgroup", top, [verb.name for verb in VERBS])
-    found = command_of(top, _unused)
-    ctx = _context(found, f"kgroup {top}", None)
+    command = command_of(top, _unused)
+    ctx = _context(command, f"kgroup {top}", None)
     for word in below:
-        verbs = list(getattr(found, "commands", ()))
+        verbs = list(getattr(command, "commands", ()))
         if word not in verbs:
             raise UnknownVerb(ctx.command_path, word, verbs)
-        found = found.commands[word]
-        ctx = _context(found, word, ctx)
-    text: str = found.get_help(ctx)
+        command = command.commands[word]
+        ctx = _context(command, word, ctx)
+    text: str = command.get_help(ctx)
     return text
 
 

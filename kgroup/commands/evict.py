@@ -163,16 +163,16 @@ def evict(
         snapshot = next(snapshots(run.reporter, cluster, which, COMMITS))
         if not snapshot.groups:
             return _unseen(cluster, snapshot.errors)
-        found = snapshot.groups[0]
-        plan = _plan(found, instance or (), member or ())
-        refusal = _refusal(run, found, plan, how)
+        target = snapshot.groups[0]
+        plan = _plan(target, instance or (), member or ())
+        refusal = _refusal(run, target, plan, how)
         if plan and not refusal:
             refusal = missing_read_right(run.reporter, cluster, group)
         done, survivors, stopped = plan, None, None
         if how.execute and plan and not refusal:
-            done, stopped = _execute_evictions(run, cluster, how, found, plan)
+            done, stopped = _execute_evictions(run, cluster, how, target, plan)
             survivors = _survivors(cluster, group)
-    outcome = _outcome(run, cluster, found, done, refusal, survivors)
+    outcome = _outcome(run, cluster, target, done, refusal, survivors)
     return outcome if stopped is None else replace(outcome, decided=stopped)
 
 

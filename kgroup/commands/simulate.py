@@ -228,8 +228,8 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     durations = what_if.durations()
     if what_if.from_file is not None:
         groups = _worth(run.reporter, which, _from_file(which, what_if.from_file))
-        found = [(group, topics_as_described(group)) for group in groups]
-        yield from _outcomes(run.reporter, what_if, _Subjects(found, exact_ids=False))
+        with_topics = [(group, topics_as_described(group)) for group in groups]
+        yield from _outcomes(run.reporter, what_if, _Subjects(with_topics, exact_ids=False))
         return
     from kgroup.cluster.snapshot import Cluster, SnapshotRequest
     from kgroup.queries.snapshots import snapshots
@@ -254,7 +254,7 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
 class _Subjects(msgspec.Struct, frozen=True):
     """Groups with their topics and durations; ``cluster`` is None if the groups come from a file."""
 
-    found: Sequence[tuple[Group, Sequence[AssignorTopic]]]
+    groups: Sequence[tuple[Group, Sequence[AssignorTopic]]]
     exact_ids: bool
     times: Mapping[str, KnownDurations] = msgspec.field(default_factory=dict)
     lags: Mapping[str, MeasuredLag] = msgspec.field(default_factory=dict)
@@ -265,7 +265,7 @@ class _Subjects(msgspec.Struct, frozen=True):
 def _outcomes(reporter: Reporter, what_if: SimulationOptions, subjects: _Subjects) -> Outcomes:
     """One outcome per group, and one for the errors."""
     change, given, errors = what_if.change(), what_if.durations(), subjects.errors
-    for group, topics in subjects.found:
+    for group, topics in subjects.groups:
         timing = choose_durations(group.type, given, subjects.times.get(group.name, KnownDurations()))
         try:
             exactly, ways = _ways(group, topics, change, what_if.assignor)
@@ -344,7 +344,7 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
     """The topics of each group; a group with a topic that may not be seen is left out, with an error."""
     wanted = {group.name: topics_of(group) for group in groups}
     shapes = cluster.topic_shapes({topic for topics in wanted.values() for topic in topics})
-    found: dict[str, list[AssignorTopic]] = {}
+    topics_by_group: dict[str, list[AssignorTopic]] = {}
     errors = []
     for group, names in wanted.items():
         answers = {name: shapes[name] for name in names if name in shapes}
@@ -355,12 +355,12 @@ def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[A
         }
         errors += [RowError.of(error, group=group, topic=name) for name, error in hidden.items()]
         if not hidden:
-            found[group] = [
+            topics_by_group[group] = [
                 AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id)
                 for shape in answers.values()
                 if not isinstance(shape, KgroupError)
             ]
-    return found, tuple(errors)
+    return topics_by_group, tuple(errors)
 
 
 def _times(
@@ -379,19 +379,19 @@ def _times(
             logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)
         except KgroupError as error:
             reporter.note(f"how long rebalances take is unknown: {error.message}")
-    found = {}
+    durations = {}
     for group in there:
         timeouts = sessions.of(group).values() if sessions is not None else ()
         past = None
         if logs is not None and (log := logs.logs.get(group.name)):
             asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms, jumps=False)
             past = measured_rebalances(group.type, group_history(group.name, log.events, log.reach, asked).steps)
-        found[group.name] = KnownDurations(
+        durations[group.name] = KnownDurations(
             session_s=max(timeouts) / 1000 if timeouts else None,
             rebalance_s=None if past is None else past.median_s,
             rebalances_seen=None if past is None else past.count,
         )
-    return found
+    return durations
 
 
 def _lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dict[str, MeasuredLag]:
@@ -427,9 +427,9 @@ def _from_file(which: Selection, path: str) -> list[Group]:
     if choice.missing:
         raise choice.missing
     chosen = {group.name for group in choice.groups}
-    found = [group for group in groups if group.name in chosen and (not which.topic or uses_topic(group, which.topics))]
-    check_expected(which, len(found))
-    return found
+    asked = [group for group in groups if group.name in chosen and (not which.topic or uses_topic(group, which.topics))]
+    check_expected(which, len(asked))
+    return asked
 
 
 def _seconds(text: str | None, option: str) -> float | None:

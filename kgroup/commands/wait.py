@@ -138,15 +138,15 @@ def _names(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool)
         raise
     if new:
         return names_of(which)
-    found = {group.name: None for snapshot in chosen for group in snapshot.groups}
+    names = {group.name: None for snapshot in chosen for group in snapshot.groups}
     for error in (error for snapshot in chosen for error in snapshot.errors):
         if error.code == NotFound.code and error.group is None:
             listed = cluster.list_groups().groups
-            missing = set(names_of(which)) - found.keys()
+            missing = set(names_of(which)) - names.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
-        if error.group not in found:  # the wait reads the groups that were found again
+        if error.group not in names:  # the wait reads the groups that were found again
             raise error_of_row(error)
-    return tuple(found)
+    return tuple(names)
 
 
 def _screen(waited: WaitResult, conditions: Sequence[Condition], within_s: float, hold_s: float) -> Screen:
@@ -194,22 +194,22 @@ def _member_blocks(waited: WaitResult) -> Iterator[Block]:
     """The members that remain, and how to evict static members that may be gone."""
     rows: list[tuple[Cell, ...]] = []
     evicting: list[str] = []
-    for found in waited.missing:
-        if found.group is None or not found.remaining:
+    for waiting in waited.missing:
+        if waiting.group is None or not waiting.remaining:
             continue
-        names = labels(found.group)
+        names = labels(waiting.group)
         rows += [
             (
-                found.name,
+                waiting.name,
                 names[item.member.member_id],
                 item.member.member_id,
                 item.member.instance_id,
                 item.member.host,
                 session_text(item.member, item.session),
             )
-            for item in found.remaining
+            for item in waiting.remaining
         ]
-        if text := evict_text(found.group, found.sessions):
+        if text := evict_text(waiting.group, waiting.sessions):
             evicting.append(text)
     if rows:
         yield BlankLine()

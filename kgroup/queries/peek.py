@@ -70,11 +70,11 @@ def select_targets(
 
     Raises NotFound for a group that does not exist or has no committed offsets, and what ``snapshots`` raises.
     """
-    found = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
-    for note in dict.fromkeys(note for snapshot in found for note in snapshot.notes):
+    parts = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
+    for note in dict.fromkeys(note for snapshot in parts for note in snapshot.notes):
         reporter.note(note)
-    errors = tuple(error for snapshot in found for error in snapshot.errors)
-    group = next((group for snapshot in found for group in snapshot.groups), None)
+    errors = tuple(error for snapshot in parts for error in snapshot.errors)
+    group = next((group for snapshot in parts for group in snapshot.groups), None)
     if group is None:
         return PeekSelection((), errors)
     if topics is not None:
@@ -209,7 +209,7 @@ def read_partitions(
     # Imported here: confluent-kafka, which help and errors do not need.
     from kgroup.cluster.reader.batches import BatchReader
 
-    found = []
+    peeked = []
     config = {**_TUNING, **config}
     with BatchReader(config, timeout_s=timeout_s, isolation=str(request.isolation)) as reader:
         for target, log, offset in positions:
@@ -219,8 +219,8 @@ def read_partitions(
             except KgroupError as error:
                 errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
             else:
-                found.append(PeekedPartition(target, log, window, form))
-    return tuple(found), tuple(errors)
+                peeked.append(PeekedPartition(target, log, window, form))
+    return tuple(peeked), tuple(errors)
 
 
 @dataclass(slots=True)
@@ -257,16 +257,16 @@ def _before(
     reader: BatchReader, tp: TopicPartition, log: ReadableLog, offset: int, count: int, limits: _Limits
 ) -> tuple[list[ConsumerRecord], int]:
     """The last ``count`` records before the offset, and the offset from which on all were read."""
-    found: list[ConsumerRecord] = []
+    newest: list[ConsumerRecord] = []
     start = offset
     for window in windows_before(log.start, offset, count):
         records, stop = _records_of(reader, tp, window, window.end - window.start, limits)
         if stop < window.end:
             break
-        found, start = [*records, *found], window.start
-        if len(found) >= count:
-            return found[-count:], found[-count].offset
-    return found, start
+        newest, start = [*records, *newest], window.start
+        if len(newest) >= count:
+            return newest[-count:], newest[-count].offset
+    return newest, start
 
 
 def _records_of(
@@ -275,7 +275,7 @@ def _records_of(
     """The first ``count`` records of the range, and the offset up to which all were read."""
     from kgroup.cluster.reader.batches import LostBatchRange
 
-    found: list[ConsumerRecord] = []
+    records: list[ConsumerRecord] = []
     position = offsets.start
     try:
         for batch in reader.batches(tp.topic, tp.partition, offsets.start, offsets.end):
@@ -286,11 +286,11 @@ def _records_of(
                     hint="The first record that is left: --offset earliest",
                     code="records-gone",
                 )
-            part = batch.part(0, count - len(found))
-            found += part.records()
+            part = batch.part(0, count - len(records))
+            records += part.records()
             limits.bytes_left -= part.size()
-            if len(found) == count:
-                return found, found[-1].offset + 1
+            if len(records) == count:
+                return records, records[-1].offset + 1
             position = batch.position
             if limits.reached is not None:
                 break
@@ -299,4 +299,4 @@ def _records_of(
             raise
         # A batch that cannot be decoded, for example: its offset is what the user needs to know.
         raise error.with_context(details=(f"It was read from offset {position} on.",)) from error
-    return found, position
+    return records, position

@@ -71,18 +71,18 @@ def iam_tokens(profile: str | None, region: str | None, brokers: str, timeout_s:
     named = profile or environ.get("AWS_PROFILE") or None
     section = _section(named)
     given = {name.lower(): value for name, value in environ.items() if name.startswith("AWS_")}
-    found = section if profile or not _has_keys(given) else given
+    source = section if profile or not _has_keys(given) else given
     broker = _BROKER.search(brokers)
     region = region or (broker and broker[1]) or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     region = region or section.get("region")
     keys = None
-    if _has_keys(found) and "role_arn" not in found:
-        keys = AwsKeys(found["aws_access_key_id"], found["aws_secret_access_key"], found.get("aws_session_token"))
+    if _has_keys(source) and "role_arn" not in source:
+        keys = AwsKeys(source["aws_access_key_id"], source["aws_secret_access_key"], source.get("aws_session_token"))
     return IamTokens(region, named, keys, timeout_s) if region else None
 
 
-def _has_keys(found: Mapping[str, str]) -> bool:
-    return bool(found.get("aws_access_key_id") and found.get("aws_secret_access_key"))
+def _has_keys(source: Mapping[str, str]) -> bool:
+    return bool(source.get("aws_access_key_id") and source.get("aws_secret_access_key"))
 
 
 def signed_token(keys: AwsKeys, region: str, now: datetime) -> str:
@@ -120,7 +120,7 @@ def _mac(key: bytes, text: str) -> bytes:
 
 def _section(profile: str | None) -> dict[str, str]:
     """What AWS's two files have of a profile, None: of the default one. That with credentials wins."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for variable, file, section in (
         ("AWS_CONFIG_FILE", "config", f"profile {profile}" if profile not in (None, "default") else "default"),
         ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile or "default"),
@@ -132,10 +132,10 @@ def _section(profile: str | None) -> dict[str, str]:
         except (configparser.Error, OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {type(error).__name__}") from None
         if parser.has_section(section):
-            found |= parser[section]
-    if profile and not found:
+            values |= parser[section]
+    if profile and not values:
         raise ConfigError(f"AWS's files have no profile {profile}", hint="List them: aws configure list-profiles")
-    return found
+    return values
 
 
 def _temporary_keys(profile: str | None, region: str, timeout_s: float) -> AwsKeys:
@@ -155,8 +155,10 @@ def _temporary_keys(profile: str | None, region: str, timeout_s: float) -> AwsKe
     else:
         source, ask = "the instance", lambda: _of_instance(environ)
     try:
-        found = ask()
-        return AwsKeys(found["AccessKeyId"], found["SecretAccessKey"], found.get("SessionToken") or found.get("Token"))
+        answer = ask()
+        return AwsKeys(
+            answer["AccessKeyId"], answer["SecretAccessKey"], answer.get("SessionToken") or answer.get("Token")
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"the answer has no {error}" if isinstance(error, KeyError) else getattr(error, "reason", None) or error
         raise AuthenticationFailed(
@@ -210,8 +212,8 @@ def _of_instance(environ: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _json(answer: bytes) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(answer)
-    return found
+    document: Mapping[str, Any] = json.loads(answer)
+    return document
 
 
 def _answer(

@@ -252,10 +252,10 @@ class _File:
             raise self._wrong(key, f'"{key.value}" must have a single value')
         return "" if self._is_null(node) else str(node.value)
 
-    def _boolean(self, found: tuple[yaml.ScalarNode, str] | None) -> bool:
-        if found is None:
+    def _boolean(self, entry: tuple[yaml.ScalarNode, str] | None) -> bool:
+        if entry is None:
             return False
-        key, value = found
+        key, value = entry
         if value.lower() not in _BOOLEANS:
             # A misspelt safety setting must not count as off.
             raise self._wrong(key, f'"{key.value}" is true or false, not "{value}"')

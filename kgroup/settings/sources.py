@@ -51,13 +51,13 @@ class _Level(msgspec.Struct, frozen=True):
     @property
     def address_source(self) -> str | None:
         """The source of this level's address, None if it gives none."""
-        found = (
+        sources = (
             setting.source
             for part in reversed(self.parts)
             for setting in part
             if ALIASES.get(setting.key, setting.key) == _ADDRESS
         )
-        return next(found, None)
+        return next(sources, None)
 
     @property
     def gives_address(self) -> bool:

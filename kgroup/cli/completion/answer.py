@@ -46,17 +46,17 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str], until: float, p
     """The lines to print; ``until`` is on the monotonic clock. ``plan_names`` reads them from the ledger."""
     shell, breaks = [*arguments, ""][:2]
     line = lines.parse(environ.get(LINE_VARIABLE, ""), environ, breaks)
-    found = find_candidates([word.text for word in line.words], line.current.text)
-    words, before, current = found.words, found.before, line.current
+    candidates = find_candidates([word.text for word in line.words], line.current.text)
+    words, before, current = candidates.words, candidates.before, line.current
     typed = current.text.removeprefix(before)
-    named = "groups" if found.kind == "changes" and _is_group(line, typed) else found.kind
+    named = "groups" if candidates.kind == "changes" and _is_group(line, typed) else candidates.kind
     if named == "changes":
         words = _changes(until)
     elif named in ("groups", "topics", "contexts", "plans"):
         words = dict.fromkeys(_names(named, line, typed, until, plan_names), "")
     if shell == "bash":  # the other shells filter by themselves
         words = {word: text for word, text in words.items() if (before + word).startswith(current.text)}
-    kind = found.kind if found.kind in ("files", "directories") else WORDS
+    kind = candidates.kind if candidates.kind in ("files", "directories") else WORDS
     return [f"{kind} {len(before)}", *(_row(shell, before, word, text, current) for word, text in words.items())]
 
 
@@ -111,7 +111,7 @@ def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float, plan
 
     settings = resolve(given, NullReporter())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
-    found = names.names(cache, settings, kind, until, plan_names)
+    known = names.names(cache, settings, kind, until, plan_names)
     if kind == names.TOPICS and typed.startswith("_"):
-        found = sorted([*found, *cache.read(names.INTERNAL)])
-    return found
+        known = sorted([*known, *cache.read(names.INTERNAL)])
+    return known

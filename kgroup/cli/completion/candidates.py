@@ -71,8 +71,8 @@ def find_candidates(words: Sequence[str], current: str) -> Candidates:
 
 def _options(tree: Any, verb: str) -> dict[str, Any]:
     """The options of a verb, by each of their names."""
-    found = (tree["options"].get(f"{verb} {name}", tree["options"][name]) for name in tree["verbs"][verb]["options"])
-    return {name: option for option in found for name in option["names"]}
+    options = (tree["options"].get(f"{verb} {name}", tree["options"][name]) for name in tree["verbs"][verb]["options"])
+    return {name: option for option in options for name in option["names"]}
 
 
 def _at_option(options: Mapping[str, Any], typed: set[str], current: str) -> Candidates:

@@ -68,7 +68,7 @@ def parse(line: str, environ: Mapping[str, str], breaks: str = "") -> TypedLine:
 
 def connection(words: Sequence[Word]) -> Connection:
     """The connection options among the words; later ones win. Raises NotYetKnown."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     properties: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -82,13 +82,13 @@ def connection(words: Sequence[Word]) -> Connection:
         if flag == "property":
             properties.append(value.text)
         else:
-            found[flag] = value.text
-    config = found.get("command_config")
+            values[flag] = value.text
+    config = values.get("command_config")
     return Connection(
-        bootstrap_server=found.get("bootstrap_server"),
+        bootstrap_server=values.get("bootstrap_server"),
         command_config=None if config is None else Path(config),
         property=properties or None,
-        context=found.get("context"),
+        context=values.get("context"),
     )
 
 
@@ -171,15 +171,15 @@ class _Lexer:
         return at + 1
 
     def _variable(self, at: int) -> int:
-        found = _VARIABLE.match(self._line, at)
-        value = self._environ.get(found[1] or found[2]) if found else None
+        match = _VARIABLE.match(self._line, at)
+        value = self._environ.get(match[1] or match[2]) if match else None
         # Unquoted, the shell would split the value again.
-        if found is None or value is None or (not self.quote and any(each.isspace() for each in value)):
+        if match is None or value is None or (not self.quote and any(each.isspace() for each in value)):
             self._known = False
             self._put("$")
             return at + 1
         self._put(value)
-        return found.end()
+        return match.end()
 
     def _put(self, text: str) -> None:
         self.text += text

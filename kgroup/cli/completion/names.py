@@ -110,8 +110,8 @@ def names(cache: Cache, settings: Settings, kind: str, until: float, plan_names:
 
 def _identity(file: Path) -> tuple[int, int] | None:
     with suppress(OSError):
-        found = file.stat()
-        return found.st_ino, found.st_mtime_ns
+        status = file.stat()
+        return status.st_ino, status.st_mtime_ns
     return None
 
 
