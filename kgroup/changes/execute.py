@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.columns import column
-from kgroup.model.groups import RowError
+from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition
@@ -60,6 +60,7 @@ _AT_A_TIME = 100
 _PROGRESS_FROM = 200
 
 T = TypeVar("T")
+Source = TypeVar("Source")
 
 
 class ChangeContext(msgspec.Struct, frozen=True):
@@ -82,6 +83,19 @@ class ChangeContext(msgspec.Struct, frozen=True):
     undone: UndoneCommits = msgspec.field(default_factory=dict)
     blocked_action: str = "its offsets cannot be moved"
     configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+
+
+class PlannedChange(msgspec.Struct, Generic[Source], frozen=True):
+    """A change as a verb plans it at this moment; ``source`` is what it was made from, if needed later.
+
+    ``refusals`` are the verb's own. ``waits_for`` are the groups that ``--wait-empty`` waits for, None: all.
+    """
+
+    plan: ChangePlan
+    context: ChangeContext
+    source: Source
+    refusals: Sequence[Refusal] = ()
+    waits_for: Sequence[Group] | None = None
 
 
 def check_plan(

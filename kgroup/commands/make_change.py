@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
-
-import msgspec
+from collections.abc import Callable
 
 from kgroup.catchup.service.pending import warn_of_plans
-from kgroup.changes.execute import ChangeContext, execute_plan
+from kgroup.changes.execute import PlannedChange, Source, execute_plan
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import wait_empty
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan
-from kgroup.groups.change_result import Refusal, Result
-from kgroup.model.groups import Group
+from kgroup.groups.change_result import Result
 from kgroup.settings.invocation import Invocation
-
-Source = TypeVar("Source")
-
-
-class PlannedChange(msgspec.Struct, Generic[Source], frozen=True):
-    """A change as a verb plans it at this moment; ``source`` is what it was made from, if needed later.
-
-    ``refusals`` are the verb's own. ``waits_for`` are the groups that ``--wait-empty`` waits for, None: all.
-    """
-
-    plan: ChangePlan
-    context: ChangeContext
-    source: Source
-    refusals: Sequence[Refusal] = ()
-    waits_for: Sequence[Group] | None = None
 
 
 def make_change(

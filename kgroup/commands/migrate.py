@@ -11,13 +11,13 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.changes.client_options import Clients, Configuration
-from kgroup.changes.execute import ChangeContext
+from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.commands.make_change import PlannedChange, make_change
+from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import NOT_EMPTY, Result
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from kgroup.changes.execute import ChangeContext
+from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
@@ -19,7 +19,7 @@ from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, previ
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.commands.make_change import PlannedChange, make_change
+from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan, commit_count
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import begin_reading_cached_ledger
 from kgroup.changes.conversion import remove_stale_members
-from kgroup.changes.execute import ChangeContext
+from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change
@@ -19,7 +19,7 @@ from kgroup.changes.undo import UndoPlan, change_state, changes_of_group, last_c
 from kgroup.changes.verify import TYPE_ONLY
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.commands.make_change import PlannedChange, make_change
+from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
