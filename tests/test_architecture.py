@@ -214,6 +214,21 @@ def test_commands_do_not_import_each_other() -> None:
     assert [one for one in found if not one.endswith("imports kgroup.commands.make_change")] == []
 
 
+def test_commands_lay_out_no_page() -> None:
+    """A verb parses, asks, decides and returns; tables are made in ``output/pages``."""
+    tables = {"kgroup.model.blocks.Table", "kgroup.model.blocks.Column"}
+    used = {
+        f"{path.stem} {alias.name}"
+        for path in FILES
+        if path.parent == PACKAGE / "commands"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}" in tables
+    }
+    assert used == set()
+
+
 def test_pure_modules_do_no_input_or_output() -> None:
     decoding = ("kgroup.cluster.offsets_topic.decode", "kgroup.cluster.offsets_topic.records")
     pure = ("kgroup.groups", "kgroup.output.pages", "kgroup.cluster.assembly", *decoding)

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
+from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.groups.selection import Selection, TopicFilter, check_selection, names_of, names_only
-from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, RowError
-from kgroup.model.outcome import Outcome, Outcomes
+from kgroup.model.groups import Group
+from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
+from kgroup.output.pages.export import export_outcome
 from kgroup.queries.log_options import AsOf, FromLog
 from kgroup.queries.snapshots import snapshots
 from kgroup.settings.invocation import Invocation
-from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.errors import ExitCode, NotFound
+from kgroup.support.errors import NotFound
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _GROUPS_AT_A_TIME = 250
 _COMMITS_ONLY = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
 _NAMED = 3
-_COLUMNS = (
-    Column("GROUP", fold=True),
-    Column("PARTITION", fold=True),
-    Column("OFFSET", right=True),
-    Column("LEADER-EPOCH", right=True, drop=2),
-    Column("METADATA", drop=1),
-)
-
-
-_Row = tuple[str | int | None, ...]
 
 
 def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
@@ -81,7 +70,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
         for snapshot in snapshots(run.reporter, cluster, which, want, at_a_time):
             groups = _exported(snapshot, which.topics)
             notes.take(snapshot, groups)
-            yield _outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
+            yield export_outcome(run.format, groups, snapshot.errors, cluster.ref, with_group=not one)
     notes.say_last()
 
 
@@ -112,7 +101,7 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         found = (offsets_at(state, which.topics, at_ms) for state in logged.states.values())
         groups = tuple(group for group in found if group.offsets or group.group not in failed)
         notes.take(Snapshot((), logged.errors, ()), groups)
-        yield _outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)
+        yield export_outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)
     notes.say_last()
 
 
@@ -169,58 +158,3 @@ def _offsets(group: Group, topics: TopicFilter) -> GroupOffsets:
     # A named topic without DESCRIBE was refused before, so no commits on it are hidden.
     hidden = () if topics.choices else group.hidden_commits
     return GroupOffsets(group.name, group.type, group.state, wanted, hidden_commits=hidden)
-
-
-def _outcome(
-    output: Format, groups: tuple[GroupOffsets, ...], errors: tuple[RowError, ...], ref: ClusterRef, *, with_group: bool
-) -> Outcome:
-    columns = slice(None)
-    if output is Format.KCG:
-        columns = slice(0 if with_group else 1, CSV_HEADER.index("offset") + 1)
-    rows = list(_records(groups)) if output in (Format.KCG, Format.CSV) else []
-    errors += tuple(_unwritable(row, output) for row in rows if _has_nul(row[columns]))
-
-    def records() -> Records:
-        kept = (row[columns] for row in rows)
-        return Records(CSV_HEADER[columns], (row for row in kept if not _has_nul(row)))
-
-    return Outcome(data=groups, screen=lambda: _screen(groups), records=records, cluster=ref, errors=errors)
-
-
-def _has_nul(row: Iterable[str | int | None]) -> bool:
-    return any("\0" in value for value in row if isinstance(value, str))
-
-
-def _unwritable(row: _Row, output: Format) -> RowError:
-    """The error for a row with a NUL: neither kgroup nor Kafka's tool could read such a file as text."""
-    group, topic, partition = str(row[0]), str(row[1]), int(row[2] or 0)
-    what = "its group id" if "\0" in group else "its metadata"
-    return RowError(
-        "not-text",
-        f"left out: {what} has a NUL character, which -o {output} cannot represent",
-        group,
-        topic,
-        partition,
-        hint="-o json and -o yaml can represent it.",
-        exit_code=ExitCode.PARTLY,
-    )
-
-
-def _records(groups: Iterable[GroupOffsets]) -> Iterator[_Row]:
-    for group in groups:
-        for topic, partition, commit in group.offsets:
-            if commit:
-                yield (group.group, topic, partition, commit.offset, commit.leader_epoch, commit.metadata)
-
-
-def _screen(groups: Sequence[GroupOffsets]) -> Screen:
-    if not groups:
-        return Screen(())
-    rows = [
-        (group.group, f"{topic}:{partition}", commit.offset, commit.leader_epoch, commit.metadata or None)
-        for group in groups
-        for topic, partition, commit in group.offsets
-        if commit
-    ]
-    title = Title(f"{plural(len(groups), 'group')}, {plural(len(rows), 'offset')}", in_terminal_only=True)
-    return Screen((title, Table(_COLUMNS, rows) if rows else Text(("No committed offsets.",))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec.structs
 import typer
@@ -12,35 +12,19 @@ import typer
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected, check_selection
-from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
-from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.groups import ListedGroup
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
-from kgroup.output.pages.describe_records import coordinator_text
+from kgroup.output.pages.list import ListRow, list_outcome
 from kgroup.queries.log_options import FromLog, warn_of_clocks
 from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
-from kgroup.support.clock import utc_now
-from kgroup.support.durations import format_duration, parse_duration
+from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
-from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
-_IDLE, _PROTOCOL = "IDLE", "PROTOCOL-TYPE"
-_CONSUMER = "consumer"
 _BUDGET_S, _IDLE_FOR_BUDGET_S = 1.0, 30.0
 """How long the log is read: shortly for a column, and for a filter until it is known of each group."""
-
-_COLUMNS = (
-    Column("GROUP", fold=True),
-    Column("TYPE"),
-    Column("STATE"),
-    Column(_PROTOCOL, drop=3),
-    Column("COORDINATOR", drop=2),
-    Column("MEMBERS", right=True, drop=1),
-    Column(_IDLE, right=True),
-)
-_HEADER = ("group", "type", "state", "protocol_type", "coordinator", "member_count", "last_activity_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,38 +49,6 @@ class ListFilter:
             help="Only groups without a commit, or a change of members, for this long.",
         ),
     ] = None
-
-
-class ListRow(msgspec.Struct, frozen=True):
-    """A listed group; ``active_ms`` is the time of its newest commit or change, None if it is not known.
-
-    ``from_log`` is whether the group itself was read from the log; ``active_ms`` then is the time of its newest record.
-    """
-
-    group: ListedGroup
-    active_ms: int | None
-    from_log: bool = False
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form."""
-        return self.group.document() | {
-            "last_activity_at": rfc3339(self.active_ms),
-            "source": "log" if self.from_log else "coordinator",
-            "newest_record_at": rfc3339(self.active_ms) if self.from_log else None,
-        }
-
-    @property
-    def cells(self) -> tuple[str | int | None, ...]:
-        """Its row for CSV, and on the page but for its last cell."""
-        group = self.group
-        return (
-            group.name,
-            group.type,
-            group.state,
-            group.protocol_type or None,
-            coordinator_text(group.coordinator),
-            group.members,
-        )
 
 
 def list_(run: Invocation, which: Selection, only: ListFilter, source: FromLog) -> Outcome:
@@ -143,7 +95,8 @@ def list_(run: Invocation, which: Selection, only: ListFilter, source: FromLog) 
         groups, failed = cluster.member_counts(kept)
         # Both steps may report the same missing right: choosing a topic's groups, and counting members.
         errors = tuple(dict.fromkeys(chosen.errors + failed))
-        return _outcome([ListRow(group, active.get(group.name)) for group in groups], cluster, errors)
+        rows = [ListRow(group, active.get(group.name)) for group in groups]
+        return list_outcome(rows, cluster.ref, cluster.now_ms(), errors)
 
 
 def _idle(
@@ -184,37 +137,8 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
             )
             for name, state in sorted(logged.states.items())
         ]
-        return _outcome(lines, cluster, logged.errors)
+        return list_outcome(lines, cluster.ref, cluster.now_ms(), logged.errors)
 
 
 def _no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> NotFound:
     return NotFound(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}", hint=hint)
-
-
-def _outcome(lines: Sequence[ListRow], cluster: Cluster, errors: tuple[RowError, ...]) -> Outcome:
-    at, now_ms = utc_now(), cluster.now_ms()
-    return Outcome(
-        data=tuple(lines),
-        screen=lambda: _screen(lines, now_ms),
-        records=lambda: Records(_HEADER, [(*line.cells, rfc3339(line.active_ms)) for line in lines]),
-        cluster=cluster.ref,
-        errors=errors,
-        at=at,
-        names=lambda: (line.group.name for line in lines),
-    )
-
-
-def _screen(lines: Sequence[ListRow], now_ms: int) -> Screen:
-    from_log = any(line.from_log for line in lines)
-    title = Title(
-        plural(len(lines), "group") + (", from __consumer_offsets" if from_log else ""), in_terminal_only=not from_log
-    )
-    if not lines:
-        return Screen((title, Text(("No groups.",))))
-    return Screen((title, Table(_COLUMNS, [_row(line, now_ms) for line in lines], frozenset({_PROTOCOL, _IDLE}))))
-
-
-def _row(line: ListRow, now_ms: int) -> tuple[str | int | None, ...]:
-    name, kind, state, protocol_type, *others = line.cells
-    idle = None if line.active_ms is None else format_duration(max(0, now_ms - line.active_ms) // 1000)
-    return (name, kind, state, None if protocol_type == _CONSUMER else protocol_type, *others, idle)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kgroup.model.blocks import Block, Column, Records, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.outcome import Outcome, Outcomes
-from kgroup.sandbox import BrokerStatus, ProcessState, Sandbox, SandboxStatus
+from kgroup.output.pages.sandbox import sandbox_outcome
+from kgroup.sandbox import Sandbox
 from kgroup.settings.invocation import Invocation
-from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import UsageError
-
-_STYLES: Mapping[ProcessState, Style] = {
-    ProcessState.RUNNING: "good",
-    ProcessState.STARTING: "warn",
-    ProcessState.DEGRADED: "bad",
-    ProcessState.DIED: "bad",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +77,7 @@ def up(run: Invocation, wanted: SandboxOptions) -> Outcome:
         jars_dir=wanted.jars,
         reporter=run.reporter,
     )
-    return _outcome(status)
+    return sandbox_outcome(status)
 
 
 def status(run: Invocation) -> Outcome:
@@ -100,7 +91,7 @@ def status(run: Invocation) -> Outcome:
 
     Exit codes: 0 1 2
     """
-    return _outcome(Sandbox().status())
+    return sandbox_outcome(Sandbox().status())
 
 
 def down(
@@ -124,7 +115,7 @@ def down(
         run.reporter.event("STOPPED", f"the sandbox in {sandbox.directory}{', data removed' if wipe else ''}")
     else:
         run.reporter.note("no sandbox is running: nothing to do")
-    return _outcome(sandbox.status())
+    return sandbox_outcome(sandbox.status())
 
 
 def demo(
@@ -172,52 +163,3 @@ def _properties(assignments: list[str] | None) -> dict[str, str] | None:
         if not (key and equals):
             raise UsageError(f"--set requires KEY=VALUE, not {key!r}")
     return {key: value for key, _, value in pairs} or None
-
-
-def _outcome(status: SandboxStatus) -> Outcome:
-    address = status.bootstrap_servers
-    return Outcome(
-        (status,),
-        lambda: _screen(status),
-        lambda: _records(status),
-        cluster=ClusterRef(status.cluster_id, address) if address else None,
-    )
-
-
-def _screen(status: SandboxStatus) -> Screen:
-    kafka = f", Kafka {status.version}" if status.version else ""
-    blocks: list[Block] = [Title(f"sandbox {status.state}{kafka}")]
-    if status.brokers:
-        columns = (
-            Column("ID", right=True),
-            Column("ROLE", drop=3),
-            Column("STATE"),
-            Column("ADDRESS"),
-            Column("PID", right=True, drop=2),
-            Column("LOG-FILE", drop=4, fold=True, wide=True),
-        )
-        blocks.append(Table(columns, [_row(broker) for broker in status.brokers]))
-    return Screen((*blocks, Text(_closing(status))))
-
-
-def _row(broker: BrokerStatus) -> tuple[str | int | Styled | None, ...]:
-    style = _STYLES.get(broker.state)
-    state = Styled(broker.state, style) if style else broker.state.value
-    return broker.id, broker.role, state, f"{broker.host}:{broker.port}", broker.pid, broker.log_file
-
-
-def _closing(status: SandboxStatus) -> tuple[str, ...]:
-    where = (f"data and logs: {status.directory}", f"Kafka itself:  {status.cache_directory}")
-    match status.state:
-        case ProcessState.ABSENT | ProcessState.STOPPED:
-            return ("start it: kgroup sandbox up",)
-        case ProcessState.DIED | ProcessState.DEGRADED:
-            return (*where, "start the missing processes with their data: kgroup sandbox up")
-        case _:
-            return (*where, f"try: kgroup list -b {status.bootstrap_servers}")
-
-
-def _records(status: SandboxStatus) -> Records:
-    header = ("id", "role", "state", "host", "port", "pid", "directory", "log_file")
-    rows = ((b.id, b.role, b.state.value, b.host, b.port, b.pid, b.directory, b.log_file) for b in status.brokers)
-    return Records(header, rows)

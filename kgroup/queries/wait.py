@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
@@ -20,11 +18,11 @@ from kgroup.groups.wait_conditions import (
     Empty,
     LagTimeBelow,
     Observation,
-    total_lag,
     unread,
 )
 from kgroup.groups.wait_progress import EventLine, GroupVersion, Hold, line_of, waiting_summary
-from kgroup.model.groups import Group, LogRange, Member, RowError, partitions_document
+from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResult
+from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
@@ -47,94 +45,6 @@ DEFAULT_WITHIN = "5m"
 _SESSIONS_EVERY_S = 5.0
 _SESSIONS_LOOK_S = 2.0
 _GENERATION_BUDGET_S = 0.5
-
-
-class RemainingMember(msgspec.Struct, frozen=True):
-    """A member that has not left, although the wait was for that."""
-
-    member: Member
-    session: SessionBound
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form; ``session_ends_in_ms`` is the longest that a dead member stays, null if unknown."""
-        ends_in_s = self.session.ends_in_s if self.session.life is Liveness.COUNTING else None
-        return {
-            "member_id": self.member.member_id,
-            "client_id": self.member.client_id,
-            "instance_id": self.member.instance_id,
-            "host": self.member.host,
-            "session_ends_in_ms": None if ends_in_s is None else round(ends_in_s * 1000),
-        }
-
-
-class GroupWaitResult(msgspec.Struct, frozen=True):
-    """The result for one group. ``group`` is None if the group does not exist (any more).
-
-    ``waited_s`` is the time until its conditions last became true; the whole wait if they are not true.
-    """
-
-    name: str
-    group: Group | None
-    results: tuple[ConditionResult, ...]
-    waited_s: float
-    remaining: tuple[RemainingMember, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether all conditions are true."""
-        return all(result.holds for result in self.results)
-
-    @property
-    def member_count(self) -> int | None:
-        """The number of members; None if this user may not see them."""
-        if self.group is None:
-            return 0
-        return None if self.group.members is None else len(self.group.members)
-
-    @property
-    def lag(self) -> int | None:
-        """The number of unread records; None if not requested, or unknown for a partition."""
-        return total_lag(self.group) if self._reads_lag else None
-
-    @property
-    def _reads_lag(self) -> bool:
-        return any(result.condition.reads_lag for result in self.results)
-
-    @property
-    def sessions(self) -> dict[str, SessionBound]:
-        """The sessions of the remaining members, by member id."""
-        return {item.member.member_id: item.session for item in self.remaining}
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form; docs/commands/wait.md describes the fields."""
-        return {
-            "group": self.name,
-            "type": self.group.type if self.group else None,
-            "state": self.group.state if self.group else None,
-            "member_count": self.member_count,
-            "lag": self.lag,
-            "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
-            "conditions": [
-                {"condition": result.condition.text, "holds": result.holds, "observed": result.observed}
-                for result in self.results
-            ],
-            "waited_ms": round(self.waited_s * 1000),
-            "remaining_members": [item.document() for item in self.remaining],
-        }
-
-
-class WaitResult(msgspec.Struct, frozen=True):
-    """The result of a wait. ``reached`` can be False with all conditions true: they did not hold long enough."""
-
-    groups: tuple[GroupWaitResult, ...]
-    reached: bool
-    waited_s: float
-    held_s: float
-
-    @property
-    def missing(self) -> tuple[GroupWaitResult, ...]:
-        """The groups that do not meet the conditions."""
-        return tuple(group for group in self.groups if not group.holds)
 
 
 def wait_until(

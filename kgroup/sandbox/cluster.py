@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kgroup.model.reporter import Reporter
+from kgroup.model.sandbox_status import BrokerStatus, ProcessState, SandboxStatus, overall_state
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.distribution import Distribution, fetch_distribution, user_distribution
@@ -23,70 +22,6 @@ from kgroup.settings.environment import environment
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.java_home import find_java
-
-
-class ProcessState(StrEnum):
-    """The state of one process, or of the whole sandbox."""
-
-    RUNNING = "running"
-    STARTING = "starting"
-    """The process runs and does not answer (yet)."""
-    DIED = "died"
-    """Started, and gone without ``down``: killed or crashed."""
-    STOPPED = "stopped"
-    DEGRADED = "degraded"
-    """Some processes run, others do not."""
-    ABSENT = "absent"
-    """There is no sandbox in this directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerStatus:
-    """One process. ``pid`` is None if it does not run; ``port`` is for clients (or a controller's own)."""
-
-    id: int
-    role: str
-    state: ProcessState
-    host: str
-    port: int
-    pid: int | None
-    listeners: Mapping[str, int]
-    directory: str
-    log_file: str
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxStatus:
-    """The whole sandbox. Without a running process ``bootstrap_servers`` is None, and ``listeners`` is empty.
-
-    ``listeners`` has the bootstrap servers of the additional listeners, by name.
-    """
-
-    state: ProcessState
-    directory: str
-    cache_directory: str
-    version: str | None = None
-    cluster_id: str | None = None
-    bootstrap_servers: str | None = None
-    listeners: Mapping[str, str] = field(default_factory=dict)
-    brokers: tuple[BrokerStatus, ...] = ()
-
-    def document(self) -> Mapping[str, Any]:
-        """The JSON form; controllers are in ``brokers`` too, with their role."""
-        return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
-
-
-def overall_state(states: tuple[ProcessState, ...]) -> ProcessState:
-    """The sandbox's state from the states of its processes."""
-    if not states:
-        return ProcessState.ABSENT
-    if len(set(states)) == 1:
-        return states[0]
-    if ProcessState.DIED in states or ProcessState.STOPPED in states:
-        alive = ProcessState.RUNNING in states or ProcessState.STARTING in states
-        return ProcessState.DEGRADED if alive else ProcessState.DIED
-    return ProcessState.STARTING
-
 
 PREFERRED_PORT = 19_092
 """The port of the command line's sandbox if it is free: easy to remember."""

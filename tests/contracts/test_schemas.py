@@ -37,7 +37,7 @@ ENUMERATIONS = {
     "order": "kgroup.groups.catchup.model:Order",
     "plan state": "kgroup.groups.catchup.model:PlanState",
     "process role": "kgroup.sandbox.layout:Role",
-    "process state": "kgroup.sandbox.cluster:ProcessState",
+    "process state": "kgroup.model.sandbox_status:ProcessState",
     "read limit": "kgroup.groups.peek:ReadLimit",
     "readiness": "kgroup.groups.migration.check:ReadinessResult",
     "rebalance protocol": "kgroup.model.group_log:RebalanceProtocol",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.model.sandbox_status import ProcessState, overall_state
 from kgroup.sandbox.broker import random_id
-from kgroup.sandbox.cluster import ProcessState, overall_state
 from kgroup.sandbox.layout import (
     Layout,
     Node,
