@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from difflib import get_close_matches
@@ -26,14 +26,16 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import msgspec
+from msgspec.structs import replace
+
 from kgroup.model.commit import Commit
 from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
-from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings import paths
 from kgroup.support.atomic_file import nearest_existing, sync_directory, try_to_create
 from kgroup.support.clock import utc_ms, utc_now
-from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Refused
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.hint import Hint
@@ -44,7 +46,6 @@ _VERSION = 1
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 _NAMED = 5
 _LOCK, _LOCK_PATIENCE_S = "lock", 60.0
-_RESULTS = ("done", "converted", "configured")
 _CHECKSUM = re.compile(r'\{"crc32": "([0-9a-f]{8})", ')
 
 
@@ -302,62 +303,55 @@ def our_commits(
     found: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:
-            (head, *lines), _ = _documents(path)
+            head, lines = _typed(_documents(path)[0])
         except OSError:
             continue
-        if head.get("cluster_id") == cluster_id and head.get("kgroup_journal") == _VERSION:
-            failed = {row[:3] for line in lines for row in _results(line) if row[3] not in _MAY_BE_COMMITTED}
-            for line in lines:
-                if (group := line.get("group", "")) in groups:
-                    after = {
-                        (row[0], row[1], row[3][0])
-                        for row in line["rows"]
-                        if row[3] is not None and (group, row[0], row[1]) not in failed
-                    }
-                    found.setdefault(group, set()).update(after)
+        if not _of_cluster(head, cluster_id):
+            continue
+        failed = {row[:3] for line in lines for row in line.row_results if row[3] not in _MAY_BE_COMMITTED}
+        for line in lines:
+            if line.group in groups:
+                found.setdefault(line.group, set()).update(
+                    (topic, partition, after.offset)
+                    for topic, partition, _, after in line.rows or ()
+                    if after is not None and (line.group, topic, partition) not in failed
+                )
     return found
 
 
+class _Line(msgspec.Struct, frozen=True):
+    """A line after the first: rows of a group, the end of the plan, results, or the end of the change."""
+
+    group: str = ""
+    rows: tuple[tuple[str, int, Commit | None, Commit | None], ...] | None = None
+    planned: int | None = None
+    done: tuple[tuple[str, str, int, str | None], ...] | dict[str, str | None] = ()
+    """Error codes of rows; an eviction has those of members instead."""
+    converted: dict[str, str | None] = {}
+    configured: dict[str, str | None] = {}
+    ended: datetime | None = None
+    results: int = 0
+
+    @property
+    def result_count(self) -> int:
+        """How many results it has."""
+        return len(self.done) + len(self.converted) + len(self.configured)
+
+    @property
+    def row_results(self) -> tuple[tuple[str, str, int, str | None], ...]:
+        """Group, topic, partition and error code of rows."""
+        return () if isinstance(self.done, dict) else self.done
+
+
 def _lines(entry: JournalEntry) -> Iterator[dict[str, Any]]:
-    yield {
-        "kgroup_journal": _VERSION,
-        "id": entry.id,
-        "at": entry.at.isoformat(),
-        "who": entry.who,
-        "what": entry.what,
-        "subject": entry.subject,
-        "command": list(entry.command),
-        "reason": entry.reason,
-        "cluster_id": entry.cluster.cluster_id,
-        "context": entry.cluster.context,
-        "bootstrap_servers": entry.cluster.bootstrap_servers,
-        "groups": dict(entry.groups),
-        "topics": dict(entry.topics),
-        "created": sorted(entry.created),
-        "deleted": sorted(entry.deleted),
-        "converted": {name: list(kinds) for name, kinds in entry.converted.items()},
-        "configs": {name: {key: list(pair) for key, pair in own.items()} for name, own in entry.configs.items()},
-        "undoable": entry.undoable,
-        "undoes": entry.undoes,
-        **(
-            {"hidden": {name: partitions and [*map(list, partitions)] for name, partitions in entry.hidden.items()}}
-            if entry.hidden
-            else {}
-        ),
-    }
-    rows: dict[str, list[list[Any]]] = {}
+    head = msgspec.to_builtins(replace(entry, rows=()))
+    cluster = head.pop("cluster")
+    yield {"kgroup_journal": _VERSION, **head, **cluster}
+    rows: dict[str, list[tuple[str, int, Commit | None, Commit | None]]] = {}
     for row in entry.rows:
-        rows.setdefault(row.group, []).append([row.topic, row.partition, _packed(row.before), _packed(row.after)])
+        rows.setdefault(row.group, []).append((row.topic, row.partition, row.before, row.after))
     yield from ({"group": group, "rows": given} for group, given in rows.items())
     yield {"planned": len(entry.rows)}
-
-
-def _packed(commit: Commit | None) -> list[Any] | None:
-    return None if commit is None else [commit.offset, commit.leader_epoch, commit.metadata]
-
-
-def _unpacked(packed: list[Any] | None) -> Commit | None:
-    return None if packed is None else Commit(*packed)
 
 
 def line_of(document: Mapping[str, Any]) -> str:
@@ -387,79 +381,52 @@ def _documents(path: Path) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
     return intact or [{}], tuple(number for number, document in enumerate(found, 1) if document is None)
 
 
+def _typed(documents: Sequence[dict[str, Any]]) -> tuple[JournalEntry, list[_Line]]:
+    """The first line, without rows and results, and the others. Raises DamagedFile, and NewerFormat."""
+    head, *others = documents
+    _check_version(head)
+    try:
+        return msgspec.convert({**head, "cluster": head}, JournalEntry), msgspec.convert(others, list[_Line])
+    except msgspec.ValidationError as error:
+        raise DamagedFile from error
+
+
+def _check_version(head: Mapping[str, Any]) -> None:
+    version = head.get("kgroup_journal")
+    if not isinstance(version, int):
+        raise DamagedFile
+    if version > _VERSION:
+        raise NewerFormat(version)
+
+
 def _read(path: Path) -> JournalEntry | None:
     """The entry; None if its plan is incomplete, so nothing was changed.
 
     Raises OSError for an unreadable file, DamagedFile, and NewerFormat.
     """
-    (head, *others), damaged = _documents(path)
-    if not (head or damaged):
+    documents, damaged = _documents(path)
+    if not (documents[0] or damaged):
         return None
-    try:
-        if isinstance(version := head["kgroup_journal"], int) and version > _VERSION:
-            raise NewerFormat(version)
-        rows = [
-            JournalRow(line["group"], topic, partition, _unpacked(before), _unpacked(after))
-            for line in others
-            if "rows" in line
-            for topic, partition, before, after in line["rows"]
-        ]
-        planned = next((line["planned"] for line in others if "planned" in line), None)
-        if planned is None and not damaged and all("rows" in line for line in others):
-            return None  # cut off before anything was changed
-        damage = None
-        if planned != len(rows):
-            lines = f"line {', '.join(map(str, damaged))}" if damaged else "a line"
-            damage = f"{lines} of {path} is {'damaged' if damaged else 'missing'}"
-        end = next((line for line in others if "ended" in line), {})
-        recorded = sum(len(line.get(kind, ())) for line in others for kind in _RESULTS)
-        ended = end["ended"] if end and end["results"] == recorded else None
-        done = [result for line in others for result in _results(line)]
-        return JournalEntry(
-            id=head["id"],
-            at=datetime.fromisoformat(head["at"]),
-            who=head["who"],
-            what=head["what"],
-            subject=head["subject"],
-            command=tuple(head["command"]),
-            reason=head["reason"],
-            cluster=ClusterRef(head["cluster_id"], head["bootstrap_servers"], head["context"]),
-            groups=head["groups"],
-            topics=head["topics"],
-            rows=tuple(rows),
-            created=frozenset(head["created"]),
-            deleted=frozenset(head["deleted"]),
-            undoable=head["undoable"],
-            undoes=head["undoes"],
-            results={(group, topic, partition): code for group, topic, partition, code in done},
-            converted={name: (old, new) for name, (old, new) in head.get("converted", {}).items()},
-            configs={
-                name: {key: (before, after) for key, (before, after) in own.items()}
-                for name, own in head.get("configs", {}).items()
-            },
-            conversions={name: code for line in others for name, code in _of_groups(line, "converted")},
-            configured={name: code for line in others for name, code in _of_groups(line, "configured")},
-            ended=datetime.fromisoformat(ended) if ended else None,
-            hidden={
-                name: None
-                if partitions is None
-                else tuple(TopicPartition(topic, number) for topic, number in partitions)
-                for name, partitions in head.get("hidden", {}).items()
-            },
-            damage=damage,
-        )
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise DamagedFile from error
-
-
-def _results(line: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str | None]]:
-    """The results of rows in a line; an eviction has results of members instead."""
-    given = line.get("done", ())
-    yield from () if isinstance(given, dict) else map(tuple, given)
-
-
-def _of_groups(line: Mapping[str, Any], what: str) -> Iterator[tuple[str, str | None]]:
-    yield from line.get(what, {}).items()
+    _check_version(documents[0])
+    if not damaged and all("rows" in line for line in documents[1:]):
+        return None  # cut off before anything was changed
+    head, lines = _typed(documents)
+    rows = tuple(JournalRow(line.group, *row) for line in lines for row in line.rows or ())
+    planned = next((line.planned for line in lines if line.planned is not None), None)
+    damage = None
+    if planned != len(rows):
+        where = f"line {', '.join(map(str, damaged))}" if damaged else "a line"
+        damage = f"{where} of {path} is {'damaged' if damaged else 'missing'}"
+    recorded = sum(line.result_count for line in lines)
+    return replace(
+        head,
+        rows=rows,
+        results={(group, topic, number): code for line in lines for group, topic, number, code in line.row_results},
+        conversions={name: code for line in lines for name, code in line.converted.items()},
+        configured={name: code for line in lines for name, code in line.configured.items()},
+        ended=next((line.ended for line in lines if line.ended and line.results == recorded), None),
+        damage=damage,
+    )
 
 
 def _is_id(text: str) -> bool:

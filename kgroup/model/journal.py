@@ -29,7 +29,7 @@ class JournalRow(PartitionValue, msgspec.Struct, frozen=True):
         return self.group, self.topic, self.partition
 
 
-class JournalEntry(msgspec.Struct, frozen=True):
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change.
 
     ``command`` has no secrets. ``groups`` are the types before the change, by group name; ``created`` and ``deleted``
@@ -55,7 +55,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
     cluster: ClusterRef
     groups: Mapping[str, str]
     topics: Mapping[str, str | None]
-    rows: tuple[JournalRow, ...]
+    rows: tuple[JournalRow, ...] = ()
     created: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     undoable: bool = True

@@ -266,6 +266,37 @@ def test_a_change_of_a_newer_version_is_there_and_not_understood(journal: Journa
     assert directory in path.parents
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kgroup_journal": None}, {"at": "noon"}, {"who": 7}, {"groups": ["svc"]}, {"cluster_id": 7},
+        {"configs": {"svc": {"a": [None]}}},
+    ],
+)  # fmt: skip
+def test_a_first_line_of_another_shape(journal: Journal, change: dict[str, object]) -> None:
+    """Its checksum is right and its fields are not: another program wrote it."""
+    path = write(journal, entry("ch-3333"))
+    head, *lines = documents(path)
+    rewrite(path, [{**head, **change}, *lines])
+    assert (journal.entries(CLUSTER), journal.unreadable) == ([], 1)
+    with pytest.raises(Refused, match="is damaged"):
+        journal.entry("ch-3333", CLUSTER)
+
+
+def test_a_first_line_alone_changed_nothing(journal: Journal, directory: Path) -> None:
+    (directory / "ch-3333.jsonl").write_text(line_of({"kgroup_journal": 1}))
+    assert (journal.entries(CLUSTER), journal.unreadable) == ([], 0)
+
+
+@pytest.mark.parametrize("wrong", [{"rows": [["orders", 0, None]]}, {"rows": [["orders", "0", None, None]]},
+                                   {"done": [["svc", "orders", 0]]}, {"planned": "3"}])  # fmt: skip
+def test_a_line_of_another_shape(journal: Journal, wrong: dict[str, object]) -> None:
+    path = write(journal, entry("ch-3333"))
+    rewrite(path, [*documents(path), {"group": "svc", **wrong}])
+    assert (journal.entries(CLUSTER), journal.unreadable) == ([], 1)
+    assert our_commits(journal, CLUSTER, {"svc"}, NOW - timedelta(days=1)) == {}
+
+
 def test_of_this_cluster_only(journal: Journal) -> None:
     write(journal, entry("ch-3333"))
     write(journal, entry("ch-4444", cluster_id="another"))
