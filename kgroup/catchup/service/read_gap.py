@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_retention import TopicRetentions
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.catchup.gap import Gap, GapInput, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.model.group_log import CommitWritten
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
@@ -127,7 +127,7 @@ class _Past(msgspec.Struct, frozen=True):
         return cls(past.emptied_at_ms, commits, (f"{note}",) if note else ())
 
 
-def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
+def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitWritten]:
     try:
         end = cluster.end_of_commits(group)
     except KgroupError:
@@ -135,7 +135,7 @@ def _last_commits(cluster: Cluster, group: str) -> Sequence[CommitRecord]:
     return cluster.commits_since(group, max(0, end - _RATE_RECORDS), _RATE_BUDGET_S).commits
 
 
-def _rates(commits: Iterable[CommitRecord]) -> dict[TopicPartition, float]:
+def _rates(commits: Iterable[CommitWritten]) -> dict[TopicPartition, float]:
     """Offsets per second between the commits of the last minute of each partition.
 
     Commits before one of kgroup's own are ignored: they are from before a release.
@@ -143,10 +143,10 @@ def _rates(commits: Iterable[CommitRecord]) -> dict[TopicPartition, float]:
     by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
     for record in commits:
         tp = record.tp
-        if record.commit is None or CatchupCommitTag.of(record.commit.metadata) is not None:
+        if record.offset is None or CatchupCommitTag.of(record.metadata) is not None:
             by_partition.pop(tp, None)
         else:
-            by_partition.setdefault(tp, []).append((record.timestamp_ms, record.commit.offset))
+            by_partition.setdefault(tp, []).append((record.at_ms, record.offset))
     found = {}
     for tp, made in by_partition.items():
         last_ms, last = made[-1]

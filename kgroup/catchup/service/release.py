@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
-from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
+from kgroup.cluster.offsets_topic.commits import CommitHistory
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
-from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseHistory
+from kgroup.groups.catchup.release_evidence import ReleaseHistory
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
@@ -183,7 +183,7 @@ def history_of(found: CommitHistory) -> ReleaseHistory:
     if unread is None and found.open:
         first = found.open[0]
         unread = f"an open transaction is about to commit {first.tp}"
-    return ReleaseHistory(tuple(map(_group_commit, found.commits)), found.compacted, unread)
+    return ReleaseHistory(found.commits, found.compacted, unread)
 
 
 def group_of(plan: CatchupPlan) -> str:
@@ -198,19 +198,6 @@ def type_of(plan: CatchupPlan) -> str:
     if plan.group_type is None:
         raise ValueError(f"{plan.id} moves no group")
     return plan.group_type
-
-
-def _group_commit(record: CommitRecord) -> GroupCommit:
-    commit = record.commit
-    return GroupCommit(
-        record.topic,
-        record.partition,
-        None if commit is None else commit.offset,
-        None if commit is None else commit.leader_epoch,
-        "" if commit is None else commit.metadata,
-        record.timestamp_ms,
-        record.log_offset,
-    )
 
 
 def _shown(commit: Commit | None) -> str:

@@ -10,38 +10,21 @@ import msgspec
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.offsets_topic.events import ending_of
-from kgroup.cluster.offsets_topic.records import OffsetCommit, RecordType
+from kgroup.cluster.offsets_topic.events import ending_of, event_of
+from kgroup.cluster.offsets_topic.records import RecordType
 from kgroup.cluster.offsets_topic.scan import (
     NEWER_RECORDS,
     OUT_OF_TIME,
     TOO_MUCH,
     Entry,
     Visitor,
-    decode_or_none,
     partition_scans,
     scan_groups,
 )
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.commit import Commit
-from kgroup.model.group_log import TransactionEnd
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.groups import LogRange
-from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError, Unreachable
-
-
-class CommitRecord(PartitionValue, msgspec.Struct, frozen=True):
-    """One commit; ``commit`` is None if it was deleted or expired.
-
-    ``timestamp_ms`` is by the broker's clock. ``log_offset`` is the record's offset in its ``__consumer_offsets``
-    partition.
-    """
-
-    topic: str
-    partition: int
-    commit: Commit | None
-    timestamp_ms: int
-    log_offset: int
 
 
 class CommitHistory(msgspec.Struct, frozen=True):
@@ -51,8 +34,8 @@ class CommitHistory(msgspec.Struct, frozen=True):
     never its newest one. ``unread`` is why the log could not be read back to the position; None: it was.
     """
 
-    commits: tuple[CommitRecord, ...]
-    open: tuple[CommitRecord, ...]
+    commits: tuple[CommitWritten, ...]
+    open: tuple[CommitWritten, ...]
     end: int | None
     compacted: bool
     unread: str | None
@@ -100,8 +83,8 @@ class _AllCommits(Visitor):
     types = (RecordType.OFFSET_COMMIT,)
 
     def __init__(self, position: int) -> None:
-        self.commits: list[CommitRecord] = []
-        self.open: list[CommitRecord] = []
+        self.commits: list[CommitWritten] = []
+        self.open: list[CommitWritten] = []
         self.unknown = False
         self._position = position
 
@@ -112,10 +95,8 @@ class _AllCommits(Visitor):
         raw, ending = entry[0], ending_of(*entry)
         if ending is TransactionEnd.ABORTED:
             return
-        match decode_or_none(raw):
-            case OffsetCommit(topic=topic, partition=partition, value=value):
-                commit = None if value is None else Commit(value.offset, value.leader_epoch, value.metadata)
-                record = CommitRecord(topic, partition, commit, raw.timestamp_ms, raw.offset)
-                (self.open if ending is TransactionEnd.OPEN else self.commits).append(record)
-            case _:
-                self.unknown = True
+        event = event_of(raw, ending, {})
+        if isinstance(event, CommitWritten):
+            (self.open if ending is TransactionEnd.OPEN else self.commits).append(event)
+        else:
+            self.unknown = True

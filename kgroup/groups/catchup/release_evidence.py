@@ -13,6 +13,7 @@ from enum import StrEnum
 from kgroup.groups.catchup.model import Abandoned, CatchupPlan, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import CommitWritten
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 
@@ -32,23 +33,6 @@ class ReleaseEvidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCommit(PartitionValue):
-    """A commit record of the group in ``__consumer_offsets``; committed, or not transactional.
-
-    ``offset`` is None for a tombstone: the commit was deleted, or has expired. ``log_offset`` is the record's own
-    offset in ``__consumer_offsets``. ``timestamp_ms`` is by the broker's clock.
-    """
-
-    topic: str
-    partition: int
-    offset: int | None
-    leader_epoch: int | None
-    metadata: str
-    timestamp_ms: int
-    log_offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReleaseHistory:
     """The group's commit records from a noted position to the end of the log at the time of reading, in log order.
 
@@ -56,13 +40,13 @@ class ReleaseHistory:
     commit of each partition is always there. ``unread`` is why the log could not be read to its end; None: it was.
     """
 
-    commits: tuple[GroupCommit, ...]
+    commits: tuple[CommitWritten, ...]
     compacted: bool = False
     unread: str | None = None
 
-    def by_partition(self) -> dict[TopicPartition, list[GroupCommit]]:
+    def by_partition(self) -> dict[TopicPartition, list[CommitWritten]]:
         """The commits of each partition, in log order."""
-        found: dict[TopicPartition, list[GroupCommit]] = {}
+        found: dict[TopicPartition, list[CommitWritten]] = {}
         for commit in self.commits:
             found.setdefault(commit.tp, []).append(commit)
         return found
@@ -104,7 +88,7 @@ def find_evidence(
 
 
 def _was_released(
-    plan_id: str, item: GapRange, history: ReleaseHistory, commits: Sequence[GroupCommit], now: Commit | None
+    plan_id: str, item: GapRange, history: ReleaseHistory, commits: Sequence[CommitWritten], now: Commit | None
 ) -> bool | None:
     """Whether the plan's last own commit of a partition is a release; None if unknown."""
     # The current commit is the last one of all: if it is our own, no history is needed.
@@ -158,11 +142,11 @@ def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewi
             deleted = any(commit.offset is None for commit in below)
             lowest = min((commit.offset for commit in below if commit.offset is not None), default=item.start)
             start = item.start if deleted else max(lowest, item.start)
-            found.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].timestamp_ms, deleted))
+            found.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].at_ms, deleted))
     return tuple(row for row in found if row.start < row.end)
 
 
-def _below(plan_id: str, item: GapRange, commits: Sequence[GroupCommit]) -> Iterator[GroupCommit]:
+def _below(plan_id: str, item: GapRange, commits: Sequence[CommitWritten]) -> Iterator[CommitWritten]:
     released = False
     for commit in commits:
         own = _mark(plan_id, commit.metadata)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kgroup.catchup.service.read_gap import _rates
-from kgroup.cluster.offsets_topic.commits import CommitRecord
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.commit import Commit
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 
-def made(at_s: float, offset: int | None, metadata: str = "") -> CommitRecord:
-    commit = None if offset is None else Commit(offset, None, metadata)
-    return CommitRecord("orders", 0, commit, round(at_s * 1000), 0)
+def made(at_s: float, offset: int | None, metadata: str = "") -> CommitWritten:
+    return CommitWritten(0, round(at_s * 1000), "orders", 0, offset, metadata, None, None, TransactionEnd.PLAIN)
 
 
 OWN = CatchupCommitTag("cu-7f3a", 1, TagPurpose.RELEASE).metadata
@@ -35,7 +33,7 @@ OWN = CatchupCommitTag("cu-7f3a", 1, TagPurpose.RELEASE).metadata
         ([made(0, 7), made(10, 7)], 0.0),
     ],
 )
-def test_the_rate_of_the_last_commits(commits: list[CommitRecord], rate: float | None) -> None:
+def test_the_rate_of_the_last_commits(commits: list[CommitWritten], rate: float | None) -> None:
     assert _rates(commits).get(TopicPartition("orders", 0)) == rate
 
 

@@ -17,14 +17,15 @@ from kgroup.catchup.service.release import (
     read_history,
     release,
 )
-from kgroup.cluster.offsets_topic.commits import CommitHistory, CommitRecord
+from kgroup.cluster.offsets_topic.commits import CommitHistory
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.model import CatchupPlan, GapRange, PlanState, RunnerEpoch, StateRecord
 from kgroup.groups.catchup.offset_moves import release_commit
-from kgroup.groups.catchup.release_evidence import GroupCommit, ReleaseEvidence, ReleaseHistory, find_evidence
+from kgroup.groups.catchup.release_evidence import ReleaseEvidence, ReleaseHistory, find_evidence
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.support.errors import Refused, Unreachable
 from tests.helpers import by_hand
 from tests.helpers.clusters import connected
@@ -241,17 +242,10 @@ def test_while_a_transaction_is_open_the_history_does_not_tell(
 @pytest.mark.parametrize(("compacted", "unread"), [(False, None), (True, None), (False, "not in time")])
 def test_what_the_log_did_not_tell_is_handed_on(compacted: bool, unread: str | None) -> None:
     records = (
-        CommitRecord("orders", 0, Commit(120, 4, "mark"), 1_000, 17),
-        CommitRecord("orders", 1, None, 2_000, 18),
+        CommitWritten(17, 1_000, "orders", 0, 120, "mark", None, None, TransactionEnd.PLAIN, 4),
+        CommitWritten(18, 2_000, "orders", 1, None, "", None, 7, TransactionEnd.COMMITTED),
     )
-    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == ReleaseHistory(
-        (
-            GroupCommit("orders", 0, 120, 4, "mark", 1_000, 17),
-            GroupCommit("orders", 1, None, None, "", 2_000, 18),
-        ),
-        compacted,
-        unread,
-    )
+    assert history_of(CommitHistory(records, (), 19, compacted, unread)) == ReleaseHistory(records, compacted, unread)
 
 
 # --- not released

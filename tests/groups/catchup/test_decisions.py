@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from kgroup.groups.catchup.decisions import cancel, resume
 from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
 from kgroup.groups.catchup.release_evidence import (
-    GroupCommit,
     OffsetRewind,
     ReleaseEvidence,
     ReleaseHistory,
@@ -35,6 +34,7 @@ from kgroup.groups.catchup.steps import (
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
 
@@ -469,7 +469,7 @@ class Story:
         plan = make_plan(*(gap_range(number, 0, 2, start) for number in range(self.partitions)))
         whose = {"release": RELEASE, "back": BACK, "app": "", "operator": ""}
         commits = tuple(
-            GroupCommit("orders", partition, offset, None, whose[by], number, number)
+            CommitWritten(number, number, "orders", partition, offset, whose[by], None, None, TransactionEnd.PLAIN)
             for number, (partition, offset, by) in enumerate(self.commits)
         )
         committed: dict[TopicPartition, Commit | None] = {item.tp: start for item in plan.ranges}

@@ -6,7 +6,6 @@ import pytest
 
 from kgroup.groups.catchup.model import Abandoned
 from kgroup.groups.catchup.release_evidence import (
-    GroupCommit,
     OffsetRewind,
     ReleaseEvidence,
     ReleaseHistory,
@@ -16,6 +15,7 @@ from kgroup.groups.catchup.release_evidence import (
 )
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
 
@@ -31,7 +31,7 @@ CONTINUED, UNKNOWN, DELETED = ReleaseEvidence.CONTINUED, ReleaseEvidence.UNKNOWN
 def history(*rows: tuple[int | None, str], compacted: bool = False, unread: str | None = None) -> ReleaseHistory:
     """Commits of one partition: offset and metadata."""
     commits = tuple(
-        GroupCommit("orders", 0, offset, None, metadata, 1_000 + number, 500 + number)
+        CommitWritten(500 + number, 1_000 + number, "orders", 0, offset, metadata, None, None, TransactionEnd.PLAIN)
         for number, (offset, metadata) in enumerate(rows)
     )
     return ReleaseHistory(commits, compacted, unread)
@@ -129,8 +129,8 @@ def test_what_the_user_assumes_counts_where_nothing_is_known(
 def test_each_partition_for_itself() -> None:
     plan = make_plan(gap_range(0), gap_range(1), gap_range(2, before=None), gap_range(3, 90, 120))
     commits = (
-        GroupCommit("orders", 0, 120, 4, RELEASE, 1, 1),
-        GroupCommit("audit", 1, 120, 4, RELEASE, 2, 2),
+        CommitWritten(1, 1, "orders", 0, 120, RELEASE, None, None, TransactionEnd.PLAIN, 4),
+        CommitWritten(2, 2, "audit", 1, 120, RELEASE, None, None, TransactionEnd.PLAIN, 4),
     )
     now = {
         TopicPartition("orders", 0): Commit(120, 4, RELEASE),
