@@ -26,7 +26,7 @@ class Running:
         """Wait for a line with this text."""
         return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said", within_s)
 
-    def ends(self, exit_code: int) -> Result:
+    def ends(self, exit_code: int, within_s: float = 60) -> Result:
         """Wait for its end."""
         assert self.process.stdout
         stdout = ""
@@ -38,7 +38,7 @@ class Running:
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        code = self.process.wait(60)
+        code = self.process.wait(within_s)
         reader.join(10)
         self.listener.join(10)  # it may not have read the last line yet
         result = Result(code, stdout, "\n".join(self.lines))

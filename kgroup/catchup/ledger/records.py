@@ -408,9 +408,6 @@ def _read_target(fields: JsonFields) -> TargetTopic:
 
 
 def _progress(progress: ChunkProgress) -> dict[str, Any]:
-    more: dict[str, Any] = {}
-    if progress.redelivered or progress.kept:
-        more |= {"again": progress.redelivered, "kept": [offset for span in progress.kept for offset in span]}
     return {
         "chunk": progress.chunk,
         "delivered_to": progress.delivered_to,
@@ -422,7 +419,6 @@ def _progress(progress: ChunkProgress) -> dict[str, Any]:
         "epoch": progress.epoch,
         "lost": [_lost(lost) for lost in progress.lost],
         "may_repeat": progress.may_repeat,
-        **more,
     }
 
 
@@ -434,7 +430,6 @@ def _totals(row: RangeTotals) -> dict[str, Any]:
         "dead": row.dead,
         "size": row.size,
         "may_repeat": row.may_repeat,
-        "again": row.redelivered,
         "chunks": row.chunks,
         "finished_chunks": row.finished_chunks,
         "lost": [_lost(lost) for lost in row.lost],
@@ -452,7 +447,6 @@ def _read_totals(fields: JsonFields) -> PlanTotals:
                 row.count("dead"),
                 row.count("size"),
                 row.count("may_repeat"),
-                row.count("again"),
                 row.count("chunks"),
                 row.count("finished_chunks"),
                 _read_lost(row),
@@ -483,8 +477,6 @@ def _read_progress(fields: JsonFields) -> ChunkProgress:
         epoch=fields.count("epoch"),
         lost=_read_lost(fields),
         may_repeat=fields.count("may_repeat"),
-        redelivered=fields.count("again") if fields.has("again") else 0,
-        kept=_read_spans(fields, "kept") if fields.has("kept") else (),
     )
 
 

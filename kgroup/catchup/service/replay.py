@@ -313,7 +313,6 @@ class ReplayRun:
         self._now_ms = now_ms
         self._signed_s = time.monotonic()
         self._superseded: Refused | None = None
-        self._in_vain: Callable[[], bool] | None = None
 
     def run(
         self,
@@ -323,9 +322,8 @@ class ReplayRun:
         note: Callable[[str], None],
         read: Callable[[], PlanSnapshot],
         run_tasks: TaskRunner | None = None,
-        in_vain: Callable[[], bool] | None = None,
     ) -> ReplayResult:
-        """Run the tasks to the end, or until ``in_vain`` returns True because delivered records get lost.
+        """Run the tasks to the end.
 
         ``run_tasks`` is for ``job.run``. Raises Refused [superseded] if another runner took over, and as ``job.run``.
         """
@@ -333,7 +331,6 @@ class ReplayRun:
         from kgroup.catchup.spark.job import JobListeners, run
 
         begun_s = time.monotonic()
-        self._in_vain = in_vain
         watching = JobListeners(
             on_progress=tell,
             stop=self._stop,
@@ -355,7 +352,7 @@ class ReplayRun:
         )
 
     def _stop(self) -> bool:
-        """Whether to end early: because of ``in_vain``, or because another runner has taken over."""
+        """Whether to end early, because another runner has taken over."""
         if self._superseded is None and time.monotonic() - self._signed_s >= _SIGN_EVERY_S:
             self._signed_s = time.monotonic()
             try:
@@ -364,6 +361,4 @@ class ReplayRun:
                 self._superseded = error
             except KgroupError:
                 pass  # the ledger is unreachable at the moment; the tasks notice it themselves
-            if self._in_vain is not None and self._in_vain():
-                return True
         return self._superseded is not None

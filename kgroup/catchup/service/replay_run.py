@@ -30,7 +30,6 @@ from kgroup.catchup.service.target_topic import (
     loss_errors,
     missing_dead_letters,
     report_loss,
-    target_differs,
     target_of,
 )
 from kgroup.catchup.sinks import command, files, python
@@ -230,16 +229,14 @@ def replay(
     """
     found = runner.snapshot
     try:
-        _require_still_same_topics(engine, found)  # else lost records cannot be delivered again
+        _require_still_same_topics(engine, found)  # else a copy may be of another record
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
         found = runner.snapshot
-        if loss is not None:
-            report_loss(engine.reporter, found, loss)
-        if loss is not None and (loss.blocked or not loss.exists or session is None):
-            return _verify(engine, settings, runner, ReplayResult((), (), (), 0.0), options.report, loss)
-        result = _run_tasks(engine, settings, runner, session, options)
-        return _verify(engine, settings, runner, result, options.report)
+        result = ReplayResult((), (), (), 0.0)
+        if loss is None:
+            result = _run_tasks(engine, settings, runner, session, options)
+        return _verify(engine, settings, runner, result, options.report, loss)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
         engine.reporter.event("STOPPED", stopped_text(engine, found))
@@ -296,9 +293,8 @@ def _run_tasks(
         if whole_plan:
             left = [chunk for task in tasks for chunk in task.chunks]
             runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
-        differs = target_differs(engine, delivery)
         replay_run = ReplayRun(runner, utc_ms)
-        result = replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks, differs)
+        result = replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
         if whole_plan and result.progress:
             runner.write(*result.progress)
     return result
@@ -348,7 +344,7 @@ def _verify(
     runner: Runner,
     result: ReplayResult,
     report: Path | None,
-    loss: TargetLoss | None = None,
+    loss: TargetLoss | None,
 ) -> ReplayedPlan:
     """Verify, write the end of the plan to the ledger, and write the report; ``loss`` is an already known loss."""
     found = runner.read()
@@ -356,14 +352,12 @@ def _verify(
     if loss is None:
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
         found = runner.snapshot
-        if loss is not None:
-            # The counts of this run no longer match the ledger.
-            result = msgspec.structs.replace(result, counted=())
-            report_loss(engine.reporter, found, loss)
+    if loss is not None:
+        report_loss(engine.reporter, found, loss)
     since = engine.offsets_since_release(found)
     verification = engine.verification(found, result.counted, since)
     sentences = [missing_dead_letters(engine, librdkafka_config(settings), found)]
-    if loss is not None and loss.blocked is not None:
+    if loss is not None:
         sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
     known = "; ".join(verification.contradictions)  # an earlier run may have written the same reason
     verification = replace(
@@ -401,8 +395,9 @@ def _verify(
 
 def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
     verification, plan_id = state.verification, state.snapshot.plan.id
-    if loss is not None and loss.blocked is not None:
-        engine.reporter.event("NOT VERIFIED", f"{plan_id}  it cannot deliver these records again: {loss.blocked}")
+    if loss is not None:
+        target = target_of(state.snapshot.delivery)
+        engine.reporter.event("NOT VERIFIED", f"{plan_id}  {target} has lost delivered records")
     elif verification.complete:
         engine.reporter.event(
             "VERIFIED", f"{plan_id}  {verification.delivered} of {verification.records} records delivered"

@@ -1,17 +1,16 @@
-"""Whether the target topic of ``--to-topic`` still has the delivered records, and which must be delivered again.
+"""Whether the target topic of ``--to-topic`` still has the delivered records, and which of them are gone.
 
 A committed transaction shows that a record was written, not that it is still there. The topic may be deleted or
 recreated, or lose its oldest records during the replay. So the topic's id and log end offsets are frozen in the plan's
 delivery before the first record, and compared before anything is verified. Neither ever returns to an old value: a
-deleted topic's id is not reused, and a log start offset never moves back. So this one comparison finds every loss since
-the first record; comparisons during a replay only end it early. If they differ, the headers of the remaining records
-show which ones are gone.
+deleted topic's id is not reused, and a log start offset never moves back. So one comparison finds every loss since the
+first record. If they differ, the headers of the remaining records show which ones are gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,13 +19,10 @@ from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.catchup.delivered import delivered_to
-from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
-
-MOST_KEPT = 20_000
-"""How many offset ranges the progress of one chunk may list, so that it fits into a record of the ledger."""
 
 _TIMEOUT_OF_SCAN_S = 60.0
 
@@ -133,82 +129,47 @@ def find_delivered(config: Mapping[str, Any], topic: str, now: TargetBounds, pla
 
 
 class TargetLoss(msgspec.Struct, frozen=True):
-    """What the target topic has lost.
-
-    ``gone`` are the source offsets, with ``records`` records. ``values`` must be written to the ledger so that they are
-    delivered again. ``blocked`` is why this is impossible; then the plan must not be verified.
-    """
+    """What the target topic has lost, and why: the source offsets ``gone``, with ``records`` records."""
 
     why: str
     gone: tuple[OffsetRange, ...]
     records: int
-    values: tuple[Delivery | ChunkProgress, ...]
-    exists: bool
-    blocked: str | None = None
 
 
 def has_delivered(ledgered: PlanSnapshot) -> bool:
     """Whether the ledger shows that records were delivered to the target topic."""
-    return any(_delivered(one) or one.kept for one in ledgered.progress.values())
+    return any(map(_delivered, ledgered.progress.values()))
 
 
 def find_loss(
-    ledgered: PlanSnapshot,
-    found: DeliveredRanges,
-    now: TargetBounds | None,
-    why: str,
-    *,
-    keeps_partitions: bool,
-    compacted: bool,
+    ledgered: PlanSnapshot, found: DeliveredRanges, now: TargetBounds | None, why: str, *, keeps_partitions: bool
 ) -> TargetLoss:
-    """What is gone, and how the ledger has to change. Pure.
+    """What is gone. Pure.
 
     ``keeps_partitions``: the records of a source partition are in one target partition, so that a loss is the beginning
     of a chunk. Otherwise offsets without a record (control records, compaction) are indistinguishable from lost
     records, and ``gone`` may contain some.
     """
-    delivery = ledgered.delivery
-    assert delivery is not None
-    same = now is not None and delivery.target is not None and now.id == delivery.target.id
-    target = replace(delivery, target=None if now is None else _frozen_again(delivery.target if same else None, now))
+    before = None if ledgered.delivery is None else ledgered.delivery.target
+    is_same = now is not None and before is not None and now.id == before.id
     gone: list[OffsetRange] = []
-    values: list[Delivery | ChunkProgress] = []
-    records, largest = 0, 0
+    records = 0
     for chunk in ledgered.plan.chunks:
         known = ledgered.progress.get(chunk.number)
-        if known is None or not (_delivered(known) or known.kept):
-            continue
         there = found.within(chunk)
-        missing = _delivered(known) - sum(end - start for start, end in there)
-        if missing <= 0 and not known.kept:
+        missing = 0 if known is None else _delivered(known) - sum(end - start for start, end in there)
+        if missing <= 0:
             continue
-        top = max([delivered_to(chunk, ledgered.progress), *(end for _, end in known.kept)])
-        if there and same and keeps_partitions and not known.redelivered:
+        top = delivered_to(chunk, ledgered.progress)
+        if there and is_same and keeps_partitions:
             there = [(there[0][0], top)]
         gone += [OffsetRange(chunk.topic, chunk.partition, *span) for span in _without(chunk.start, top, there)]
-        records += max(0, missing)
-        largest = max(largest, len(there))
-        values.append(_anew(known, chunk.start, known.redelivered + max(0, missing), tuple(there)))
-    blocked = None
-    if gone and compacted and found.records:
-        blocked = "the topic is compacted, so an older record would follow a newer one of its key"
-    elif largest > MOST_KEPT:
-        blocked = "the remaining records are scattered between the missing ones"
-    return TargetLoss(why, tuple(merged(gone)), records, (target, *values), now is not None, blocked)
-
-
-def _anew(known: ChunkProgress, start: int, again: int, kept: tuple[Span, ...]) -> ChunkProgress:
-    return ChunkProgress(known.chunk, start, 0, 0, 0, 0, known.at_ms, known.epoch, redelivered=again, kept=kept)
+        records += missing
+    return TargetLoss(why, tuple(merged(gone)), records)
 
 
 def _delivered(known: ChunkProgress) -> int:
     return known.records - known.filtered - known.dead
-
-
-def _frozen_again(before: TargetTopic | None, now: TargetBounds) -> TargetTopic:
-    """The log start offset of each partition, or the frozen end if that is higher: own records are above it."""
-    had = () if before is None else before.ends
-    return TargetTopic(now.id, tuple(map(max, now.starts, (*had, *[0] * (len(now.starts) - len(had))))))
 
 
 def _without(start: int, end: int, spans: Sequence[Span]) -> Iterable[Span]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -14,7 +13,6 @@ from kgroup.catchup.service.replay import DEAD_LETTERS, delivery_words
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.service.target_losses import (
     DeliveredRanges,
-    TargetBounds,
     TargetLoss,
     difference,
     find_delivered,
@@ -30,8 +28,7 @@ from kgroup.groups.catchup.unrecorded_releases import range_words
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.reporter import Reporter
-from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.errors import ExitCode
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -45,28 +42,13 @@ def target_of(delivery: Delivery | None) -> str | None:
     return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
 
 
-def target_differs(engine: CatchupEngine, delivery: Delivery) -> Callable[[], bool]:
-    """A function that checks whether the target topic differs from the frozen one; an unreadable one does not."""
-    topic, before = target_of(delivery), delivery.target
-
-    def differs() -> bool:
-        if topic is None or before is None:
-            return False
-        with suppress(KgroupError):
-            return difference(topic, before, read_target(engine.cluster, topic)) is not None
-        return False
-
-    return differs
-
-
 def check_target_topic(engine: CatchupEngine, config: Mapping[str, Any], runner: Runner) -> TargetLoss | None:
     """Freeze the target topic before the first record; later, return what it has lost since. None: nothing.
 
-    Lost records that can be delivered again are undelivered in the ledger when this returns, so that a replay delivers
-    them. No other run may work on the plan, and its tasks must have ended. Raises what reading the target topic or the
-    ledger raises: a topic that could not be read is not verified.
+    No other run may work on the plan, and its tasks must have ended. Raises what reading the target topic or the ledger
+    raises: a topic that could not be read is not verified.
     """
-    found, delivery = runner.snapshot, runner.snapshot.delivery
+    delivery = runner.snapshot.delivery
     topic = target_of(delivery)
     if topic is None or delivery is None:
         return None
@@ -74,19 +56,14 @@ def check_target_topic(engine: CatchupEngine, config: Mapping[str, Any], runner:
     why = _UNKNOWN if before is None else difference(topic, before, now)
     if why is None:
         return None
-    if has_delivered(found):
-        # Open transactions of abandoned workers must be decided before counting.
-        engine.ledger.fence_tasks(found.plan.id, (task.number for task in delivery.tasks))
-        found = runner.read()
-        now = read_target(engine.cluster, topic)
-        loss = _loss(engine, config, found, now, why)
-        if loss.blocked is None:
-            runner.write(*loss.values)
-        if loss.gone:
-            return loss
-    elif now is not None:
-        runner.write(replace(delivery, target=now.frozen()))
-    return None
+    if not has_delivered(runner.snapshot):
+        if now is not None:
+            runner.write(replace(delivery, target=now.frozen()))
+        return None
+    # Open transactions of abandoned workers must be decided before counting.
+    engine.ledger.fence_tasks(runner.plan_id, (task.number for task in delivery.tasks))
+    loss = _loss(engine, config, runner.read(), topic, why)
+    return loss if loss.gone else None
 
 
 def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
@@ -115,33 +92,17 @@ def missing_dead_letters(engine: CatchupEngine, config: Mapping[str, Any], found
     return None if left >= dead else f"missing dead letters: {dead - left} of {dead} ({', '.join(changes)})"
 
 
-def _loss(
-    engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot, now: TargetBounds | None, why: str
-) -> TargetLoss:
+def _loss(engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot, topic: str, why: str) -> TargetLoss:
     assert found.delivery is not None
-    topic, there = found.delivery.options["topic"], DeliveredRanges()
+    now, there = read_target(engine.cluster, topic), DeliveredRanges()
     if now is not None:
         engine.reporter.note(f"{why}: kgroup reads {topic} to find which copies it still has")
         there = find_delivered(config, topic, now, found.plan.id)
-    layouts = engine.cluster.layouts({topic, *(item.topic for item in found.plan.ranges)})
-    sizes = {name: len(item.leaders) for name, item in layouts.items() if isinstance(item, TopicLayout)}
-    most = max((size for name, size in sizes.items() if name != topic), default=0)
-    return find_loss(
-        found,
-        there,
-        now,
-        why,
-        keeps_partitions=keeps_partitions(found.delivery.options.get("partitions", ""), most, sizes.get(topic, 0)),
-        compacted=_may_be_compacted(engine, topic),
-    )
-
-
-def _may_be_compacted(engine: CatchupEngine, topic: str) -> bool:
-    """Whether the topic is compacted; also True if this user may not read its settings."""
-    settings = engine.cluster.topic_retention(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).settings.get(
-        topic
-    )
-    return settings is None or settings.compacted
+    layouts = engine.cluster.layouts({item.topic for item in found.plan.ranges})
+    most = max((len(item.leaders) for item in layouts.values() if isinstance(item, TopicLayout)), default=0)
+    targets = 0 if now is None else len(now.ends)
+    keeps = keeps_partitions(found.delivery.options.get("partitions", ""), most, targets)
+    return find_loss(found, there, now, why, keeps_partitions=keeps)
 
 
 def report_loss(reporter: Reporter, found: PlanSnapshot, loss: TargetLoss) -> None:
@@ -157,13 +118,8 @@ def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
 
 
 def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
-    """A row for each range that is gone, with what to do next."""
-    topic = target_of(found.delivery)
-    hint = f"to deliver it again:  {commands(found).resume}"
-    if loss.blocked is not None:
-        hint = recovery_hint(found, loss)
-    elif not loss.exists:
-        hint = f"create {topic} again, then {hint}"
+    """A row for each range that is gone; the first has what to do next."""
+    topic, hint = target_of(found.delivery), recovery_hint(found, loss)
     return tuple(
         RowError(
             "gone-from-target",
@@ -171,7 +127,7 @@ def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
             found.plan.group,
             row.topic,
             row.partition,
-            hint=hint if loss.blocked is None or row is loss.gone[0] else None,
+            hint=hint if row is loss.gone[0] else None,
             exit_code=ExitCode.CHECK_FAILED,
         )
         for row in loss.gone
@@ -179,7 +135,7 @@ def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
 
 
 def recovery_hint(found: PlanSnapshot, loss: TargetLoss) -> str:
-    """What the user can do if this plan cannot deliver the lost and remaining records; loss.blocked is why."""
+    """The commands that close the plan, and deliver the lost and the undelivered records with another one."""
     assert found.delivery is not None
     rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
     if LATEST in found.delivery.options:  # of a part of the gap, another record would be the newest
@@ -191,6 +147,6 @@ def recovery_hint(found: PlanSnapshot, loss: TargetLoss) -> str:
     other = replace(found.delivery, options={**found.delivery.options, "topic": "OTHER"})
     words = ("catchup", "start", *range_words(rows), *delivery_words(other), "--execute")
     return (
-        f"{loss.blocked}. Close the plan, and deliver the missing and the undelivered records to another topic:  "
+        "close the plan, and deliver the missing and the undelivered records to another topic:  "
         f"{commands(found).abandon};  {Hint('{}', words)}"
     )

@@ -192,24 +192,6 @@ class _Copy:
         if not self._records:
             self._run.ledger.begin()
         self._records += len(batch)
-        for part, is_kept in self._by_kept(chunk, batch):
-            if is_kept:
-                self._add(chunk, part, len(part), 0)
-            else:
-                self._send_or_refuse(chunk, part)
-
-    def _by_kept(self, chunk: Chunk, batch: Batch) -> Iterator[tuple[Batch, bool]]:
-        """Split the batch into parts, each with whether the target topic still has it from an earlier delivery."""
-        first, offsets = 0, batch.offsets()
-        for start, end in self._run.counts[chunk.number].kept:
-            low, high = bisect_left(offsets, start), bisect_left(offsets, end)
-            if low < high:
-                yield batch.part(first, low), False
-                yield batch.part(low, high), True
-                first = high
-        yield batch.part(first, len(batch)), False
-
-    def _send_or_refuse(self, chunk: Chunk, batch: Batch) -> None:
         first = 0
         if self._refused:
             for number, offset in enumerate(batch.offsets()):

@@ -17,7 +17,7 @@ class ChunkCount:
 
     ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The first
     two are counted where records are read; the sink counts ``delivered``. ``repeated`` is how many records a handler
-    may have received twice so far. ``delivered_again`` is ``ChunkProgress.redelivered``, ``kept`` is its ``kept``.
+    may have received twice so far.
     """
 
     chunk: Chunk
@@ -33,8 +33,6 @@ class ChunkCount:
     delivered: int = 0
     dead_now: int = 0
     filtered_now: int = 0
-    delivered_again: int = 0
-    kept: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, chunk: Chunk, known: ChunkProgress | None) -> ChunkCount:
@@ -52,8 +50,6 @@ class ChunkCount:
             known.size,
             known.lost,
             known.may_repeat,
-            delivered_again=known.redelivered,
-            kept=known.kept,
         )
 
     @property
@@ -117,8 +113,6 @@ class ChunkCount:
             epoch,
             tuple(one for one in self.lost if one.end <= self.position),
             self.repeated + may_repeat,
-            redelivered=self.delivered_again,
-            kept=tuple(span for span in self.kept if span[1] > self.position),
         )
 
     def result(self) -> ChunkResult:

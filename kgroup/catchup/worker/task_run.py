@@ -111,8 +111,8 @@ class TaskRun:
         self._filtered[number] = filtered = RecordTally(self.counts[number].filtered_now)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, LostBatchRange):
-                for start, end in self._not_kept(number, item):
-                    self.counts[number] = self.counts[number].with_lost(LostOffsets(start, end, item.why))
+                lost = LostOffsets(item.start, item.end, item.why)
+                self.counts[number] = self.counts[number].with_lost(lost)
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
             elif isinstance(item, FilteredOut):
                 read.add(item, self.counts[number].position)
@@ -124,16 +124,6 @@ class TaskRun:
                 yield item
             if self.asked_to_stop():
                 return
-
-    def _not_kept(self, number: int, gone: LostBatchRange) -> Iterator[tuple[int, int]]:
-        """The ranges of ``gone`` that are lost: those that the target topic does not already have."""
-        start = gone.start
-        for kept_start, kept_end in self.counts[number].kept:
-            if start < min(kept_start, gone.end):
-                yield start, min(kept_start, gone.end)
-            start = max(start, kept_end)
-        if start < gone.end:
-            yield start, gone.end
 
     def _pieces(self, batch: Batch, most: Callable[[], int] | None) -> Iterator[Batch]:
         first, limited = 0, self.spec.rate is not None

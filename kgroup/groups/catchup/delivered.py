@@ -22,18 +22,12 @@ def unfinished(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tupl
 
 def undelivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
     """The undelivered offsets, in as few ranges as possible; lost offsets count as finished."""
-    return tuple(merged(row for chunk in unfinished(plan, progress) for row in undelivered_ranges(chunk, progress)))
+    return tuple(merged(undelivered_range(chunk, progress) for chunk in unfinished(plan, progress)))
 
 
-def undelivered_ranges(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> Iterator[OffsetRange]:
-    """The undelivered offsets of a chunk, in order: all above ``delivered_to``, except the ``kept`` ones."""
-    start, known = delivered_to(chunk, progress), progress.get(chunk.number)
-    for kept_start, kept_end in () if known is None else known.kept:
-        if start < kept_start:
-            yield OffsetRange(chunk.topic, chunk.partition, start, kept_start)
-        start = max(start, kept_end)
-    if start < chunk.end:
-        yield OffsetRange(chunk.topic, chunk.partition, start, chunk.end)
+def undelivered_range(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> OffsetRange:
+    """The undelivered offsets of a chunk: all from ``delivered_to`` on; empty if it is delivered to its end."""
+    return OffsetRange(chunk.topic, chunk.partition, delivered_to(chunk, progress), chunk.end)
 
 
 def delivered(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> tuple[OffsetRange, ...]:
@@ -60,7 +54,5 @@ def started_chunks(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> 
     """
     for chunk in plan.chunks:
         known = progress.get(chunk.number)
-        if known is not None and (
-            known.delivered_to > chunk.start or known.records or known.may_repeat or known.redelivered or known.kept
-        ):
+        if known is not None and (known.delivered_to > chunk.start or known.records or known.may_repeat):
             yield chunk

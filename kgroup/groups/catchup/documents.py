@@ -135,7 +135,6 @@ def _range(item: GapRange, group: str | None, found: PartitionVerification | Non
         "dead_lettered_count": None if found is None else found.dead,
         "bytes": None if found is None else found.size,
         "possible_duplicate_count": None if found is None else found.may_repeat,
-        "redelivered_count": None if found is None else found.redelivered,
         "lost": None if found is None else [row.document() for row in found.lost],
         "undelivered": None
         if found is None
@@ -157,7 +156,6 @@ _UNVERIFIED = (
     "lost_offset_count",
     "undelivered_offset_count",
     "possible_duplicate_count",
-    "redelivered_count",
     "finished_chunk_count",
     "verified",
 )

@@ -227,10 +227,6 @@ class ChunkProgress:
     reader. Of them, ``filtered`` were not wanted, ``dead`` went to the dead-letter topic (or are named there), and the
     others were delivered. ``may_repeat`` records of a handler may be delivered again, because they were processed but
     that was not written to the ledger.
-
-    ``redelivered`` records were delivered before and disappeared from the target topic: they are delivered once more.
-    ``kept`` are ranges [start, end) above ``delivered_to`` that the target topic still has: they are not delivered
-    again.
     """
 
     chunk: int
@@ -243,8 +239,6 @@ class ChunkProgress:
     epoch: int
     lost: tuple[LostOffsets, ...] = ()
     may_repeat: int = 0
-    redelivered: int = 0
-    kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +255,6 @@ class RangeTotals:
     dead: int
     size: int
     may_repeat: int
-    redelivered: int
     chunks: int
     finished_chunks: int
     lost: tuple[LostOffsets, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kgroup.groups.catchup.delivered import delivered_to
-from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, GapRange
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, GapRange
 from kgroup.groups.catchup.release_evidence import move_back_target
 from kgroup.groups.catchup.steps import OffsetMove, Reprocessed, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
@@ -82,24 +82,12 @@ def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Repro
     return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.tp, ()), ends[move.tp]))
 
 
-def _once_in_target(chunk: Chunk, done: int, known: ChunkProgress, move: OffsetMove) -> Iterator[Reprocessed]:
-    """The offsets above ``done`` that the target topic still has, and those that it had."""
-    for start, end in known.kept:
-        if max(start, move.offset) < end:
-            yield Reprocessed(*move.tp, max(start, move.offset), end, "delivered by the replay")
-    if known.redelivered:
-        why = f"{plural(known.redelivered, 'record')} delivered by the replay, which disappeared from the target topic"
-        yield Reprocessed(*move.tp, done, chunk.end, why)
-
-
 def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int) -> Iterator[Reprocessed]:
     tp, group, progress = move.tp, now.ledgered.plan.group, now.ledgered.progress
     for chunk in chunks:
         done, known = delivered_to(chunk, progress), progress.get(chunk.number)
         if max(chunk.start, move.offset) < done:
             yield Reprocessed(*tp, max(chunk.start, move.offset), done, "delivered by the replay")
-        if known is not None and done < chunk.end:
-            yield from _once_in_target(chunk, done, known, move)
         if known is not None and known.may_repeat and done < chunk.end:
             yield Reprocessed(
                 *tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} processed by the replay"

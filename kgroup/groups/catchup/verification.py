@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.groups.catchup.delivered import delivered_to, undelivered_ranges
+from kgroup.groups.catchup.delivered import delivered_to, undelivered_range
 from kgroup.groups.catchup.model import (
     Abandoned,
     CatchupPlan,
@@ -98,8 +98,6 @@ class PartitionVerification(PartitionValue):
     contradictions: tuple[str, ...]
     chunks: int
     chunks_done: int
-    redelivered: int = 0
-    """Records that were delivered before and are gone from the target topic: they are delivered once more."""
 
     @property
     def delivered(self) -> int:
@@ -168,7 +166,6 @@ class Verification:
             "lost_offset_count": sum(row.offsets for row in self.lost),
             "undelivered_offset_count": sum(row.offsets for row in self.undelivered),
             "possible_duplicate_count": sum(item.may_repeat for item in self.partitions),
-            "redelivered_count": sum(item.redelivered for item in self.partitions),
             "chunk_count": sum(item.chunks for item in self.partitions),
             "finished_chunk_count": sum(item.chunks_done for item in self.partitions),
             "verified": self.complete,
@@ -222,7 +219,6 @@ def totals_of(ledgered: PlanSnapshot) -> PlanTotals:
                 row.dead,
                 row.size,
                 row.may_repeat,
-                row.redelivered,
                 row.chunks,
                 row.chunks_done,
                 tuple(LostOffsets(lost.start, lost.end, lost.why) for lost in row.lost),
@@ -253,7 +249,6 @@ def _of_totals(item: GapRange, row: RangeTotals) -> PartitionVerification:
         contradictions=_miscounted(row.records, row.filtered, row.dead),
         chunks=row.chunks,
         chunks_done=row.finished_chunks,
-        redelivered=row.redelivered,
     )
 
 
@@ -284,7 +279,7 @@ def _of_range(
     log_start: int,
 ) -> PartitionVerification:
     tp = item.tp
-    pending = merged(row for chunk in chunks for row in undelivered_ranges(chunk, progress))
+    pending = merged(undelivered_range(chunk, progress) for chunk in chunks)
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
     passed = [OffsetRange(*tp, row.start, min(row.end, log_start)) for row in pending if row.start < log_start]
     left = [OffsetRange(*tp, max(row.start, log_start), row.end) for row in pending if row.end > log_start]
@@ -306,7 +301,6 @@ def _of_range(
         contradictions=disputed + _miscounted(records, filtered, dead),
         chunks=len(chunks),
         chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
-        redelivered=sum(one.redelivered for one in known),
     )
 
 

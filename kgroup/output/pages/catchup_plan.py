@@ -88,7 +88,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
         counted += f"; {plural(again, 'possible duplicate')}"
     blocks.append(_line("RECORDS", counted))
     blocks.append(_line("LOST", plural(lost, "offset"), "bad" if lost else None))
-    blocks += [*_redelivered(verification), *_result(state)]
+    blocks += _result(state)
     if found.state.note:
         blocks.append(_line("NOTE", found.state.note))
     deadline = next_deadline_ms(found) if state.pending else None
@@ -214,7 +214,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
         if plan.group and untouched and not verification.rewinds:
             end = f"Done. {plan.group} was not rewound after the release."
         blocks: list[Block] = [Title(f"VERIFIED  {subject}"), Table(_VERIFIED, [row]), *_possible_duplicates(state)]
-        return Screen((*blocks, *_rewinds(state), *_redelivered(verification), Text((end,))))
+        return Screen((*blocks, *_rewinds(state), Text((end,))))
     complete = sum(row.complete for row in verification.partitions)
     blocks = [Title(f"{'LOST' if verification.lost else 'NOT VERIFIED'}  {subject}")]
     if verification.lost:
@@ -243,13 +243,6 @@ def _rewinds(state: VerifiedPlan) -> Iterator[Block]:
         if row.deleted:
             text = f"the commit of {group} was deleted at {at}: it may read {what} too"
         yield _line("REWOUND", text, "warn")
-
-
-def _redelivered(verification: Verification) -> Iterator[Block]:
-    """Records gone from the target topic after delivery and delivered again: earlier readers get them twice."""
-    if again := verification.totals()["redelivered_count"]:
-        text = f"{plural(again, 'record')} disappeared from the target topic after delivery, and were delivered again"
-        yield LabelledLine("REDELIVERED", text, "warn")
 
 
 def _lost_table(verification: Verification) -> Table:

@@ -1,4 +1,4 @@
-"""What a target topic has lost, and what the ledger says then: tables, without a broker."""
+"""What a target topic has lost: tables, without a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kgroup.catchup.service.target_losses import (
     find_loss,
     has_delivered,
 )
-from kgroup.groups.catchup.delivered import started_chunks, undelivered
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
@@ -51,101 +50,47 @@ def delivered(*rows: ChunkProgress) -> PlanSnapshot:
     return ledgered(make_plan(gap_range(), chunks=CHUNKS), progress=rows, delivery=delivery)
 
 
-def counted(
-    chunk: int, delivered_to: int, records: int, again: int = 0, kept: tuple[tuple[int, int], ...] = ()
-) -> ChunkProgress:
-    return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1, redelivered=again, kept=kept)
+def counted(chunk: int, delivered_to: int, records: int) -> ChunkProgress:
+    return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1)
 
 
 def loss(
-    before: PlanSnapshot,
-    *spans: tuple[int, int],
-    now: TargetBounds | None = SAME,
-    keeps: bool = True,
-    compacted: bool = False,
+    before: PlanSnapshot, *spans: tuple[int, int], now: TargetBounds | None = SAME, keeps: bool = True
 ) -> TargetLoss:
     found = DeliveredRanges({PLACE: list(spans)}, sum(end - start for start, end in spans))
-    return find_loss(before, found, now, "why", keeps_partitions=keeps, compacted=compacted)
+    return find_loss(before, found, now, "why", keeps_partitions=keeps)
 
 
 def test_what_is_there_is_not_lost() -> None:
     found = loss(delivered(counted(0, 90, 15), counted(1, 100, 5)), (70, 85), (95, 100))
 
-    assert (found.gone, found.records, len(found.values)) == ((), 0, 1)
+    assert (found.gone, found.records) == ((), 0)
 
 
-def test_the_beginning_of_a_chunk_is_gone_and_the_rest_is_kept() -> None:
+def test_the_beginning_of_a_chunk_is_gone() -> None:
     """Offset 84 holds no record: it is behind the first that is left, so it is not gone."""
     found = loss(delivered(counted(0, 90, 19), counted(1, 100, 10)), (80, 84), (85, 90), (90, 100))
 
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 80),), 10)
-    (_, changed) = found.values
-    assert changed == ChunkProgress(0, 70, 0, 0, 0, 0, 5, 1, redelivered=10, kept=((80, 90),))
 
 
-def test_scattered_records_are_kept_one_by_one() -> None:
-    found = loss(delivered(counted(0, 90, 20)), (72, 73), (80, 90), keeps=False)
+@pytest.mark.parametrize("now", [SAME, TargetBounds("other", (0, 0), (50, 40))])
+def test_scattered_records_are_kept_one_by_one(now: TargetBounds) -> None:
+    """In a recreated topic too: how many partitions it had before is not known."""
+    found = loss(delivered(counted(0, 90, 20)), (72, 73), (80, 90), now=now, keeps=now is not SAME)
 
     assert found.gone == (OffsetRange("orders", 0, 70, 72), OffsetRange("orders", 0, 73, 80))
-    (_, changed) = found.values
-    assert isinstance(changed, ChunkProgress)
-    assert changed.kept == ((72, 73), (80, 90))
 
 
 @pytest.mark.parametrize("now", [None, TargetBounds("other", (0, 0), (0, 0))])
 def test_all_is_gone_with_the_topic(now: TargetBounds | None) -> None:
-    before = delivered(counted(0, 90, 20), counted(1, 100, 10))
-
-    found = loss(before, now=now)
+    """Nothing above what was delivered."""
+    found = loss(delivered(counted(0, 90, 20), counted(1, 100, 10)), now=now)
 
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 100),), 30)
-    assert (found.blocked, found.exists) == (None, now is not None)
-    (delivery, *changed) = found.values
-    assert isinstance(delivery, Delivery)
-    assert delivery.target == (None if now is None else TargetTopic("other", (0, 0)))
-    assert all(isinstance(row, ChunkProgress) and not row.records and not row.kept for row in changed)
-
-
-def test_a_second_loss_looks_at_what_was_kept_too() -> None:
-    before = delivered(counted(0, 75, 5, again=10, kept=((80, 90),)))
-
-    found = loss(before, (70, 75), (86, 90))
-
-    assert found.gone == (OffsetRange("orders", 0, 75, 86),)
-    (_, changed) = found.values
-    assert isinstance(changed, ChunkProgress)
-    assert (changed.redelivered, changed.kept) == (10, ((70, 75), (86, 90)))
-
-
-def test_where_it_cannot_be_delivered_again() -> None:
-    before = delivered(counted(0, 90, 20))
-
-    assert "compacted" in (loss(before, (80, 90), compacted=True).blocked or "")
-    assert loss(before, compacted=True).blocked is None, "nothing newer is there"
-
-
-def test_what_is_frozen_anew_lies_above_what_is_gone() -> None:
-    found = loss(delivered(counted(0, 90, 20)), (80, 90), now=TargetBounds("id", (15, 0), (50, 40)))
-
-    (delivery, _) = found.values
-    assert isinstance(delivery, Delivery)
-    assert delivery.target == TargetTopic("id", (15, 0))
-
-
-def test_what_is_kept_is_not_owed_and_was_touched() -> None:
-    plan = make_plan(gap_range(), chunks=CHUNKS)
-    rows = {0: counted(0, 72, 0, again=8, kept=((75, 80), (85, 90))), 1: counted(1, 90, 0, again=3)}
-
-    assert undelivered(plan, rows) == (
-        OffsetRange("orders", 0, 72, 75),
-        OffsetRange("orders", 0, 80, 85),
-        OffsetRange("orders", 0, 90, 120),
-    )
-    assert [chunk.number for chunk in started_chunks(plan, rows)] == [0, 1]
 
 
 def test_whether_anything_was_delivered() -> None:
     assert not has_delivered(delivered())
     assert not has_delivered(delivered(ChunkProgress(0, 90, 20, 15, 5, 0, 5, 1))), "filtered out, or dead"
     assert has_delivered(delivered(progress(0, 90)))
-    assert has_delivered(delivered(counted(0, 70, 0, kept=((80, 90),))))

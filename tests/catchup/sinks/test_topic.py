@@ -19,7 +19,7 @@ from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.catchup.model import ChunkProgress, LostOffsets, Order, PlanState
+from kgroup.groups.catchup.model import LostOffsets, Order, PlanState
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.spark.test_filtered_reader import batch, rows
@@ -562,34 +562,3 @@ def test_a_record_that_is_lost_between_reader_and_sink_is_disputed(
     assert sentence in later.contradictions[0]
     engine.finish(plan.runner, later)
     assert plan.runner.read().state.state is PlanState.RELEASED
-
-
-def test_what_the_target_has_kept_is_not_delivered_twice(
-    make: Make, bootstrap: str, world: KafkaWorld, source: str, target: str
-) -> None:
-    """The target topic lost [0, 4) and [7, 8) of what was delivered; the filter of a narrowed transaction too."""
-    world.produce(source, 10)
-    plan = make((source, 0, 0, 10))
-    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, redelivered=5, kept=((4, 7), (8, 9))))
-
-    result = plan.run("topic", {"topic": target}, bounds=TransactionBounds(records=3))
-
-    assert result.finished
-    assert plan.proof(result).complete
-    assert sources(seen(bootstrap, target)) == [f"{source}:0:{offset}" for offset in (0, 1, 2, 3, 7, 9)]
-    done = plan.progress()[0]
-    assert (done.records, done.delivered_to, done.redelivered, done.kept) == (10, 10, 5, ())
-
-
-def test_what_is_gone_from_the_source_too_is_lost_but_for_what_the_target_has(
-    make: Make, world: KafkaWorld, source: str, target: str
-) -> None:
-    world.produce(source, 10)
-    plan = make((source, 0, 0, 10))
-    plan.runner.write(ChunkProgress(0, 0, 0, 0, 0, 0, NOW_MS, 1, redelivered=3, kept=((3, 5),)))
-    world.delete_records(source, 0, 7)
-
-    result = plan.run("topic", {"topic": target})
-
-    assert result.finished
-    assert [(row.start, row.end) for row in plan.proof(result).lost] == [(0, 3), (5, 7)]

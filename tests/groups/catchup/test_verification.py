@@ -100,7 +100,6 @@ def test_a_plan_that_is_delivered() -> None:
         "lost_offset_count": 0,
         "undelivered_offset_count": 0,
         "possible_duplicate_count": 0,
-        "redelivered_count": 0,
         "chunk_count": 2,
         "finished_chunk_count": 2,
         "verified": True,
@@ -245,14 +244,9 @@ def test_totals_verify_a_plan_without_its_chunks(seed: int) -> None:
 
     def of_chunk(chunk: Chunk) -> ChunkProgress:
         to = pick.choice([chunk.start, chunk.end, pick.randint(chunk.start, chunk.end)])
-        above = sorted(pick.randint(to, chunk.end) for _ in range(pick.choice([0, 2, 4])))
-        numbers = (pick.randrange(9) for _ in range(6))
-        records, filtered, dead, size, may_repeat, redelivered = numbers
+        records, filtered, dead, size, may_repeat = (pick.randrange(9) for _ in range(5))
         lost = [LostOffsets(chunk.start, to, pick.choice("ab"))] if pick.random() < 0.3 else []
-        kept = tuple(zip(above[::2], above[1::2], strict=True))
-        return ChunkProgress(
-            chunk.number, to, records, filtered, dead, size, 5, 1, tuple(lost), may_repeat, redelivered, kept
-        )
+        return ChunkProgress(chunk.number, to, records, filtered, dead, size, 5, 1, tuple(lost), may_repeat)
 
     known = ledgered(plan, PlanState.DONE, [of_chunk(chunk) for chunk in plan.chunks if pick.random() < 0.8])
     known = replace(known, state=replace(known.state, note=pick.choice([None, "lost: so", "not verified: so"])))
