@@ -85,7 +85,7 @@ _ALL = (
         "handler-timeout", _FAILED, "The command or function did not acknowledge a record within --handler-timeout."
     ),
     ErrorHelp("handler-unread", _FAILED, "The command ended with exit status 0, but did not read all of its records."),
-    ErrorHelp("handler-answer", _FAILED, "The command or function gave an answer that fits no record."),
+    ErrorHelp("handler-answer", _FAILED, "The command of --ack line gave an answer that does not name its record."),
     ErrorHelp("not-counted", _FAILED, "A file of the replay could not be counted, so it is not known to be complete."),
     ErrorHelp("stopped", _FAILED, "The replay was stopped before all records were read."),
     ErrorHelp("sql", _FAILED, "Spark rejected an SQL expression."),

@@ -82,13 +82,14 @@ def test_what_is_deleted_while_it_runs_is_reported_lost_exactly(
 
 HANDLER = """
 import json, os, signal, sys, time
+name = "{topic}:{partition}:{offset}".format_map
 def handle(record):
     if record["value"] != "poison":
         with open(sys.argv[2], "a") as file:
             file.write(f"{record['partition']}:{record['offset']}\\n")
-        return "ok"
+        return f"ok {name(record)}"
     match record["partition"]:
-        case 0: return "error: no such account"
+        case 0: return f"error {name(record)}: no such account"
         case 1: signal.pause()
         case 2: os.kill(os.getpid(), signal.SIGKILL)
         case 3: return "\\x00 maybe"
@@ -97,7 +98,7 @@ if sys.argv[1] == "line":
         print(handle(json.loads(line)), flush=True)
 else:
     for answer in map(handle, map(json.loads, sys.stdin)):
-        if answer != "ok":
+        if not answer.startswith("ok "):
             sys.stderr.write(answer)
             sys.exit(3)
 """

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.catchup.catchups import own_ledger
+from tests.helpers.catchup.line_handlers import NAME
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 
@@ -54,20 +55,25 @@ def totals(data: list[dict[str, Any]]) -> tuple[int, int, bool]:
     return plan["totals"]["delivered_count"], plan["totals"]["possible_duplicate_count"], plan["totals"]["verified"]
 
 
-REFUSES_4 = """case "$l" in *'"offset": 4,'*) echo "error: no";; *) echo ok;; esac"""
+UNNAMED_4 = """case "$l" in *'"offset": 4,'*) echo "error: no";; *) echo ok $(name);; esac"""
 
 
-def test_an_answer_too_many_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
-    """It shifts all that follow: offset 4, which is refused, would count as delivered."""
-    command, got = handler(tmp_path, f"echo ok; while read -r l; do keep; {REFUSES_4}; done")
+def test_an_answer_that_does_not_name_its_record_is_no_delivery(
+    kgroup: CommandLine, group: str, tmp_path: Path
+) -> None:
+    """Those before it count, and a handler that names its records gets the others."""
+    command, got = handler(tmp_path, f"{NAME} while read -r l; do keep; {UNNAMED_4}; done")
 
     wrong = kgroup.process("catchup", "start", group, "--to-command", command, "--ack", "line", *MORE, exit_code=1)
+    handler(tmp_path, f"{NAME} while read -r l; do keep; echo ok $(name); done")
+    done = kgroup.process("catchup", "resume", group, *MORE)
 
     assert "[handler-answer]" in wrong.stderr
+    assert "'error: no'" in wrong.stderr
     assert "VERIFIED" not in wrong.stderr
-    delivered, twice, complete = totals(wrong.data)
-    assert (delivered, complete) == (0, False)
-    assert twice >= came(got).total()  # all of them come again
+    assert totals(wrong.data) == (4, 1, False)
+    assert totals(done.data) == (10, 1, True)
+    assert came(got) == {offset: 2 if offset == 4 else 1 for offset in range(10)}
 
 
 def test_exit_status_0_without_reading_is_no_delivery(kgroup: CommandLine, group: str, tmp_path: Path) -> None:

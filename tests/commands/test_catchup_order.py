@@ -44,7 +44,7 @@ for line in sys.stdin:
     with open(sys.argv[1], "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(f"{record['partition']} {record['offset']} {record['key']}\\n")
-    print("ok", flush=True)
+    print("ok {topic}:{partition}:{offset}".format(**record), flush=True)
 """
 
 

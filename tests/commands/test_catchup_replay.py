@@ -262,9 +262,10 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
     script.write_text(
         "import sys, json, base64\n"
         "for line in sys.stdin:\n"
-        "    value = json.loads(line)['value']\n"
-        "    if value == 'poison': print('error: bad', flush=True)\n"
-        f"    else: open({str(out)!r}, 'a').write(value + chr(10)); print('ok', flush=True)\n"
+        "    record = json.loads(line)\n"
+        "    value, name = record['value'], '{topic}:{partition}:{offset}'.format(**record)\n"
+        "    if value == 'poison': print(f'error {name}: bad', flush=True)\n"
+        f"    else: open({str(out)!r}, 'a').write(value + chr(10)); print(f'ok {{name}}', flush=True)\n"
     )
     sink = ("--to-command", f"{sys.executable} {script}", "--ack", "line")
     more = ("--retries", "1", "--backoff", "10ms", "--master", "local[1]", "--execute")

@@ -30,6 +30,7 @@ from kgroup.sandbox import Sandbox
 from kgroup.support.errors import KgroupError
 from tests.conftest import BROKER_PROPERTIES
 from tests.helpers.catchup.catchups import LOCAL, copied, frozen, own_ledger, replaying
+from tests.helpers.catchup.line_handlers import NAME
 from tests.helpers.command_line import CommandLine, QuietReporter, Result
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.running import running
@@ -314,7 +315,8 @@ def test_dead_letters_that_are_gone_are_not_proved(own: KafkaWorld, name: Name, 
     own.produce(source, 200)
     own.commit(group, {(source, 0): 0})
     handler = tmp_path / "handler.sh"
-    handler.write_text('while read -r line; do case $line in *poison*) echo "error: bad";; *) echo ok;; esac; done')
+    answers = 'case $l in *poison*) echo "error $(name): bad";; *) echo ok $(name);; esac'
+    handler.write_text(f"{NAME} while read -r l; do {answers}; done")
     to = ("--to-command", f"/bin/sh {handler}", "--ack", "line", "--retries", "0")
     words = ("catchup", "start", group, *to, "--dead-letter-topic", dead, *LOCAL, "--rate", "25/s", "--execute")
     with running(*words) as process:

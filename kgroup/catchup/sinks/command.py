@@ -1,10 +1,8 @@
 """``--to-command CMD``: records as lines of JSON to a shell command, which acknowledges them.
 
 With ``--ack exit`` each batch gets its own process. Exit status 0 acknowledges the batch, which it must have read. With
-``--ack line`` each lane has one process. It answers each line with a line, ``ok`` or ``error: reason``, before it gets
-the next one. One answer too many would shift all later answers to the wrong record. So an answer ends the task if it
-comes before its record was read, or is left over when the process ends. An answer may name its record, ``ok
-orders:0:17``; kgroup then compares the name.
+``--ack line`` each lane has one process. Before it gets the next line, it answers with a line that names the record:
+``ok orders:0:17`` or ``error orders:0:17: reason``.
 """
 
 from __future__ import annotations
@@ -22,17 +20,15 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import IO
 
-from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerRefusal
+from kgroup.catchup.worker.handler_pool import Handler, HandlerRefusal
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.json_lines import NotWritable, ValueFormat, json_line
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 from kgroup.support.redact import contains_secret
-from kgroup.support.units import plural
 
 _CANNOT_RUN = (126, 127)  # exit statuses of a shell for a command that cannot be run or was not found
 _TAIL = 500
@@ -46,26 +42,31 @@ _STALLED_S = 0.05
 UNREAD = "handler-unread"
 """Error code: a handler ended with exit status 0 before it had read all of its input."""
 
+WRONG_ANSWER = "handler-answer"
+"""Error code: a handler answered without naming the record that it was given."""
+
 _ANSWER = re.compile(r"(?s)(?:(ok)|error)(?:\s+([^\s:]+:\d+:\d+))?\s*(?::(.*))?")
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerAnswer:
-    """A handler's answer: ``reason`` is None if it accepted the record; ``record`` is None if not named."""
+def parse_answer(text: str, record: str) -> str | None:
+    """The reason why the handler refused ``record``, from its answer; None if it accepted the record.
 
-    record: str | None
-    reason: str | None
-
-
-def parse_answer(text: str) -> HandlerAnswer | None:
-    """Parse ``ok`` or ``error: reason``, each optionally with its record; None for anything else.
-
-    ``error orders:0:17: no such customer`` is about the record at offset 17.
+    ``error orders:0:17: no such customer`` refuses the record at offset 17. Raises KgroupError with code
+    ``handler-answer`` for an answer that does not name ``record``, and HandlerRefusal for a line that is no answer.
     """
     found = _ANSWER.fullmatch(text.strip())
+    expected = f"'ok {record}' or 'error {record}: REASON'"
     if found is None or (found[3] is None) is not (found[1] is not None):
-        return None
-    return HandlerAnswer(found[2], None if found[1] else found[3].strip() or "error")
+        raise HandlerRefusal(f"{WRONG_ANSWER}: not {expected}: {text.strip()[:_TAIL]!r}")
+    if found[2] != record:
+        raise KgroupError(
+            f"the handler answered {text.strip()[:_TAIL]!r}, which does not name the record that kgroup gave it",
+            details=(f"Expected: {expected}.", f"{record} does not count as delivered, and is delivered again."),
+            hint="with --ack line, a handler prints 'ok TOPIC:PARTITION:OFFSET' or 'error TOPIC:PARTITION:OFFSET: "
+            "REASON' once for each line, with the fields topic, partition and offset of that line",
+            code=WRONG_ANSWER,
+        )
+    return None if found[1] else found[3].strip() or "error"
 
 
 def check(options: Mapping[str, str]) -> None:
@@ -225,7 +226,7 @@ class _Batches(_Command):
 
 
 class _Lines(_Command):
-    """A handler with one long-running process. ``_last`` is the last record that it answered for."""
+    """A handler with one long-running process."""
 
     most = 1
 
@@ -233,8 +234,8 @@ class _Lines(_Command):
         super().__init__(spec)
         self._said = b""
         self._answers = b""
+        """What the process wrote to its stdout after its last answer."""
         self._listener: threading.Thread | None = None
-        self._last = ""
 
     def handle(self, records: Sequence[ConsumerRecord]) -> None:
         """Write a line for each record, and wait for its answer."""
@@ -242,13 +243,12 @@ class _Lines(_Command):
             data = self._line(record)
             process = self._ready()
             try:
-                answer = self._exchange(process, data, _name(record))
+                reason = self._exchange(process, data, _name(record))
             except (HandlerRefusal, KgroupError):
-                self._discard()  # a late answer would be taken for the next record's
+                self._end(0)
                 raise
-            self._last = _name(record)
-            if answer.reason is not None:
-                raise HandlerRefusal(answer.reason)
+            if reason is not None:
+                raise HandlerRefusal(reason)
 
     def _ready(self) -> subprocess.Popen[bytes]:
         process = self._process
@@ -270,35 +270,34 @@ class _Lines(_Command):
             while some := stderr.read(_PIPE):
                 self._said = (self._said + some)[-_TAIL:]
 
-    def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> HandlerAnswer:
-        """Write a line and wait for its answer, which must not come before the line was read."""
+    def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> str | None:
+        """Write a line and wait for its answer. See ``parse_answer``."""
         assert process.stdin
         assert process.stdout
         into, out_of = process.stdin.fileno(), process.stdout.fileno()
-        until = time.monotonic() + self._timeout_s
+        until, left = time.monotonic() + self._timeout_s, memoryview(data)
         poll = select.poll()
-        poll.register(out_of, select.POLLIN)
-        while poll.poll(0):
-            self._hear(process, given=False)
-            if b"\n" in self._answers:
-                raise self._early(f"before kgroup gave it {record}")
         poll.register(into, select.POLLOUT)
-        left = memoryview(data)
-        while left or b"\n" not in self._answers:
+        poll.register(out_of, select.POLLIN)
+        reason, answered = None, False
+        while left or not answered:
+            if not answered and b"\n" in self._answers:
+                answer, _, self._answers = self._answers.partition(b"\n")
+                reason, answered = parse_answer(answer.decode("utf-8", "replace"), record), True
+                poll.unregister(out_of)
+                continue
             wait_s = until - time.monotonic()
             if wait_s <= 0:
                 raise self._too_slow()
             given = len(left) < len(data)
-            for descriptor, events in poll.poll(wait_s * 1000):
-                if descriptor == into and left:
+            for descriptor, _ in poll.poll(wait_s * 1000):
+                if descriptor == into:
                     left = left[self._write(into, left, process, given=given) :]
                     if not left:
                         poll.unregister(into)
-                elif descriptor == out_of and events:
+                else:
                     self._hear(process, given=given)
-                    if b"\n" in self._answers and (left or _unread(into)):
-                        raise self._early(f"before it had read {record}")
-        return self._answer_for(record)
+        return reason
 
     def _hear(self, process: subprocess.Popen[bytes], *, given: bool) -> None:
         """Read from the process's stdout. Raises HandlerRefusal if it was closed, or if an answer does not end."""
@@ -308,24 +307,7 @@ class _Lines(_Command):
             raise self._died(process, given=given)
         self._answers += some
         if len(self._answers) > _LONGEST_ANSWER:
-            raise HandlerRefusal("handler-answer: the answer has no line end")
-
-    def _answer_for(self, record: str) -> HandlerAnswer:
-        said, self._answers = self._answers, b""
-        answer = _answer_in(said)
-        if said.partition(b"\n")[2]:
-            raise _wrong(f"the handler answered more than once to {record}: {_shown(said)}")
-        if answer.record not in (None, record):
-            raise _wrong(f"the handler answered for {answer.record}, but kgroup gave it {record}")
-        return answer
-
-    def _early(self, when: str) -> HandlerRefusal | KgroupError:
-        """The error to raise for an answer that came before its record was read."""
-        try:
-            _answer_in(self._answers)
-        except HandlerRefusal as refusal:
-            return refusal
-        return _wrong(f"the handler answered {when}: {_shown(self._answers)}")
+            raise HandlerRefusal(f"{WRONG_ANSWER}: the answer has no line end")
 
     def _write(self, into: int, left: memoryview, process: subprocess.Popen[bytes], *, given: bool) -> int:
         try:
@@ -349,10 +331,7 @@ class _Lines(_Command):
         return self._ended(status, self._said, given=given)
 
     def _end(self, within_s: float) -> None:
-        """Close the input, wait up to ``within_s`` for the process to end, then kill it.
-
-        Raises KgroupError for an answer that is left over: the process has answered more often than it got records.
-        """
+        """Close the input, wait up to ``within_s`` for the process to end, then kill it. Its output is ignored."""
         process = self._process
         if process is None:
             return
@@ -362,25 +341,9 @@ class _Lines(_Command):
             process.stdin.close()
         _has_ended(process, within_s)
         _kill_all(process)
-        left = self._answers + _at_once(process.stdout.fileno())
-        self._discard()
-        answers = [text for text in left.decode("utf-8", "replace").splitlines() if parse_answer(text) is not None]
-        if answers:
-            many = f"{plural(len(answers), 'answer')} too many"
-            raise _wrong(f"the handler ended with {many}: {answers[0][:_TAIL]!r} after {self._last or 'no record'}")
-
-    def _discard(self) -> None:
-        """Kill the process and ignore its output."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin
-        assert process.stdout
-        with suppress(OSError):
-            process.stdin.close()
-        _kill_all(process)
         process.wait()
         process.stdout.close()
+        self._process = None
 
     def close(self) -> None:
         """Every record is answered for: give the process a moment to end by itself."""
@@ -391,32 +354,6 @@ def _name(record: ConsumerRecord) -> str:
     return f"{record.tp}:{record.offset}"
 
 
-def _answer_in(said: bytes) -> HandlerAnswer:
-    """The first line of a handler's output as an answer. Raises HandlerRefusal if it is not an answer."""
-    text = said.partition(b"\n")[0].decode("utf-8", "replace").strip()
-    answer = parse_answer(text)
-    if answer is None:
-        raise HandlerRefusal(f"handler-answer: neither 'ok' nor 'error: reason': {text[:_TAIL]!r}")
-    return answer
-
-
-def _shown(said: bytes) -> str:
-    return repr(said.decode("utf-8", "replace").rstrip("\n")[:_TAIL])
-
-
-def _wrong(what: str) -> KgroupError:
-    return KgroupError(
-        what,
-        details=(
-            "An extra answer shifts all later answers. So nothing that this run of the task delivered counts as "
-            "delivered, and all of it is delivered again.",
-        ),
-        hint="with --ack line, a handler prints 'ok' or 'error: REASON' once for each line that it reads; "
-        "'ok TOPIC:PARTITION:OFFSET' lets kgroup compare the record",
-        code=WRONG_ANSWER,
-    )
-
-
 def _unread(pipe: int) -> int:
     """How many bytes wait in a pipe, by either of its ends; 0 if the system does not report it."""
     try:
@@ -424,16 +361,6 @@ def _unread(pipe: int) -> int:
     except OSError:
         return 0
     return int(waiting)
-
-
-def _at_once(pipe: int) -> bytes:
-    """Read what is available without waiting: another process may hold the pipe open."""
-    os.set_blocking(pipe, False)
-    found = b""
-    with suppress(OSError):
-        while len(found) <= _LONGEST_ANSWER and (some := os.read(pipe, _PIPE)):
-            found += some
-    return found
 
 
 def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
 from kgroup.catchup.worker import provenance_headers
-from kgroup.catchup.worker.handler_pool import WRONG_ANSWER, Handler, HandlerOutcome, HandlerPool
+from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
@@ -64,26 +64,18 @@ class Pace:
 
 def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
     """Deliver a task's records to handlers that ``make`` creates."""
-    spec, begun = run.spec, dict(run.counts)
+    spec = run.spec
     with HandlerPool(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         handing: _Handing | None = None
-        failed: KgroupError | None = None
         pace = Pace(max(1, spec.handling.window), time.monotonic())
         try:
             for chunk in run.chunks():
                 handing = _Handing(run, lanes, chunk, pace)
                 handing.work()
         except KgroupError as error:
-            if handing is None or error.code not in (WRONG_ANSWER, command.UNREAD):
-                raise
-            failed = error
-            handing.end()
-        failed = lanes.end() or failed
-        if failed is not None and failed.code == WRONG_ANSWER:
-            # It is not known when a process got out of step with its records: withdraw everything since it started.
-            run.withdraw(begun, {} if handing is None else handing.beyond)
-        if failed is not None:
-            raise failed
+            if handing is not None and error.code in (command.WRONG_ANSWER, command.UNREAD):
+                handing.end()
+            raise
 
 
 class _Handing:
@@ -108,8 +100,6 @@ class _Handing:
         self._dead: list[Row] = []
         self._allowed = 0
         """How many records handlers may be given again; the ledger already counts them."""
-        self.beyond: dict[int, int] = {}
-        """By chunk, how many records beyond the position were given to a handler; set by ``end``."""
 
     def work(self) -> None:
         """Hand over from the committed position to the end, unless asked to stop or a record is refused for good."""
@@ -223,7 +213,6 @@ class _Handing:
             self._take_in(self._lanes.known())
         self._count_again(self._lanes.redeliveries().total())
         beyond = self._lanes.handed_over_from(run.counts[chunk.number].position)
-        self.beyond = {chunk.number: beyond}
         self._lanes.reset()
         if self._is_refused:
             first = min(self._refused(), key=lambda outcome: outcome.offset)

@@ -92,10 +92,6 @@ class ChunkCount:
         """A copy that counts ``records`` more as possibly received twice."""
         return replace(self, repeated=self.repeated + records)
 
-    def handled(self, since: ChunkCount) -> int:
-        """How many records handlers have answered for since an earlier count of the same run: delivered or dead."""
-        return self.delivered - since.delivered + self.dead_now - since.dead_now
-
     def with_lost(self, lost: LostOffsets) -> ChunkCount:
         """A copy with these lost offsets added. They count once the position has passed them."""
         return replace(self, lost=(*self.lost, lost))

@@ -24,9 +24,6 @@ from kgroup.support.errors import KgroupError
 RecordPosition = tuple[str, int, int]
 """(topic, partition, offset)"""
 
-WRONG_ANSWER = "handler-answer"
-"""Error code: a handler's answers do not match the records it was given, and it is not known since which record."""
-
 _LONGEST_BACKOFF_S = 60.0
 _CLOSING_S = 10.0
 
@@ -57,7 +54,7 @@ class Handler(Protocol):
         """Return when the records are handled. Raises HandlerRefusal, or KgroupError if it cannot work at all."""
 
     def close(self) -> None:
-        """End what it has started, within seconds. Raises KgroupError if its answers turn out to be wrong."""
+        """End what it has started, within seconds."""
 
     def kill(self) -> None:
         """Called from another thread: abort what ``handle`` is doing."""
@@ -88,7 +85,6 @@ class _Turn:
         self._news = news
         self._allowed = 0
         self._given: set[RecordPosition] = set()
-        self._asked: Counter[RecordPosition] = Counter()
         self._again: Counter[RecordPosition] = Counter()
         self._changed = threading.Condition()
 
@@ -98,7 +94,6 @@ class _Turn:
         with self._changed:
             again = [where for where in places if where in self._given]
             if again and not self.halted.is_set():
-                self._asked.update(again)
                 self.request_count += len(again)
                 number = self.request_count
                 self._news.set()
@@ -119,15 +114,10 @@ class _Turn:
                     self._given.discard(where)
 
     def allow(self, asked: int) -> None:
-        """Allow records to be given again. ``asked`` is the total of ``asked`` that the caller has recorded."""
+        """Allow records to be given again. ``asked`` is the ``request_count`` that the caller has recorded."""
         with self._changed:
             self._allowed = asked
             self._changed.notify_all()
-
-    def redelivery_requests(self) -> Counter[RecordPosition]:
-        """How often each record was requested to be given again, including requests that still wait for ``allow``."""
-        with self._changed:
-            return Counter(self._asked)
 
     def redeliveries(self) -> Counter[RecordPosition]:
         """How often each record was given again."""
@@ -139,11 +129,6 @@ class _Turn:
         with self._changed:
             self.halted.set()
             self._changed.notify_all()
-
-    def handed_over(self) -> frozenset[RecordPosition]:
-        """All records that were given, except those that ``given_from`` forgot."""
-        with self._changed:
-            return frozenset(self._given)
 
     def handed_over_from(self, position: int) -> int:
         """How many records at or above this offset were given; forgets those below."""
@@ -230,11 +215,8 @@ class HandlerPool:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def end(self) -> KgroupError | None:
-        """End the handlers. Returns an error if a handler's answers were wrong, which may be known only at its end.
-
-        A handler that does not end in time counts as wrong. None also for other faults: ``outcomes`` raises those.
-        """
+    def end(self) -> None:
+        """End the handlers, within seconds."""
         self._turn.halt()
         for lane in self._lanes:
             lane.inbox.close()
@@ -245,18 +227,6 @@ class HandlerPool:
                 lane.handler.kill()
             if not (hangs and lane.handler is not None and lane.handler.hangs_for_ever):
                 lane.thread.join(max(0.0, until - time.monotonic()))
-        wrong = (fault for fault in self._faults if isinstance(fault, KgroupError) and fault.code == WRONG_ANSWER)
-        return next(wrong, None) or self._not_ended()
-
-    def _not_ended(self) -> KgroupError | None:
-        made = [lane for lane in self._lanes if lane.handler is not None and not lane.handler.hangs_for_ever]
-        if not any(lane.thread.is_alive() for lane in made):
-            return None
-        return KgroupError(
-            f"a handler did not end within {_CLOSING_S:g} s: it is unknown whether it gave an extra answer",
-            details=("Nothing that this run of the task delivered counts as delivered.",),
-            code=WRONG_ANSWER,
-        )
 
     def put(self, records: Sequence[ConsumerRecord]) -> None:
         """Hand over these records, which are in offset order."""
@@ -302,10 +272,6 @@ class HandlerPool:
         """How many records were requested to be given again since ``go_on``. Lanes wait for ``allow``."""
         return self._turn.request_count
 
-    def redelivery_requests(self) -> Counter[RecordPosition]:
-        """Which records these are, and how often each was requested."""
-        return self._turn.redelivery_requests()
-
     def allow(self, asked: int) -> None:
         """Let lanes give records again, after the ledger records that ``asked`` records may be received twice."""
         self._turn.allow(asked)
@@ -330,10 +296,6 @@ class HandlerPool:
     def handed_over_from(self, position: int) -> int:
         """How many records at or above this offset were given to a handler since ``go_on``, whatever their outcome."""
         return self._turn.handed_over_from(position)
-
-    def handed_over(self) -> frozenset[RecordPosition]:
-        """All records that were given to a handler since ``go_on``, whatever their outcome."""
-        return self._turn.handed_over()
 
     def halt(self, within_s: float) -> int:
         """Start no more records and wait up to ``within_s`` for those under way; returns how many are unanswered."""

@@ -189,24 +189,6 @@ class TaskRun:
             self.ledger.commit(*progress)
             self.committed = dict(self.counts)
 
-    def withdraw(self, begun: Mapping[int, ChunkCount], beyond: Mapping[int, int]) -> None:
-        """Go back to these counts: what was delivered since then does not count, and is delivered again.
-
-        ``beyond`` has, by chunk, how many records beyond its position were handed over too.
-        """
-        progress = []
-        for number, count in begun.items():
-            now = self.counts[number]
-            if now == count == self.committed[number] and not beyond.get(number):
-                continue
-            back = count.with_repeated(now.repeated - count.repeated + now.handled(count) + beyond.get(number, 0))
-            self.counts[number] = back
-            progress.append(back.progress(self.spec.work.epoch, _now_ms()))
-        self._read.clear()
-        if progress:
-            self.ledger.commit(*progress)
-        self.committed = dict(self.counts)
-
     def restart(self) -> None:
         """Restart from what the ledger has, after a failed transaction."""
         self.ledger.open()

@@ -48,8 +48,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
             metavar="exit|line",
             rich_help_panel=WHERE,
             help=(
-                "exit: one process per batch, exit code 0 acknowledges it; line: the command answers each "
-                "record with ok, or error: WHY (default: exit)."
+                "exit: one process per batch, exit code 0 acknowledges it; line: the command answers each record "
+                "with ok TOPIC:PARTITION:OFFSET, or error TOPIC:PARTITION:OFFSET: WHY (default: exit)."
             ),
         ),
         "value_format": typer.Option(

@@ -23,6 +23,7 @@ from kgroup.groups.catchup.model import Order
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 from tests.helpers.catchup import handler_functions
+from tests.helpers.catchup.line_handlers import NAME
 from tests.helpers.catchup.replays import Replay, producer, seen, sources
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
@@ -475,7 +476,8 @@ for line in sys.stdin:
     record = json.loads(line)
     with open({got!r}, "a") as file:
         file.write(line)
-    print("error: no 7" if record["offset"] == 7 else "ok", flush=True)
+    name = "{{topic}}:{{partition}}:{{offset}}".format(**record)
+    print(f"error {{name}}: no 7" if record["offset"] == 7 else f"ok {{name}}", flush=True)
 """
 
 
@@ -497,11 +499,11 @@ def test_one_answer_a_line(
 
 def test_lanes_have_a_process_each(make: Make, source: str, tmp_path: Path) -> None:
     plan = make((source, 0, 0, 60))
-    command = f'while read -r line; do echo $$ >> {tmp_path}/who; echo "$line" >> {tmp_path}/got.$$; echo ok; done'
+    each = f'echo $$ >> {tmp_path}/who; echo "$l" >> {tmp_path}/got.$$; echo ok $(name)'
 
     result = plan.run(
         "command",
-        {"command": command, "ack": "line"},
+        {"command": f"{NAME} while read -r l; do {each}; done", "ack": "line"},
         order=Order.KEY,
         handling=Handling(lanes=3),
     )
@@ -527,12 +529,12 @@ def test_lanes_have_a_process_each(make: Make, source: str, tmp_path: Path) -> N
         ("line", "kill -9 $$", "handler-died: killed by SIGKILL"),
         ("line", "cat > /dev/null", "handler-timeout: no answer within 0.3 s"),
         ("line", "sleep 60", "handler-timeout: no answer within 0.3 s"),
-        ("line", "cat", "handler-answer: neither 'ok' nor 'error: reason'"),
-        ("line", "while read -r l; do echo okay; done", "neither 'ok' nor 'error: reason': 'okay'"),
+        ("line", "cat", "handler-answer: not 'ok {record}' or 'error {record}: REASON'"),
+        ("line", "while read -r l; do echo okay; done", "not 'ok {record}' or 'error {record}: REASON': 'okay'"),
         ("line", "exec 1>&-; cat > /dev/null; exit 0", "handler-died"),
         ("line", "yes | tr -d '\\n'", "handler-answer: the answer has no line end"),
-        ("line", "while read -r l; do echo error: too bad; done", "too bad"),
-        ("line", "while read -r l; do echo error:; done", "error"),
+        ("line", "while read -r l; do echo error $(name): too bad; done", "too bad"),
+        ("line", "while read -r l; do echo error $(name):; done", "error"),
     ],
 )
 def test_a_handler_that_fails_is_named(
@@ -548,10 +550,10 @@ def test_a_handler_that_fails_is_named(
     plan = make((source, 0, 0, 1))
     handling = Handling(retries=1, backoff_s=0.01, timeout_s=0.3 if "timeout" in why else 30)
 
-    result = plan.run("command", {"command": command, "ack": ack}, handling=handling)
+    result = plan.run("command", {"command": NAME + command, "ack": ack}, handling=handling)
 
     (stopped,) = result.stopped
-    assert why in stopped.why
+    assert why.format(record=f"{source}:0:0") in stopped.why
     assert (stopped.offset, stopped.attempts) == (0, 2)
     assert plan.progress()[0].delivered_to == 0
 
@@ -593,7 +595,7 @@ def test_a_command_that_is_not_there_ends_the_task_and_refuses_nothing(
 
 def test_a_handler_that_recovers_is_started_again(make: Make, source: str, tmp_path: Path) -> None:
     """It leaves after each third record, as some do to be safe; nothing is refused, and nothing comes twice."""
-    command = f'for n in 1 2 3; do read -r line; echo "$line" >> {tmp_path}/got; echo ok; done'
+    command = f'{NAME} for n in 1 2 3; do read -r l; echo "$l" >> {tmp_path}/got; echo ok $(name); done'
     plan = make((source, 0, 0, 30))
 
     result = plan.run("command", {"command": command, "ack": "line"}, handling=Handling(retries=5, backoff_s=0.01))
@@ -611,11 +613,11 @@ def test_large_records_pass_through_pipes_of_a_handler_that_talks_much(
         plain.produce(topic, b"x" * 900_000)
         plain.flush(30)
     text = (
-        "import sys\n"
+        "import json, sys\n"
         "for line in sys.stdin:\n"
         "    sys.stderr.write('y' * 300_000); sys.stderr.flush()\n"
         f"    open({str(tmp_path / 'sizes')!r}, 'a').write(f'{{len(line)}}\\n')\n"
-        "    print('ok', flush=True)\n"
+        "    print('ok {topic}:{partition}:{offset}'.format(**json.loads(line)), flush=True)\n"
     )
     plan = make((topic, 0, 0, 3))
 
@@ -649,7 +651,7 @@ def test_what_is_not_json_is_dead_at_once(
 @pytest.mark.programs("sleep")
 def test_a_handler_is_gone_when_the_task_has_ended(make: Make, source: str, tmp_path: Path) -> None:
     plan = make((source, 0, 0, 5))
-    command = f"echo $$ > {tmp_path}/pid; sleep 300 & while read -r l; do echo ok; done; wait"
+    command = f"{NAME} echo $$ > {tmp_path}/pid; sleep 300 & while read -r l; do echo ok $(name); done; wait"
 
     result = plan.run("command", {"command": command, "ack": "line"})
 

@@ -308,7 +308,7 @@ def test_nothing_is_given_again_before_that_is_allowed() -> None:
         found = gathered(made, 3)
 
         assert found == [outcome(offset, 3, None) for offset in range(3)]
-        assert made.redelivery_requests() == made.redeliveries() == {("orders", 0, offset): 2 for offset in range(3)}
+        assert made.redeliveries() == {("orders", 0, offset): 2 for offset in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -369,41 +369,6 @@ def test_what_waits_to_be_allowed_ends_when_it_is_halted() -> None:
         assert made.halt(20) == 0
         assert shop.calls == [[0]]
         assert (made.redeliveries().total(), made.handed_over_from(0)) == (0, 1)
-
-
-@pytest.mark.parametrize("code", ["handler-answer", "handler-missing"])
-def test_what_is_found_wrong_when_a_handler_ends_is_told(code: str) -> None:
-    class Late(Shop):
-        def close(self) -> None:
-            raise KgroupError("one too many", code=code)
-
-    with lanes(Late(), Order.PARTITION) as made:
-        made.put([record(0)])
-        gathered(made, 1)
-        found = made.end()
-
-    assert (None if found is None else found.code) == (code if code == "handler-answer" else None)
-
-
-@pytest.mark.parametrize(("hangs_for_ever", "code"), [(False, "handler-answer"), (True, None)])
-def test_a_handler_that_does_not_end_is_not_known_to_have_answered_rightly(
-    hangs_for_ever: bool, code: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A function has no answers that could be too many."""
-    go = threading.Event()
-
-    class Slow(Shop):
-        def close(self) -> None:
-            go.wait(20)
-
-    monkeypatch.setattr("kgroup.catchup.worker.handler_pool._CLOSING_S", 0.1)
-    with lanes(Slow(hangs_for_ever=hangs_for_ever), Order.PARTITION) as made:
-        made.put([record(0)])
-        gathered(made, 1)
-        found = made.end()
-        go.set()
-
-    assert (None if found is None else found.code) == code
 
 
 def test_one_that_hangs_and_cannot_be_ended_is_named() -> None:
