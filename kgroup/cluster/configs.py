@@ -150,10 +150,10 @@ async def _await_applied(client: CoordinatorClient, wanted: Mapping[str, Mapping
     until = Deadline.after(_APPLIED_S)
     while True:
         try:
-            found = await group_configs(client, wanted)
+            current = await group_configs(client, wanted)
         except KgroupError:
             return
-        wanted = {group: configs for group, configs in wanted.items() if _differs(found.get(group), configs)}
+        wanted = {group: configs for group, configs in wanted.items() if _differs(current.get(group), configs)}
         if not wanted or until.passed or client.deadline.passed:
             return
         await client.sleep(_POLL_S)

@@ -85,12 +85,12 @@ class ClientWatch:
     def refreshed(self, tokens: Callable[[str], T], config: str) -> T:
         """A token for librdkafka, which reports a callback's exception without its text: so it is kept."""
         try:
-            found = tokens(config)
+            token = tokens(config)
         except KgroupError as error:
             self._no_token = error
             raise
         self._no_token = None
-        return found
+        return token
 
     def on_error(self, error: KafkaError) -> None:
         """To be used as the client's ``error_cb``."""

@@ -400,8 +400,8 @@ class Transactions:
             try:
                 self._producer.begin_transaction()
             except KafkaException as raised:
-                found: KafkaError = raised.args[0]
-                return found
+                reason: KafkaError = raised.args[0]
+                return reason
         return error
 
     def _acl_hint(self) -> str:

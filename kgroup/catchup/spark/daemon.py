@@ -21,8 +21,8 @@ def without_zips(path: Sequence[str], home: Path) -> list[str]:
     A ``SPARK_HOME`` of the user's has another PySpark, which may be another version.
     """
     left = [entry for entry in path if Path(entry).parent not in (home / "python" / "lib", home / "jars")]
-    found = PathFinder.find_spec("pyspark", left)
-    is_same = found is not None and found.origin is not None and Path(found.origin).parent == home
+    spec = PathFinder.find_spec("pyspark", left)
+    is_same = spec is not None and spec.origin is not None and Path(spec.origin).parent == home
     return left if is_same and PathFinder.find_spec("py4j", left) is not None else list(path)
 
 

@@ -58,8 +58,8 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
             details=(_last_of_traceback(message),),
             hint="choose a version that the workers have:  PYSPARK_PYTHON=... or --conf spark.pyspark.python=...",
         )
-    found = _GIVEN_UP.search(message)
-    cause = _first_line(found["why"] if found else message)
+    match = _GIVEN_UP.search(message)
+    cause = _first_line(match["why"] if match else message)
     if (of_sql := _OF_SQL.search(cause)) and of_sql["name"] not in _NOT_OF_SQL:
         return KgroupError(
             "Spark cannot evaluate the SQL for a record",
@@ -67,23 +67,23 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
             details=(f"[{of_sql['name']}] {of_sql['why']}",),
             hint="use try_cast(...), try_divide(...) and the like: they return null, and null is filtered",
         )
-    if not found:
+    if not match:
         return KgroupError("the Spark job failed", code="spark-job", details=(_first_line(message),))
-    number, times = int(found["task"]), int(found["times"])
+    number, times = int(match["task"]), int(match["times"])
     task = tasks[number] if number < len(tasks) else number
-    how = "its worker ended" if any(word in found["why"] for word in _ENDED) else "it failed"
+    how = "its worker ended" if any(word in match["why"] for word in _ENDED) else "it failed"
     return KgroupError(
         f"task {task} of the Spark job failed: {how} {times} times",
         code="spark-job",
-        details=(f"{found['where']}: {_cause(found['why'])}",),
+        details=(f"{match['where']}: {_cause(match['why'])}",),
     )
 
 
 def _missing_package(message: str) -> Refused | None:
-    found = _MISSING.search(message)
-    if found is None:
+    match = _MISSING.search(message)
+    if match is None:
         return None
-    package = _PIP_NAMES.get(found[1], found[1])
+    package = _PIP_NAMES.get(match[1], match[1])
     return Refused(
         f"Spark's workers have no Python package {package}",
         code="spark-workers",
@@ -94,15 +94,15 @@ def _missing_package(message: str) -> Refused | None:
 def java_message(error: Exception) -> str:
     """The message of the Java exception, or of its cause for a failed stage; Py4J would show the whole stack."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    found: list[str] = []
+    messages: list[str] = []
     with suppress(Exception):  # getMessage() asks the JVM, which may be gone
-        while java is not None and len(found) < _CAUSES:
-            found.append(str(java.getMessage() or java.toString()))
+        while java is not None and len(messages) < _CAUSES:
+            messages.append(str(java.getMessage() or java.toString()))
             java = java.getCause()
-    for said in found:
+    for said in messages:
         if "Job aborted due to stage failure" in said:
             return said
-    return found[0] if found else _text_of(error)
+    return messages[0] if messages else _text_of(error)
 
 
 def _text_of(error: Exception) -> str:

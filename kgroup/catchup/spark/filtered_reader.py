@@ -44,18 +44,18 @@ class ArrowBatch(Batch):
 
     def offsets(self) -> list[int]:
         """Ascending, with gaps."""
-        found: list[int] = self._rows.column("offset").to_pylist()
-        return found
+        offsets: list[int] = self._rows.column("offset").to_pylist()
+        return offsets
 
     def keys(self) -> list[bytes | None]:
         """None: the record has no key; an empty key is ``b""``."""
-        found: list[bytes | None] = self._rows.column("key").to_pylist()
-        return found
+        keys: list[bytes | None] = self._rows.column("key").to_pylist()
+        return keys
 
     def values(self) -> list[bytes | None]:
         """None is a tombstone."""
-        found: list[bytes | None] = self._rows.column("value").to_pylist()
-        return found
+        values: list[bytes | None] = self._rows.column("value").to_pylist()
+        return values
 
     def timestamps(self) -> list[tuple[int, int]]:
         """(kind, ms); kind 1: set by the producer, 2: set by the broker, 0: no timestamp."""

@@ -126,10 +126,10 @@ class Jvm:
                     "timed out waiting for Spark's JVM to start", code="spark-start", details=self.log.last(10)
                 )
             time.sleep(_LOOK_EVERY_S)
-        found = self._told.read_bytes()
+        answer = self._told.read_bytes()
         self._directory.cleanup()  # now: a driver that is killed could not remove it later
-        port, length = struct.unpack_from("!ii", found)
-        return port, found[8 : 8 + length].decode()
+        port, length = struct.unpack_from("!ii", answer)
+        return port, answer[8 : 8 + length].decode()
 
     def ending(self) -> str:
         """`` (killed by SIGKILL)`` or `` (exit code 1)``; empty if it is running."""
@@ -174,16 +174,16 @@ def jvm_environment(ready: DriverSetup, *, local: bool, environment: Mapping[str
     The user's own SPARK_LAUNCHER_OPTS and SPARK_LOCAL_IP win. PATH ends with the system's own directories: spark-submit
     is a bash script, and Hadoop starts chmod.
     """
-    found = dict(environment)
-    found["PATH"] = os.pathsep.join((*filter(None, [environment.get("PATH")]), os.defpath))
-    found["SPARK_HOME"] = str(ready.home)
+    variables = dict(environment)
+    variables["PATH"] = os.pathsep.join((*filter(None, [environment.get("PATH")]), os.defpath))
+    variables["SPARK_HOME"] = str(ready.home)
     java_home = ready.java.executable.resolve().parent.parent
     if os.access(java_home / "bin" / "java", os.X_OK):
-        found["JAVA_HOME"] = str(java_home)
-    found.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
+        variables["JAVA_HOME"] = str(java_home)
+    variables.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)
     if local:
-        found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return found
+        variables.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return variables
 
 
 def has_settings(ready: DriverSetup, environment: Mapping[str, str]) -> bool:

@@ -52,7 +52,9 @@ _STOPPED = failure_of(KgroupError("the replay was stopped before all records wer
 Batches = Iterable["pyarrow.RecordBatch"]
 
 
-def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], where: str | None) -> TaskRunner:
+def newest_per_key(
+    snapshot: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec], where: str | None
+) -> TaskRunner:
     """A job that delivers the newest record of each key, of the records that match ``where`` (None: of all).
 
     ``tasks`` are those that are not finished. If a part of the gap was not read, nothing is delivered.
@@ -60,7 +62,9 @@ def newest_per_key(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[Task
     # Spark sorts the rows of a task by chunk.
     tasks = [replace(task, chunks=tuple(sorted(task.chunks, key=attrgetter("number")))) for task in tasks]
     config = tasks[0].config
-    reading = SourcePlan(parts_of(found.plan, delivery, found.progress), config, tasks[0].timeout_s, bookkeeping=True)
+    reading = SourcePlan(
+        parts_of(snapshot.plan, delivery, snapshot.progress), config, tasks[0].timeout_s, bookkeeping=True
+    )
 
     def collect(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
         rows = frame(session.sql(), reading, endpoint=endpoint)

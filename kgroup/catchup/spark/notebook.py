@@ -99,13 +99,13 @@ def _offsets(text: str, name: str) -> dict[TopicPartition | None, int]:
     if text in _AT:
         return {None: _AT[text]}
     match _json(text, name):
-        case dict() as found if all(
+        case dict() as offsets if all(
             isinstance(some, dict)
             and all(number.isdigit() and type(at) is int and at >= min(_AT.values()) for number, at in some.items())
-            for some in found.values()
+            for some in offsets.values()
         ):
             return {
-                TopicPartition(topic, int(number)): at for topic, some in found.items() for number, at in some.items()
+                TopicPartition(topic, int(number)): at for topic, some in offsets.items() for number, at in some.items()
             }
     raise UsageError(
         f"option {name} must be earliest, latest, or offsets by topic and partition",
@@ -129,11 +129,11 @@ def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float
         return asked.ranges
     topic_partitions = partitions(config, asked.topics, timeout_s=timeout_s)
     _require_read(asked, topic_partitions)
-    found = bounds(config, topic_partitions, timeout_s=timeout_s)
+    logs = bounds(config, topic_partitions, timeout_s=timeout_s)
     return tuple(
         OffsetRange(*tp, start, end)
         for tp in topic_partitions
-        if (start := _at(tp, asked.starting, -2, found[tp])) < (end := _at(tp, asked.ending, -1, found[tp]))
+        if (start := _at(tp, asked.starting, -2, logs[tp])) < (end := _at(tp, asked.ending, -1, logs[tp]))
     )
 
 
@@ -151,8 +151,8 @@ def _at(tp: TopicPartition, said: Mapping[TopicPartition | None, int] | None, us
     return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]
 
 
-def _whole(found: PlanSnapshot) -> tuple[OffsetRange, ...]:
-    return tuple(OffsetRange(*item.tp, item.start, item.end) for item in found.plan.ranges if item.start < item.end)
+def _whole(snapshot: PlanSnapshot) -> tuple[OffsetRange, ...]:
+    return tuple(OffsetRange(*item.tp, item.start, item.end) for item in snapshot.plan.ranges if item.start < item.end)
 
 
 def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> PlanSnapshot:
@@ -187,8 +187,8 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
             self._asked = asked
 
         def partitions(self) -> Sequence[InputPartition]:
-            found = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
-            return [InputPartition(part) for part in split(found, self._asked.least_parts)]
+            ranges = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
+            return [InputPartition(part) for part in split(ranges, self._asked.least_parts)]
 
         def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
             if partition.value is None:  # no partitions, so nothing to read

@@ -83,15 +83,15 @@ class ProgressBoard:
     def update(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
         """Store a report of a task's ``attempt`` (a rising number); False if it does not fit the task's chunks."""
         with self._lock:
-            found = self._tasks.get(task)
-            if found is None or not any(
-                chunk.number == told.chunk and chunk.start <= told.position <= chunk.end for chunk in found.chunks
+            run = self._tasks.get(task)
+            if run is None or not any(
+                chunk.number == told.chunk and chunk.start <= told.position <= chunk.end for chunk in run.chunks
             ):
                 return False
             self._heard_s = now_s
             # A superseded worker may still be reporting.
-            if attempt >= found.attempt:
-                found.attempt, found.told = attempt, told
+            if attempt >= run.attempt:
+                run.attempt, run.told = attempt, told
             return True
 
     def alive(self, now_s: float) -> None:
@@ -102,10 +102,10 @@ class ProgressBoard:
     def ledger(self, progress: Mapping[int, ChunkProgress]) -> None:
         """Store the ledger's progress of chunks; progress never moves backwards."""
         with self._lock:
-            for number, found in progress.items():
+            for number, chunk in progress.items():
                 before = self._ledger.get(number)
-                if before is None or found.delivered_to >= before.delivered_to:
-                    self._ledger[number] = found
+                if before is None or chunk.delivered_to >= before.delivered_to:
+                    self._ledger[number] = chunk
 
     def silent_s(self, now_s: float) -> float:
         """Seconds since the last report of any task, or since the start if there was none."""
@@ -161,14 +161,14 @@ class ProgressBoard:
         done = []
         passed = task.told is not None
         for chunk in task.chunks:
-            found = 0
+            offsets = 0
             if (written := self._ledger.get(chunk.number)) is not None:
-                found = written.delivered_to - chunk.start
+                offsets = written.delivered_to - chunk.start
             if task.told is not None and task.told.chunk == chunk.number:
-                found, passed = max(found, task.told.position - chunk.start), False
+                offsets, passed = max(offsets, task.told.position - chunk.start), False
             elif passed:
-                found = chunk.end - chunk.start
-            done.append(max(0, min(found, chunk.end - chunk.start)))
+                offsets = chunk.end - chunk.start
+            done.append(max(0, min(offsets, chunk.end - chunk.start)))
         return done
 
 

@@ -48,8 +48,8 @@ def check(settings: SparkSettings, *, timeout_s: float, variables: Mapping[str, 
 
 def spark_home(environment: Mapping[str, str]) -> Path:
     """``SPARK_HOME`` as PySpark uses it, or the wheel's; found without importing pyspark, which takes 0.2 s."""
-    found = importlib.util.find_spec("pyspark")
-    places = list(found.submodule_search_locations or ()) if found else []
+    spec = importlib.util.find_spec("pyspark")
+    places = list(spec.submodule_search_locations or ()) if spec else []
     if not places or importlib.util.find_spec("py4j") is None:
         raise Refused("catch-up runs on Spark, but PySpark is not installed", code="no-pyspark", hint=INSTALL)
     home = Path(environment.get("SPARK_HOME") or places[0])

@@ -85,7 +85,7 @@ def check_master(master: str) -> None:
 
 def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Parse ``spark.some.key=value`` words of ``--conf``; the last value of a key wins. Raises UsageError."""
-    found: dict[str, str] = {}
+    conf: dict[str, str] = {}
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or not key.startswith("spark."):
@@ -99,8 +99,8 @@ def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
                 f"--conf {word}: the time zone must be UTC, so that a resumed plan filters the same records",
                 hint="use from_utc_timestamp(timestamp, 'Europe/Berlin') in --where, or --option timeZone=...",
             )
-        found[key] = value
-    return tuple(found.items())
+        conf[key] = value
+    return tuple(conf.items())
 
 
 def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), class_path: str = "") -> dict[str, str]:
@@ -140,11 +140,11 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
 
 def slots(settings: SparkSettings, cores: int) -> int | None:
     """The largest number of tasks that run at once, None if kgroup does not limit it; a local master has ``cores``."""
-    found = re.fullmatch(_LOCAL, _master(settings))
-    if not found:
+    match = re.fullmatch(_LOCAL, _master(settings))
+    if not match:
         said = "spark.cores.max" in dict(settings.conf)
         return settings.parallelism if settings.master.startswith("spark://") and not said else None
-    return cores if found[1] == "*" else int(found[1])
+    return cores if match[1] == "*" else int(match[1])
 
 
 def named_slots(settings: SparkSettings) -> int | None:
@@ -162,11 +162,11 @@ def named_slots(settings: SparkSettings) -> int | None:
 
 def _master(settings: SparkSettings) -> str:
     """Local masters ignore spark.task.maxFailures: the number of attempts must be part of the master's name."""
-    found = re.fullmatch(_LOCAL, settings.master)
-    if not found:
+    match = re.fullmatch(_LOCAL, settings.master)
+    if not match:
         return settings.master
-    threads = str(settings.parallelism) if settings.parallelism is not None else found[1] or "1"
-    return f"local[{threads},{found[2] or ATTEMPTS}]"
+    threads = str(settings.parallelism) if settings.parallelism is not None else match[1] or "1"
+    return f"local[{threads},{match[2] or ATTEMPTS}]"
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
@@ -181,11 +181,11 @@ def addresses(master: str) -> tuple[tuple[str, int], ...]:
 
 
 def _address(master: str, text: str, default_port: int | None) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?", text)
-    port = int(found[2]) if found and found[2] else default_port
-    if not found or port is None or not 0 < port < 65_536:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(?::(\d{1,5}))?", text)
+    port = int(match[2]) if match and match[2] else default_port
+    if not match or port is None or not 0 < port < 65_536:
         raise UsageError(f"--master {master}: {text or 'an empty part'} is not HOST:PORT")
-    return found[1].strip("[]"), port
+    return match[1].strip("[]"), port
 
 
 def conf_words(conf: Mapping[str, str]) -> tuple[str, ...]:

@@ -129,8 +129,8 @@ def _of_part(
                     code="records-gone",
                 )
         elif len(item):
-            found = arrow.record_batch(item)
-            yield found if bookkeeping is None else bookkeeping.of(found, part)
+            batch = arrow.record_batch(item)
+            yield batch if bookkeeping is None else bookkeeping.of(batch, part)
     if bookkeeping is not None:
         yield bookkeeping.progress_row(part, part.end)
 
@@ -151,18 +151,18 @@ class _Bookkeeping:
         ]
         self._schema = pa.schema([*arrow.schema(), *fields])
 
-    def of(self, found: pyarrow.RecordBatch, part: SourceRange) -> pyarrow.RecordBatch:
+    def of(self, batch: pyarrow.RecordBatch, part: SourceRange) -> pyarrow.RecordBatch:
         """The batch with the columns added."""
         import pyarrow as pa
 
-        number = found.num_rows
+        number = batch.num_rows
         more = [
             pa.repeat(pa.scalar(part.chunk, pa.int32()), number),
             pa.repeat(pa.scalar(False), number),
             pa.nulls(number, self._lost_type),
             pa.nulls(number, pa.binary()),
         ]
-        return pa.RecordBatch.from_arrays([*found.columns, *more], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*batch.columns, *more], schema=self._schema)
 
     def progress_row(
         self, part: SourceRange, position: int, lost: LostOffsets | None = None, error: bytes | None = None
@@ -190,5 +190,5 @@ def reader_error(batch: pyarrow.RecordBatch) -> Failure | None:
     column = batch.column("_error")
     if column.null_count == len(column):
         return None
-    found: Failure = pickle.loads(next(item for item in column.to_pylist() if item is not None))
-    return found
+    failure: Failure = pickle.loads(next(item for item in column.to_pylist() if item is not None))
+    return failure

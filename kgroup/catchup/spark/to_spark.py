@@ -59,12 +59,12 @@ def may_repeat(
     chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
 ) -> list[ChunkProgress]:
     """Progress for the ledger before the write: from now on all these records are possible duplicates."""
-    found = []
+    repeated = []
     for chunk in chunks:
         known, start = progress.get(chunk.number), delivered_to(chunk, progress)
         before = 0 if known is None else known.may_repeat
-        found.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
-    return found
+        repeated.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
+    return repeated
 
 
 def written(

@@ -32,8 +32,8 @@ def check(spark: SparkSession, sql: str) -> None:
     if not sql.strip():
         raise UsageError("--where requires a condition", hint='for example --where "partition = 3"')
     with _said(sql):
-        found: Any = spark.createDataFrame([], ddl()).where(functions.expr(sql))
-        plan = found._jdf.queryExecution().analyzed()
+        rows: Any = spark.createDataFrame([], ddl()).where(functions.expr(sql))
+        plan = rows._jdf.queryExecution().analyzed()
     java: Any = spark._jvm
     if java.org.apache.spark.sql.catalyst.expressions.SubqueryExpression.hasSubquery(plan.expressions().head()):
         raise UsageError(
@@ -63,8 +63,8 @@ def with_wanted(rows: DataFrame, sql: str | None) -> DataFrame:
     if sql is None:
         return rows.withColumn(WANTED, ~functions.col(NOT_A_RECORD))
     met = functions.coalesce(functions.expr(sql), functions.lit(False))
-    found = functions.when(functions.col(NOT_A_RECORD), functions.lit(False)).otherwise(met)
-    return without_contents(rows.withColumn(WANTED, found))
+    wanted = functions.when(functions.col(NOT_A_RECORD), functions.lit(False)).otherwise(met)
+    return without_contents(rows.withColumn(WANTED, wanted))
 
 
 def without_contents(rows: DataFrame) -> DataFrame:

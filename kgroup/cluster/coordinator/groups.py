@@ -122,9 +122,9 @@ class GroupCoordinators:
         """
         while True:
             began_s = time.monotonic()
-            found = await read()
+            answer = await read()
             if self.client.deadline.passed or not self._has_moved(began_s):
-                return found
+                return answer
             await self.client.sleep(SETTLING_S)
 
     def _has_moved(self, began_s: float) -> bool:
@@ -364,20 +364,20 @@ class GroupCoordinators:
             nodes: dict[str, int] = {}
             was_behind = behind
             try:
-                found, failed, behind = await self._send_once(
+                answers, failed, behind = await self._send_once(
                     pending, make_request, read, patience_ms, nodes, up_to_date
                 )
             except Unreachable:
                 if not earlier_codes:
                     raise
-                found, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
+                answers, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
             # A coordinator applies its new high watermark some milliseconds after it shows it (seen): once more.
-            maybe_behind = (behind | was_behind) & found.keys()
+            maybe_behind = (behind | was_behind) & answers.keys()
             catch_up = (catch_up or self._catch_up()) if maybe_behind else None
             if catch_up is not None and catch_up.passed:
-                found |= {group: behind_group() for group in maybe_behind & behind}
+                answers |= {group: behind_group() for group in maybe_behind & behind}
                 maybe_behind = set()
-            results |= {group: result for group, result in found.items() if group not in maybe_behind}
+            results |= {group: result for group, result in answers.items() if group not in maybe_behind}
             earlier_codes |= {
                 group: code for group, code in failed.items() if isinstance(code, int) and code in _EXPLAINING
             }
@@ -475,12 +475,12 @@ def row_of_each_group(rows: Iterable[tuple[str, int, T | None]]) -> dict[str, tu
     groups, each time for all groups. The rows of the wrong partitions have GROUP_ID_NOT_FOUND (seen). So a row without
     an error wins, and any other error wins over GROUP_ID_NOT_FOUND.
     """
-    found: dict[str, tuple[int, T | None]] = {}
+    of_group: dict[str, tuple[int, T | None]] = {}
     for group, code, result in rows:
-        known = found[group][0] if group in found else GROUP_ID_NOT_FOUND
-        if group not in found or code == NONE or (known == GROUP_ID_NOT_FOUND != code):
-            found[group] = (code, result)
-    return found
+        known = of_group[group][0] if group in of_group else GROUP_ID_NOT_FOUND
+        if group not in of_group or code == NONE or (known == GROUP_ID_NOT_FOUND != code):
+            of_group[group] = (code, result)
+    return of_group
 
 
 async def _zero() -> int:

@@ -53,24 +53,24 @@ def decode_commits(body: bytes) -> CommitsResponse:
     """The commits in a response without its header. Raises ValueError if it is not one of these versions."""
     reader = ByteReader(body)
     try:
-        found = CommitsResponse(reader.i32(), reader.compact_array(lambda: _group(reader)))
+        response = CommitsResponse(reader.i32(), reader.compact_array(lambda: _group(reader)))
         reader.tags()
-        return found
+        return response
     except (MalformedRecord, *FAULTS) as error:
         raise ValueError(f"no response to OffsetFetch: {error}") from error
 
 
 def _group(reader: ByteReader) -> CommitsOfGroup:
     group = reader.compact_string()
-    found: CommittedOffsets = {}
+    commits: CommittedOffsets = {}
     for _ in range(reader.uvarint() - 1):
-        _read_topic(reader, group, found)
+        _read_topic(reader, group, commits)
     error_code = reader.i16()
     reader.tags()
-    return CommitsOfGroup(group, error_code, found)
+    return CommitsOfGroup(group, error_code, commits)
 
 
-def _read_topic(reader: ByteReader, group: str, found: CommittedOffsets) -> None:
+def _read_topic(reader: ByteReader, group: str, commits: CommittedOffsets) -> None:
     """Add the commits of the next topic to ``found``."""
     topic, count = reader.compact_string(), reader.uvarint() - 1
     data, pos = reader.data, reader.pos
@@ -94,9 +94,9 @@ def _read_topic(reader: ByteReader, group: str, found: CommittedOffsets) -> None
             reader.tags()
             pos = reader.pos
         if error_code:
-            found[shared_tp(topic, partition)] = group_error(error_code, group)
+            commits[shared_tp(topic, partition)] = group_error(error_code, group)
         elif offset >= 0:
-            found[shared_tp(topic, partition)] = Commit(offset, epoch if epoch >= 0 else None, metadata)
+            commits[shared_tp(topic, partition)] = Commit(offset, epoch if epoch >= 0 else None, metadata)
     reader.pos = pos
     reader.tags()
 

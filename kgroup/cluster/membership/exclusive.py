@@ -116,10 +116,11 @@ class ExclusiveMembership:
 
     def committed(self) -> CommittedOffsets:
         """All commits of the group. If an open transaction is about to replace a commit, its value is a Refused."""
-        found: CommittedOffsets | KgroupError = self._run(self._coordinators.settled_commits, [self.group])[self.group]
-        if isinstance(found, KgroupError):
-            raise found
-        return found
+        answers = self._run(self._coordinators.settled_commits, [self.group])
+        commits: CommittedOffsets | KgroupError = answers[self.group]
+        if isinstance(commits, KgroupError):
+            raise commits
+        return commits
 
     def commit(self, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
         """Commit as our member. Result per partition: None if stored, else the error.

@@ -75,8 +75,8 @@ def pending(state: VerifiedPlan) -> Iterator[Block]:
 def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     """One plan: its runner, its progress, what is lost, and the next command."""
     state, typed, gone = status.state, status.commands, status.gone
-    found, verification = state.snapshot, state.verification
-    plan = found.plan
+    snapshot, verification = state.snapshot, state.verification
+    plan = snapshot.plan
     blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}"), *_origin(state)]
     blocks.append(_line("DELIVERED", state.progress_text))
     if status.followed:
@@ -89,9 +89,9 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     blocks.append(_line("RECORDS", counted))
     blocks.append(_line("LOST", plural(lost, "offset"), "bad" if lost else None))
     blocks += _result(state)
-    if found.state.note:
-        blocks.append(_line("NOTE", found.state.note))
-    deadline = next_deadline_ms(found) if state.pending else None
+    if snapshot.state.note:
+        blocks.append(_line("NOTE", snapshot.state.note))
+    deadline = next_deadline_ms(snapshot) if state.pending else None
     if deadline is not None:
         left = format_duration(max(0, deadline - state.now_ms) / 1000)
         blocks.append(_line("RETENTION", f"deletes the first undelivered record in {left}"))
@@ -100,7 +100,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     if verification.lost:
         blocks += [Space(), _lost_table(verification)]
     if gone is not None:
-        closing = gone.hint if found.is_damaged else f"{typed.abandon}   closes the plan"
+        closing = gone.hint if snapshot.is_damaged else f"{typed.abandon}   closes the plan"
         blocks.append(Text((f"{gone.message}", f"-> {closing}")))
     else:
         blocks.append(Text(tuple(f"-> {following}" for following in _next(state, typed))))
@@ -122,9 +122,9 @@ def _counts(totals: Mapping[str, int]) -> str:
 
 
 def _origin(state: VerifiedPlan) -> Iterator[Block]:
-    found = state.snapshot
-    comment = f', "{found.plan.reason}"' if found.plan.reason else ""
-    yield _line("CREATED", f"{short_time(found.plan.created_ms, state.now_ms)} by {found.plan.who}{comment}")
+    snapshot = state.snapshot
+    comment = f', "{snapshot.plan.reason}"' if snapshot.plan.reason else ""
+    yield _line("CREATED", f"{short_time(snapshot.plan.created_ms, state.now_ms)} by {snapshot.plan.who}{comment}")
     yield _line("RUNNER", state.runner_text)
 
 

@@ -98,15 +98,15 @@ def delete_outcome(
 
 def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:
     refused = {refusal.group: refusal.row for refusal in result.refusals}
-    found = []
+    deletions = []
     for group in result.plan.groups:
         name = group.name
         tried = name in result.whole
         fault = result.whole.get(name)
-        found.append(
+        deletions.append(
             Deletion(group, signs.get(name), (fault is None) if tried else None, fault or refused.get(name), result.id)
         )
-    return tuple(found)
+    return tuple(deletions)
 
 
 def _table(deletions: Sequence[Deletion], *, verbose: bool) -> list[Block]:

@@ -32,8 +32,8 @@ def wrap_line(text: str, width: int | None, indent: int = 0) -> list[str]:
     """
     if width is None or cell_len(text) <= width:
         return [text]
-    for found in _BEFORE.finditer(text):
-        before, command = text[: found.end()], _COMMAND.fullmatch(text, found.end())
+    for match in _BEFORE.finditer(text):
+        before, command = text[: match.end()], _COMMAND.fullmatch(text, match.end())
         if command is not None and not _PROSE.search(re.sub(r"'[^']*'", "", command["command"])):
             return _wrap_around(before, command["command"], command["after"].strip(), width, indent)
     return _wrap_prose(text, width, indent)
