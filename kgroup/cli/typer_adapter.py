@@ -210,7 +210,7 @@ def _flat_root(main: Callable[..., ExitCode | None]) -> Callable[..., ExitCode |
 
 
 def _pick(values: dict[str, Any], bundle: type) -> dict[str, Any]:
-    return {field.name: values[field.name] for field in fields(bundle)}
+    return {field.name: values[field.name] for field in fields(bundle) if field.name in values}
 
 
 def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
@@ -221,6 +221,7 @@ def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
         for bundle in bundles.values()
         for hints in [field_annotations(bundle)]
         for field in fields(bundle)
+        if field.name in hints
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -22,7 +23,6 @@ from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan
-from kgroup.changes.options import Execution
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.help_parts import SAFETY, WHAT
 from kgroup.groups.reset_targets import resolved_text
@@ -77,17 +77,17 @@ def start(
 
     Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
     """
-    change, replay = safety.change, speed.replay_options(sink)
+    replay = speed.replay_options(sink)
     replay.check_lanes()
     gap.parse(group)
     if release_only:
         speed.check_released_only(sink)
-    if change.execute and not release_only and replay.sink is None:
+    if safety.execute and not release_only and replay.sink is None:
         raise UsageError(
             "a destination is required",
             hint="choose one of: --to-topic, --to-files, --to-command, --to-python, --to-spark; or add --release-only",
         )
-    prepare_change(run, change)
+    prepare_change(run, safety)
     _check_report(speed)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         wanted = gap.parse(group, brokers_now(run.reporter, engine.cluster))
@@ -97,7 +97,7 @@ def start(
         ):
             if text is not None and at_ms is not None:
                 run.reporter.note(resolved_text(text, at_ms, option))
-        request = StartRequest(group, wanted, change, replay, run.typed)
+        request = StartRequest(group, wanted, safety, replay, run.typed)
         if gap.skipped_by is not None:
             request = request_skipped(engine, request, gap.skipped_by)
         result = start_catchup(engine, run.settings, request)
@@ -187,7 +187,7 @@ def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Anno
 
     Exit codes: 0 2 3 4 5 6
     """
-    check_execution(run, how.execution)
+    check_execution(run, how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         stopped = stop_plan(engine, plan, run.command_line, execute=how.execute)
         return outcome(stopped, engine.cluster.ref, run.command_line)
@@ -224,7 +224,7 @@ def resume(
     options = speed.replay_options(sink)
     if release_only:
         speed.check_released_only(sink)
-    check_execution(run, how.execution)
+    check_execution(run, how)
     _check_report(speed)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
@@ -274,7 +274,7 @@ def cancel(
 
     Exit codes: 0 2 3 4 5 6 9 130 143
     """
-    check_execution(run, Execution(how.execute, how.dry_run, accept=accept))
+    check_execution(run, replace(how, accept=accept))
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         cancellation = cancel_plan(engine, plan, accept or (), assume or (), abandon=abandon, execute=how.execute)
         return outcome(cancellation, engine.cluster.ref, run.command_line)
@@ -299,7 +299,7 @@ def prune(
 
     Exit codes: 0 2 3 4 5 6 7
     """
-    check_execution(run, how.execution)
+    check_execution(run, how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         pruned = prune_plans(engine, plans or (), execute=how.execute)
         return outcome(pruned, engine.cluster.ref, run.command_line)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.changes.journal import Journal
-from kgroup.cli.help_parts import SAFETY, WHAT, WHICH
+from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
@@ -19,7 +20,6 @@ from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import ANY_TIME, TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
-    Groups,
     Selection,
     check_expected,
     check_selection,
@@ -48,7 +48,7 @@ _FOLLOW_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryFilter(Groups):
+class HistoryFilter(Selection):
     """Which groups, and which of their commits."""
 
     topic: Annotated[
@@ -61,17 +61,6 @@ class HistoryFilter(Groups):
             help="Only groups that use this topic; with --commits only its partitions: orders:7.",
         ),
     ] = None
-    expect: Annotated[
-        int | None,
-        typer.Option(
-            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless exactly N groups are chosen."
-        ),
-    ] = None
-
-    def selection(self, topics: Sequence[TopicChoice]) -> Selection:
-        """The same as the Selection of other verbs."""
-        kept = {field.name: getattr(self, field.name) for field in fields(Groups)}
-        return Selection(**kept, topic=[choice.topic for choice in topics] or None, expect=self.expect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +154,7 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     Exit codes: 0 2 3 4 5 6 7
     """
     topics = parse_topics(which.topic or ())
-    selection = which.selection(topics)
+    selection = dataclasses.replace(which, topic=[choice.topic for choice in topics] or None)
     check_selection(selection)
     if view.limit is not None and view.limit < 0:
         raise UsageError(f"--limit {view.limit}: no number of rebalances")

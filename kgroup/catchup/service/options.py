@@ -69,44 +69,13 @@ class GapOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class SafetyOptions:
-    """Whether to execute, and under which conditions."""
-
-    execute: bool = False
-    dry_run: bool = False
-    expect: int | None = None
-    accept: list[str] | None = None
-    partial: bool = False
-    wait_empty: bool = False
-    within: str | None = None
-    reason: str | None = None
-
-    @property
-    def change(self) -> Change:
-        """The same in the form of the other verbs."""
-        return Change(
-            self.execute,
-            self.dry_run,
-            self.expect,
-            self.accept,
-            self.reason,
-            self.partial,
-            self.wait_empty,
-            self.within,
-        )
+class SafetyOptions(Change):
+    """Whether to execute, and under which conditions. The ledger keeps the old offsets: there is no backup."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExecuteOptions:
-    """Whether to execute."""
-
-    execute: bool = False
-    dry_run: bool = False
-
-    @property
-    def execution(self) -> Execution:
-        """The same in the form of the other verbs."""
-        return Execution(self.execute, self.dry_run)
+class ExecuteOptions(Execution):
+    """Whether to execute; the other options of an execution are not offered."""
 
 
 @dataclass(frozen=True, slots=True)

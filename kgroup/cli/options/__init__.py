@@ -36,10 +36,12 @@ MODULE_OF = {
 def field_annotations(bundle: type) -> dict[str, Any]:
     """The types of the bundle's fields, each annotated with its option, as Typer requires.
 
-    Raises TypeError for a field without an option.
+    A field whose option is None is left out: a bundle does not offer it, though its base does. Raises TypeError for a
+    field without an option.
     """
     hints = get_type_hints(bundle, include_extras=True)
-    return {field.name: _annotated(bundle, field.name, hints[field.name]) for field in fields(bundle)}
+    annotated = {field.name: _annotated(bundle, field.name, hints[field.name]) for field in fields(bundle)}
+    return {name: hint for name, hint in annotated.items() if hint is not None}
 
 
 def _annotated(bundle: type, field: str, hint: Any) -> Any:
@@ -49,5 +51,5 @@ def _annotated(bundle: type, field: str, hint: Any) -> Any:
         if module := MODULE_OF.get(owner.__name__):
             options = import_module(f"{__name__}.{module}").OPTIONS.get(owner.__name__, {})
             if field in options:
-                return Annotated[hint, options[field]]
+                return None if options[field] is None else Annotated[hint, options[field]]
     raise TypeError(f"{bundle.__name__}.{field}: no option is declared for it in {__name__}")

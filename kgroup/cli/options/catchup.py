@@ -52,40 +52,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ),
     },
     "SafetyOptions": {
-        "execute": typer.Option(
-            "--execute", rich_help_panel=SAFETY, help="Apply the plan. Without it, the plan is only shown."
-        ),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the plan only (the default)."),
         "expect": typer.Option(
             "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has exactly N partitions."
         ),
-        "accept": typer.Option(
-            "--accept",
-            metavar="CODE",
-            rich_help_panel=SAFETY,
-            help="Override one refusal (repeatable).",
+        "reason": typer.Option(
+            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="The reason, for the ledger (KGROUP_REASON)."
         ),
         "partial": typer.Option(
             "--partial",
             rich_help_panel=SAFETY,
             help="Continue with the partitions that can be caught up, skip the others.",
         ),
-        "wait_empty": typer.Option(
-            "--wait-empty", rich_help_panel=SAFETY, help="With --execute, wait until the group is empty."
-        ),
-        "within": typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=SAFETY, help="Time limit of --wait-empty (default: 5m)."
-        ),
-        "reason": typer.Option(
-            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="The reason, for the ledger (KGROUP_REASON)."
-        ),
+        "backup": None,
     },
-    "ExecuteOptions": {
-        "execute": typer.Option(
-            "--execute", rich_help_panel=SAFETY, help="Apply the change. Without it, the change is only shown."
-        ),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the change only (the default)."),
-    },
+    "ExecuteOptions": {"expect": None, "accept": None, "reason": None},
     "LedgerOptions": {
         "ledger_topic": typer.Option(
             "--ledger-topic",

@@ -11,9 +11,9 @@ from kgroup.cli.help_parts import SAFETY
 OPTIONS: dict[str, dict[str, Any]] = {
     "Execution": {
         "execute": typer.Option(
-            "--execute", rich_help_panel=SAFETY, help="Apply the plan. Without it, the plan is only shown."
+            "--execute", rich_help_panel=SAFETY, help="Apply the change. Without it, the change is only shown."
         ),
-        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the plan only (the default)."),
+        "dry_run": typer.Option("--dry-run", rich_help_panel=SAFETY, help="Show the change only (the default)."),
         "expect": typer.Option(
             "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has exactly N rows."
         ),
