@@ -310,9 +310,11 @@ def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
 
 
 def _set_configs(cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]) -> _Round:
+    from kgroup.cluster.configs import set_configs  # only migrate and its undo need it
+
     configs = {name: plan.configs[name] for name in names}
     try:
-        return _Round(configured=cluster.set_group_configs(configs) if configs else {})
+        return _Round(configured=cluster.ask(set_configs, configs) if configs else {})
     except KgroupError as error:  # the broker may have executed it
         return _Round(configured=dict.fromkeys(names, unknown_outcome(error)))
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
+from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.columns import Columns
 from kgroup.model.groups import Group, RowError
@@ -56,7 +57,7 @@ def select_groups(
 def _read(reporter: Reporter, cluster: Cluster, selection: Selection, verb: str) -> Iterator[Snapshot]:
     try:
         # The search for hidden commits reads the log of all groups once, within one time limit.
-        at_a_time = None if names_only(selection) or cluster.may_hide_topics() else GROUPS_AT_A_TIME
+        at_a_time = None if names_only(selection) or cluster.ask(may_hide_topics) else GROUPS_AT_A_TIME
         yield from snapshots(reporter, cluster, selection, COMMITS, at_a_time, verb)
     except NotFound as error:
         if verb == _CREATING and names_of(selection):

@@ -185,9 +185,11 @@ def _maybe(entry: JournalEntry, results: Mapping[str, str | None], name: str) ->
 
 def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen) -> UndoPlan:
     """The plan to give groups their old type back; their offsets keep their current values."""
+    from kgroup.cluster.configs import group_configs  # only the undo of a migration needs it
+
     targets = _to_convert_back(entry, seen.chosen.groups)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
-    answers = cluster.group_configs(named) if named else {}
+    answers = cluster.ask(group_configs, named) if named else {}
     now = {name: found for name, found in answers.items() if not isinstance(found, KgroupError)}
     plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
     missing = _missing_commits(entry, seen)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.last_records import LastRecords
     from kgroup.model.clocks import Clocks
     from kgroup.model.migration_facts import GroupPast
-    from kgroup.model.topic_partition import PartitionReplicas
 
 T = TypeVar("T")
 
@@ -60,6 +59,13 @@ class ClusterConnection:
     def _ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Ask one question with the whole time limit, whatever time the questions before it needed."""
         return self._client.run(question, *arguments, deadline=Deadline.after(self._timeout_s))
+
+    def ask(self, question: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        """Ask one question of ``kgroup.cluster``: a function whose first parameter is the client.
+
+        ``cluster.ask(group_configs, groups)``: the question's docstring states what it returns and raises.
+        """
+        return self._ask(question, self._client, *arguments)
 
     @property
     def ref(self) -> ClusterRef:
@@ -107,7 +113,7 @@ class ClusterConnection:
         from kgroup.cluster.broker_clock import clocks
 
         with self.time_limit(_CLOCK_S):
-            known = self._ask(clocks, self._client)
+            known = self.ask(clocks)
         self._ahead_ms = known.now_ms - known.ours_ms
         return known
 
@@ -209,12 +215,6 @@ class ClusterConnection:
             return await read_last_records(client, groups, numbers, at_ms, budget, ByteBudget(max_bytes), progress)
 
         return self._ask(read)
-
-    def offsets_topic_replicas(self) -> dict[int, PartitionReplicas]:
-        """The leader and replicas of each partition of ``__consumer_offsets``, by partition."""
-        from kgroup.cluster.offsets_topic.health import read_replicas
-
-        return self._ask(read_replicas, self._client)
 
     def pasts(
         self, groups: Sequence[Group | str], budget_s: float, *, to_start: bool = False

@@ -21,17 +21,13 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
 from kgroup.cluster.topics import (
-    ListedTopic,
     LogView,
     TopicLayout,
-    TopicShape,
-    list_topics,
     log_positions,
     log_ranges,
     log_views,
     offsets_topic_layout,
     topic_layouts,
-    topic_shapes,
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import hidden_notes
@@ -44,12 +40,11 @@ if TYPE_CHECKING:
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LagQuery
     from kgroup.cluster.offsets_topic.generations import GenerationResults
-    from kgroup.cluster.offsets_topic.health import OffsetsTopic
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
-    from kgroup.model.migration_facts import Access, BrokerFacts, OpenTransaction
+    from kgroup.model.migration_facts import OpenTransaction
 
 T = TypeVar("T")
 
@@ -93,13 +88,9 @@ class Cluster(ClusterConnection):
         """All groups of all types, without their members."""
         return self._ask(self._coordinators.list_groups)
 
-    def topic_names(self) -> tuple[ListedTopic, ...]:
-        """All topics that this user may see, sorted by name."""
-        return self._ask(list_topics, self._client)
-
     def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
         """The topics that do not exist. Raises NotAuthorized if this user may not see one of them."""
-        layouts = self._ask(topic_layouts, self._client, topics)
+        layouts = self.ask(topic_layouts, topics)
         for topic, layout in layouts.items():
             if isinstance(layout, NotAuthorized):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
@@ -111,11 +102,7 @@ class Cluster(ClusterConnection):
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         """The leaders and ids of topics, or the error of each."""
-        return self._ask(topic_layouts, self._client, topics)
-
-    def topic_shapes(self, topics: Iterable[str]) -> dict[str, TopicShape | KgroupError]:
-        """What an assignor needs of topics: partitions, ids, racks of replicas."""
-        return self._ask(topic_shapes, self._client, topics)
+        return self.ask(topic_layouts, topics)
 
     def positions(
         self,
@@ -124,7 +111,7 @@ class Cluster(ClusterConnection):
         timestamp_ms: int | None = None,
     ) -> dict[TopicPartition, Positions | KgroupError]:
         """The start and end of the partitions' logs, and the position of ``timestamp_ms`` in them."""
-        return self._ask(log_positions, self._client, layouts, partitions, timestamp_ms)
+        return self.ask(log_positions, layouts, partitions, timestamp_ms)
 
     def log_views(
         self,
@@ -133,7 +120,7 @@ class Cluster(ClusterConnection):
         moments_ms: Sequence[int] = (),
     ) -> dict[TopicPartition, LogView | KgroupError]:
         """The bounds of the logs including last stable offsets, and the offsets of any number of moments."""
-        return self._ask(log_views, self._client, layouts, partitions, moments_ms)
+        return self.ask(log_views, layouts, partitions, moments_ms)
 
     def topic_retention(
         self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
@@ -141,7 +128,7 @@ class Cluster(ClusterConnection):
         """The retention of topics, and the size in bytes of their partitions' logs."""
         from kgroup.cluster.topic_retention import read_retention
 
-        return self._ask(read_retention, self._client, layouts, partitions)
+        return self.ask(read_retention, layouts, partitions)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The same groups with their number of members, and the errors of groups that could not be read."""
@@ -228,37 +215,13 @@ class Cluster(ClusterConnection):
         """The session timeouts of the groups' members."""
         from kgroup.cluster.session_timeouts import session_timeouts
 
-        return self._ask(session_timeouts, self._client, groups)
-
-    def consumer_sessions(self, groups: Sequence[str]) -> dict[str, int]:
-        """The session timeout (ms) of members of the consumer protocol, by group, where it can be read."""
-        from kgroup.cluster.session_timeouts import consumer_sessions
-
-        return self._ask(consumer_sessions, self._client, groups)
-
-    def broker_facts(self, coordinators: Iterable[int]) -> dict[int, BrokerFacts]:
-        """The brokers' versions, features and settings, by broker id; what cannot be read is in ``unread``."""
-        from kgroup.cluster.broker_facts import broker_facts
-
-        return self._ask(broker_facts, self._client, coordinators)
-
-    def group_configs(self, groups: Sequence[str]) -> dict[str, Mapping[str, str] | KgroupError]:
-        """The dynamic configs set for the groups themselves; the brokers' defaults are left out."""
-        from kgroup.cluster.configs import group_configs
-
-        return self._ask(group_configs, self._client, groups)
-
-    def access(self, groups: Mapping[str, Collection[str]]) -> dict[str, Access] | KgroupError:
-        """Who may read each group but not describe all of its topics, which are given; see ``Access``."""
-        from kgroup.cluster.acls import access
-
-        return self._ask(access, self._client, groups)
+        return self.ask(session_timeouts, groups)
 
     def rights(self, groups: Sequence[str], topics: Collection[str]) -> Rights:
         """What this user may do to groups, which need not exist, and to topics; see ``kgroup.cluster.rights``."""
         from kgroup.cluster.rights import rights
 
-        return self._ask(rights, self._client, self._coordinators, groups, topics)
+        return self.ask(rights, self._coordinators, groups, topics)
 
     def open_transactions(
         self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
@@ -272,21 +235,6 @@ class Cluster(ClusterConnection):
 
         return self._ask(read)
 
-    def offsets_topic(self) -> OffsetsTopic:
-        """The health of ``__consumer_offsets``: leaders, replicas, what a commit needs."""
-        from kgroup.cluster.offsets_topic.health import offsets_topic
-
-        return self._ask(offsets_topic, self._client)
-
-    @property
-    def broker_ids(self) -> tuple[int, ...]:
-        """The ids of the brokers in the metadata, ascending."""
-        return tuple(sorted(self._client.brokers))
-
-    def may_hide_topics(self) -> bool:
-        """Whether topics may exist that this user may not describe, so that commits on them are hidden."""
-        return self._ask(may_hide_topics, self._client)
-
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:
@@ -298,7 +246,7 @@ class Cluster(ClusterConnection):
         """The same for ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
         from kgroup.cluster.first_records import first_timestamps
 
-        return self._ask(first_timestamps, self._client, spans)
+        return self.ask(first_timestamps, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         return await self._coordinators.read_settled(lambda: self._snapshot(groups, request))

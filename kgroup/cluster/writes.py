@@ -81,12 +81,6 @@ class ChangingCluster(Cluster):
         """Remove members that a killed conversion left in groups (``kgroup.model.migration_facts.is_own_member``)."""
         return self._ask(self._conversion().remove, groups)
 
-    def set_group_configs(self, configs: Mapping[str, Mapping[str, str | None]]) -> dict[str, Result]:
-        """Set dynamic configs of groups (``consumer.session.timeout.ms``), and delete those whose value is None."""
-        from kgroup.cluster.configs import set_configs
-
-        return self._ask(set_configs, self._client, configs)
-
     def join_exclusively(
         self, group: str, kind: str | None, partitions: Iterable[TopicPartition]
     ) -> ExclusiveMembership:

@@ -113,12 +113,13 @@ def _idle(
 
 def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: rarely used.
+    from kgroup.cluster.offsets_topic.health import read_replicas
     from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, listed_group, partitions_of_broker
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:
         warn_of_clocks(run.reporter, cluster)
-        keepers = cluster.offsets_topic_replicas()
+        keepers = cluster.ask(read_replicas)
         numbers = None
         if broker is not None:
             known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}

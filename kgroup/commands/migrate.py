@@ -16,6 +16,7 @@ from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_aga
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import NOT_EMPTY, Result
@@ -352,7 +353,7 @@ def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, on
 
 def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
     """Raise Refused [blocked] if the brokers do not support the protocol: the rollout could never finish."""
-    facts = cluster.broker_facts({group.coordinator.id for group in groups if group.coordinator})
+    facts = cluster.ask(broker_facts, {group.coordinator.id for group in groups if group.coordinator})
     rules = load_rules()
     for group in groups:
         broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()

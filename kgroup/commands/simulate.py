@@ -342,8 +342,10 @@ def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> lis
 
 def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[AssignorTopic]], tuple[RowError, ...]]:
     """The topics of each group; a group with a topic that may not be seen is left out, with an error."""
+    from kgroup.cluster.topics import topic_shapes
+
     wanted = {group.name: topics_of(group) for group in groups}
-    shapes = cluster.topic_shapes({topic for topics in wanted.values() for topic in topics})
+    shapes = cluster.ask(topic_shapes, {topic for topics in wanted.values() for topic in topics})
     topics_by_group: dict[str, list[AssignorTopic]] = {}
     errors = []
     for group, names in wanted.items():

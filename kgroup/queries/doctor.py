@@ -10,13 +10,15 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
+from kgroup.cluster.offsets_topic.health import offsets_topic
 from kgroup.cluster.snapshot import Cluster, Snapshot
-from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.cluster.topics import LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, standing_of
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
@@ -118,7 +120,7 @@ class GroupsReader:
     def topic_names(self) -> tuple[str, ...]:
         """All topic names, empty if they cannot be listed: they only serve to find state topics of a group."""
         try:
-            return tuple(topic.name for topic in self.cluster.topic_names())
+            return tuple(topic.name for topic in self.cluster.ask(list_topics))
         except KgroupError:
             return ()
 
@@ -419,7 +421,7 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
     """The data that affects every group; ``listing`` is the list of all groups."""
     now_ms = cluster.now_ms()
     unread: dict[str, str] = {}
-    topic = cluster.offsets_topic()
+    topic, brokers = cluster.ask(offsets_topic), sorted(cluster.brokers)
     layouts = cluster.layouts([OFFSETS_TOPIC])
     partitions = None
     if isinstance(topic.partitions, KgroupError):
@@ -443,18 +445,18 @@ def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot
     elif listing.failures:
         unread["groups_by_coordinator"] = listing.failures[0].message
     else:
-        counts = dict.fromkeys(cluster.broker_ids, 0)
+        counts = dict.fromkeys(brokers, 0)
         for group in listing.groups:
             if group.coordinator is not None:
                 counts[group.coordinator.id] = counts.get(group.coordinator.id, 0) + 1
-    facts = cluster.broker_facts(cluster.broker_ids[:1])
+    facts = cluster.ask(broker_facts, brokers[:1])
     maximum = next((broker.transaction_max_ms for broker in facts.values()), None)
     return ClusterSnapshot(
         now_ms=now_ms,
         offsets_topic=partitions,
         min_in_sync=None if isinstance(topic.min_in_sync, KgroupError) else topic.min_in_sync,
         groups_by_coordinator=counts,
-        brokers=len(cluster.broker_ids),
+        brokers=len(brokers),
         transactions=open_transactions,
         transaction_max_ms=maximum,
         bootstrap=cluster.ref.bootstrap_servers,

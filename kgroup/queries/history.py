@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
+from kgroup.cluster.session_timeouts import consumer_sessions
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
 from kgroup.groups.commit_tags import CatchupCommitTag
@@ -68,7 +69,7 @@ class Histories:
         self._states = dict(states)
         self._events: dict[str, tuple[Event, ...]] = {}
         self._reach: dict[str, ScannedRange] = {}
-        self._sessions_ms = cluster.consumer_sessions(list(states))
+        self._sessions_ms = cluster.ask(consumer_sessions, list(states))
 
     def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
         """Read the logs; returns the groups that could not be read."""

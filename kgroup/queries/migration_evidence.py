@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from kgroup.cluster import acls
+from kgroup.cluster.broker_facts import broker_facts
+from kgroup.cluster.configs import group_configs
 from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.change_plan import committed
 from kgroup.groups.members import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
@@ -49,9 +53,9 @@ def read_evidence(
     names = [group.name for group in selected.groups]
     topics = {group.name: sorted(topics_of(group)) for group in selected.groups}
     now_ms = cluster.now_ms()
-    facts = cluster.broker_facts({group.coordinator.id for group in selected.groups if group.coordinator})
-    configs = cluster.group_configs(names) if names else {}
-    access = cluster.access(topics) if names else {}
+    facts = cluster.ask(broker_facts, {group.coordinator.id for group in selected.groups if group.coordinator})
+    configs = cluster.ask(group_configs, names) if names else {}
+    access = cluster.ask(acls.access, topics) if names else {}
     may_hide = _may_hide(cluster, access)
     # If the broker may hide commits, only the whole log shows them.
     pasts = {name: past for name, past in known_pasts.items() if may_hide is False or past.searched}
@@ -103,7 +107,7 @@ def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> b
     """Whether the broker may hide topics from this user; None if that is unknown."""
     if isinstance(access, KgroupError):
         return True if isinstance(access, NotAuthorized) else None
-    return any(item.authorizer for item in access.values()) and cluster.may_hide_topics()
+    return any(item.authorizer for item in access.values()) and cluster.ask(may_hide_topics)
 
 
 def topics_of(group: Group) -> set[str]:

@@ -18,7 +18,9 @@ from kafka.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from kgroup.cluster.broker_facts import features_of, release_of, settings_of
+from kgroup.cluster.acls import access
+from kgroup.cluster.broker_facts import broker_facts, features_of, release_of, settings_of
+from kgroup.cluster.configs import group_configs, set_configs
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, PrincipalWithoutDescribe
 from kgroup.sandbox import Sandbox
@@ -51,7 +53,7 @@ def connected(bootstrap: str, flags: Mapping[str, str] | None = None) -> Iterato
 def facts_of(bootstrap: str) -> BrokerFacts:
     with connected(bootstrap) as cluster:
         (number,) = (group.coordinator.id for group in cluster.list_groups().groups[:1] if group.coordinator)
-        found = cluster.broker_facts([number, number])
+        found = cluster.ask(broker_facts, [number, number])
         assert list(found) == [number]
         return found[number]
 
@@ -79,7 +81,7 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
 
 def test_a_broker_that_is_not_there(bootstrap: str) -> None:
     with connected(bootstrap) as cluster:
-        facts = cluster.broker_facts([4711])[4711]
+        facts = cluster.ask(broker_facts, [4711])[4711]
     assert facts.serves_consumer is None
     assert set(facts.unread) == set(BrokerFacts.__slots__) - {"unread"}
     assert set(facts.unread.values()) == {"broker 4711 is gone"}
@@ -145,7 +147,7 @@ def test_a_broker_without_the_new_protocol_converts_nothing(without: Without) ->
 
 def test_a_user_without_rights_is_told_which_it_lacks(without: Without) -> None:
     with connected(without.bob_s, BOB) as cluster:
-        facts = cluster.broker_facts([1])[1]
+        facts = cluster.ask(broker_facts, [1])[1]
         assert (facts.serves_consumer, facts.group_version, facts.release) == (False, 0, "4.4")
         assert facts.policy is None
         assert facts.unread["policy"] == (
@@ -154,9 +156,9 @@ def test_a_user_without_rights_is_told_which_it_lacks(without: Without) -> None:
             "--add --allow-principal User:bob --operation DescribeConfigs --cluster"
         )
         refusals = {
-            "--operation Describe --cluster": cluster.access({"svc": ["orders"]}),
-            "--operation DescribeConfigs --group svc": cluster.group_configs(["svc"])["svc"],
-            "--operation AlterConfigs --group svc": cluster.set_group_configs({"svc": {SESSION: "45000"}})["svc"],
+            "--operation Describe --cluster": cluster.ask(access, {"svc": ["orders"]}),
+            "--operation DescribeConfigs --group svc": cluster.ask(group_configs, ["svc"])["svc"],
+            "--operation AlterConfigs --group svc": cluster.ask(set_configs, {"svc": {SESSION: "45000"}})["svc"],
             "--operation Describe --group svc": cluster.convert({"svc": "consumer"})["svc"],
         }
     for right, error in refusals.items():
@@ -167,7 +169,7 @@ def test_a_user_without_rights_is_told_which_it_lacks(without: Without) -> None:
 
 def test_without_an_authorizer_everybody_may_do_everything(bootstrap: str) -> None:
     with connected(bootstrap) as cluster:
-        assert cluster.access({"svc": ["orders"]}) == {"svc": Access(authorizer=False)}
+        assert cluster.ask(access, {"svc": ["orders"]}) == {"svc": Access(authorizer=False)}
 
 
 def test_who_reads_a_group_but_may_not_see_all_its_topics(without: Without) -> None:
@@ -193,7 +195,7 @@ def test_who_reads_a_group_but_may_not_see_all_its_topics(without: Without) -> N
     }
     with connected(without.bootstrap) as cluster:
         topics = ["orders", "payments"]
-        wait_for(lambda: cluster.access({"pay-svc": topics, "other": topics}) == expected, "the rules")
+        wait_for(lambda: cluster.ask(access, {"pay-svc": topics, "other": topics}) == expected, "the rules")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.cluster.topics import topic_shapes
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.simulation.model import SimulatedGroup
 from kgroup.groups.simulation.rebalancing import rebalance
@@ -345,7 +346,7 @@ def as_it_is(group: str, topics: Sequence[str]) -> SimulatedGroup:
 def shapes(topics: Sequence[str]) -> tuple[AssignorTopic, ...]:
     """The topics as the cluster has them now, their ids among it."""
     with Cluster(resolve(Connection(), QuietReporter())) as cluster:
-        found = [shape for shape in cluster.topic_shapes(topics).values() if not isinstance(shape, KgroupError)]
+        found = [shape for shape in cluster.ask(topic_shapes, topics).values() if not isinstance(shape, KgroupError)]
     return tuple(AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id) for shape in found)
 
 

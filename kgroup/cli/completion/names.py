@@ -193,7 +193,9 @@ def _fill_groups(cache: Cache, cluster: Cluster) -> None:
 
 
 def _fill_topics(cache: Cache, cluster: Cluster) -> None:
-    topics = cluster.topic_names()
+    from kgroup.cluster.topics import list_topics
+
+    topics = cluster.ask(list_topics)
     cache.write(INTERNAL, [topic.name for topic in topics if topic.internal])
     cache.write(TOPICS, [topic.name for topic in topics if not topic.internal])
 
