@@ -13,8 +13,8 @@ from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
-from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry
-from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
+from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
@@ -23,26 +23,16 @@ from kgroup.support.units import some_of
 _NAMED = 3
 
 
-class UndoRow(PartitionValue, msgspec.Struct, frozen=True):
-    """One row of the change: the commits before it, after it, and now; None is no commit.
+class UndoRow(JournalRow, frozen=True):
+    """One row of the change, and the commit now; None is no commit.
 
     ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
     recorded the result. ``unread`` is the error of reading the present commit, None if it was read.
     """
 
-    group: str
-    topic: str
-    partition: int
-    before: Commit | None
-    after: Commit | None
     now: Commit | None
     confirmed: bool = True
     unread: RowError | None = None
-
-    @property
-    def key(self) -> GroupTopicPartition:
-        """(group, topic, partition)."""
-        return self.group, self.topic, self.partition
 
     @property
     def is_back(self) -> bool:
