@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kgroup.model.numbers import Count
+
 
 class Commit(NamedTuple):
     """A committed offset: the offset of the next record that the group will read. Metadata is kept byte for byte.
@@ -11,6 +13,6 @@ class Commit(NamedTuple):
     A plan for a large cluster makes some millions of them, which takes half the time of frozen dataclasses.
     """
 
-    offset: int
-    leader_epoch: int | None
+    offset: Count
+    leader_epoch: Count | None
     metadata: str

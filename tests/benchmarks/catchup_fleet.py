@@ -18,12 +18,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger import topic as ledger_topic
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.service.engine import CatchupEngine

@@ -6,10 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.service.lookup import find_plan, open_engine
 from kgroup.catchup.service.start import show_may_start

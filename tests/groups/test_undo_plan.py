@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -164,7 +162,7 @@ def test_releases_of_a_group_since_a_change(state: PlanState, group: str, since_
 
 
 def test_the_newest_of_two_releases() -> None:
-    older, newer = make_plan(), dataclasses.replace(make_plan(), id="cu-9b4k", created_ms=2_000)
+    older, newer = make_plan(), replace(make_plan(), id="cu-9b4k", created_ms=2_000)
 
     release = newest_release([head_of(newer), head_of(older)], ["orders-svc"], 0)
 

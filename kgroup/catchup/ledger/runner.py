@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec.structs
+import msgspec
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.spark.settings import SparkSettings, named_slots, slots
@@ -74,13 +74,9 @@ class ReplayOptions(msgspec.Struct, frozen=True):
 
     def with_kept(self, delivery: Delivery) -> ReplayOptions:
         """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
-        kept = msgspec.structs.replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
+        kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
         tuning = {**delivery.tuning, **self.tuning}
-        return (
-            msgspec.structs.replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning)
-            if tuning
-            else kept
-        )
+        return replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else kept
 
     @property
     def tuning_words(self) -> tuple[str, ...]:
@@ -183,7 +179,7 @@ def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None =
             sink_options = {**kept, **(options.sink_options or {})}
             fitting = _fitting(known.tuning, known.sink, sink, order, latest=LATEST in sink_options)
             tuning = {**fitting, **options.tuning}
-            changed = msgspec.structs.replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
+            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
             return new_delivery(plan, changed)
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(

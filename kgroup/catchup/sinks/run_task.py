@@ -1,6 +1,6 @@
 """What runs in a worker: one task of a plan, from the progress in the ledger to its end.
 
-Importable with confluent-kafka alone.
+Importable with confluent-kafka and msgspec alone.
 """
 
 from __future__ import annotations

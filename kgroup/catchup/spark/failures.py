@@ -23,7 +23,8 @@ _OF_SQL = re.compile(r"\[(?P<name>[A-Z][A-Z0-9_.]+)\] (?P<why>.*)")
 _NOT_OF_SQL = ("PYTHON_EXCEPTION", "TASK_WRITE_FAILED")
 _ENDED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Python worker crashed")
 _CAUSES = 5
-_PIP_NAMES = {"confluent_kafka": "confluent-kafka"}
+_ALWAYS_NEEDED = {"confluent_kafka": "confluent-kafka", "msgspec": "msgspec"}
+"""What each worker must have, beside kgroup's own code: the module and the name for pip."""
 
 
 def task_error(failure: Failure, what: str) -> KgroupError:
@@ -83,11 +84,12 @@ def _missing_package(message: str) -> Refused | None:
     match = _MISSING.search(message)
     if match is None:
         return None
-    package = _PIP_NAMES.get(match[1], match[1])
+    package = _ALWAYS_NEEDED.get(match[1], match[1])
+    needed = " ".join(_ALWAYS_NEEDED.values()) if match[1] in _ALWAYS_NEEDED else package
     return Refused(
         f"Spark's workers have no Python package {package}",
         code="spark-workers",
-        hint=f"install it for the Python of the workers:  pip install {package}",
+        hint=f"install what the Python of the workers needs:  pip install {needed}",
     )
 
 

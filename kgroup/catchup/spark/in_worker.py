@@ -15,13 +15,15 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, encode_progress, is_stop
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_progress import TaskProgress
-from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import KgroupError
+
+if TYPE_CHECKING:  # a worker without msgspec runs the probe, which finds that it is missing
+    from kgroup.groups.catchup.model import Chunk
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0

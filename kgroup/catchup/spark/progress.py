@@ -9,9 +9,12 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kgroup.catchup.worker.task_progress import TaskProgress
-from kgroup.groups.catchup.model import Chunk, ChunkProgress
+
+if TYPE_CHECKING:  # in_worker imports this module: a worker may lack msgspec
+    from kgroup.groups.catchup.model import Chunk, ChunkProgress
 
 WINDOW_S = 10.0
 """Rates are averages over this time."""

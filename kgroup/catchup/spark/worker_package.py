@@ -89,6 +89,7 @@ SHIPPED = (
     "kgroup.model.commit",
     "kgroup.model.json_lines",
     "kgroup.model.kafka_tools",
+    "kgroup.model.numbers",
     "kgroup.model.records",
     "kgroup.model.topic_partition",
     "kgroup.model.topic_settings",

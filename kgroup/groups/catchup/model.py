@@ -7,10 +7,12 @@ half-open, times are in ms since 1970, and an unknown value is None, never -1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct, field
+
 from kgroup.model.commit import Commit
+from kgroup.model.numbers import Count, Int64
 from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.errors import KgroupError
 
@@ -51,8 +53,19 @@ class Order(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class GapRange(PartitionValue):
+class _Span:
+    """Base of values with offsets [start, end)."""
+
+    __slots__ = ()
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.start > self.end:
+            raise ValueError(f"the end {self.end} is below the start {self.start}")
+
+
+class GapRange(PartitionValue, _Span, Struct, frozen=True):
     """A partition's part of the gap: offsets [start, end).
 
     ``before`` is the group's commit at the time of the plan, which a cancel restores. It is None if there was no commit
@@ -63,51 +76,47 @@ class GapRange(PartitionValue):
     """
 
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Count
+    start: Count
+    end: Count
     before: Commit | None
-    end_leader_epoch: int | None
+    end_leader_epoch: Count | None
     topic_id: str | None
-    maybe_processed_until: int | None
-    records: int | None
-    size: int | None
-    oldest_ms: int | None
-    retention_deadline_ms: int | None
+    maybe_processed_until: Count | None
+    records: Count | None
+    size: Count | None
+    oldest_ms: Int64 | None
+    retention_deadline_ms: Int64 | None
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned(PartitionValue):
+class Abandoned(PartitionValue, _Span, Struct, frozen=True):
     """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--abandon``."""
 
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Count
+    start: Count
+    end: Count
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk(PartitionValue):
+class Chunk(PartitionValue, Struct, frozen=True):
     """Offsets [start, end) of one partition; ``number`` is unique in the plan, starts at 0 and never changes."""
 
-    number: int
+    number: Count
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Count
+    start: Count
+    end: Count
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Chunks (by number) that one worker processes in this order; the task's ``number`` is unique in the plan."""
 
-    number: int
-    chunks: tuple[int, ...]
+    number: Count
+    chunks: tuple[Count, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CatchupPlan:
+class CatchupPlan(Struct, frozen=True):
     """The plan's own record in the ledger. It is written once and never changes.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
@@ -118,7 +127,7 @@ class CatchupPlan:
     group: str | None
     group_type: str | None
     cluster_id: str | None
-    created_ms: int
+    created_ms: Int64
     who: str
     reason: str | None
     command: tuple[str, ...]
@@ -128,8 +137,7 @@ class CatchupPlan:
     release_point: str = LOG_END
 
 
-@dataclass(frozen=True, slots=True)
-class PlanHead:
+class PlanHead(Struct, frozen=True):
     """What chooses a plan, a fraction of its records; the fields are as in CatchupPlan and PlanSnapshot.
 
     ``state`` is None until it is read.
@@ -149,8 +157,7 @@ class PlanHead:
         return self.state is None or self.state.is_open
 
 
-@dataclass(frozen=True, slots=True)
-class TargetTopic:
+class TargetTopic(Struct, frozen=True):
     """The target or dead-letter topic as it was before the replay delivered the first record to it.
 
     ``id`` is None on brokers without topic ids. ``ends`` are the log end offsets by partition number: every delivered
@@ -158,11 +165,10 @@ class TargetTopic:
     """
 
     id: str | None
-    ends: tuple[int, ...]
+    ends: tuple[Count, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """Where the records are delivered; fixed once a record is delivered, as it decides which count as delivered.
 
     It is written with the plan's own record if a sink was given then. ``sink`` is ``topic``, ``files``, ``command``,
@@ -181,8 +187,7 @@ class Delivery:
     dead_letters: dict[str, TargetTopic] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StateRecord:
+class StateRecord(Struct, frozen=True):
     """The state of a plan, written by the runner with this ``epoch``.
 
     RELEASING has ``log_position``: the end of the group's partition of ``__consumer_offsets`` before any of its offsets
@@ -191,36 +196,33 @@ class StateRecord:
     """
 
     state: PlanState
-    at_ms: int
+    at_ms: Int64
     who: str
-    epoch: int
-    log_position: int | None = None
-    targets: tuple[tuple[str, int, int], ...] = ()
-    expected: tuple[tuple[str, int, int | None], ...] = ()
+    epoch: Count
+    log_position: Count | None = None
+    targets: tuple[tuple[str, Count, Count], ...] = ()
+    expected: tuple[tuple[str, Count, Count | None], ...] = ()
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerEpoch:
+class RunnerEpoch(Struct, frozen=True):
     """The runner of a plan; a task that finds another, or none, stops. ``seen_ms``: last heartbeat, 0 after the end."""
 
-    number: int
+    number: Count
     who: str
-    at_ms: int
-    seen_ms: int
+    at_ms: Int64
+    seen_ms: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class LostOffsets:
+class LostOffsets(_Span, Struct, frozen=True):
     """Offsets [start, end) of a chunk that could not be read, and why: the log start offset had passed them."""
 
-    start: int
-    end: int
+    start: Count
+    end: Count
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkProgress:
+class ChunkProgress(Struct, frozen=True):
     """How far a chunk is delivered: everything below ``delivered_to``.
 
     With a transactional sink it is written in the transaction that delivers the records. ``records`` were visible to a
@@ -229,47 +231,44 @@ class ChunkProgress:
     that was not written to the ledger.
     """
 
-    chunk: int
-    delivered_to: int
-    records: int
-    filtered: int
-    dead: int
-    size: int
-    at_ms: int
-    epoch: int
+    chunk: Count
+    delivered_to: Count
+    records: Count
+    filtered: Count
+    dead: Count
+    size: Count
+    at_ms: Int64
+    epoch: Count
     lost: tuple[LostOffsets, ...] = ()
-    may_repeat: int = 0
+    may_repeat: Count = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RangeTotals:
+class RangeTotals(Struct, frozen=True):
     """What became of one range of a plan until the plan ended: the progress of all its chunks.
 
     Everything below ``delivered_to`` is delivered, or lost. ``undelivered`` are ranges [start, end). ``chunks`` and
     ``finished_chunks`` are counts; the other fields are sums of those in ChunkProgress.
     """
 
-    delivered_to: int
-    records: int
-    filtered: int
-    dead: int
-    size: int
-    may_repeat: int
-    chunks: int
-    finished_chunks: int
+    delivered_to: Count
+    records: Count
+    filtered: Count
+    dead: Count
+    size: Count
+    may_repeat: Count
+    chunks: Count
+    finished_chunks: Count
     lost: tuple[LostOffsets, ...] = ()
-    undelivered: tuple[tuple[int, int], ...] = ()
+    undelivered: tuple[tuple[Count, Count], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanTotals:
+class PlanTotals(Struct, frozen=True):
     """The totals of the plan's ranges, in order of partition and start. A list needs no chunk of a plan with totals."""
 
     ranges: tuple[RangeTotals, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanSnapshot:
+class PlanSnapshot(Struct, frozen=True):
     """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
     ``progress`` is by the number of the chunk. ``totals`` is set if an ended plan was read for a list: then it has

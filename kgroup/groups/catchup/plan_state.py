@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.documents import PlanSummary, next_deadline_ms, plan_document
 from kgroup.groups.catchup.gap import NotMoved

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger

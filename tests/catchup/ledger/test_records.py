@@ -6,11 +6,11 @@ import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import (
     RecordKey,

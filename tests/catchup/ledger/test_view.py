@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, affecting, nothing_wanted, refuse_overlap

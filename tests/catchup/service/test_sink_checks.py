@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from kgroup.catchup.service.sink_checks import check_dead_letters, check_sources, check_target
 from kgroup.cluster.topic_admin import TopicDescription
@@ -21,7 +22,7 @@ SOURCES = {"orders": TopicDescription(2, 1, True, None, TopicSettings(max_messag
 
 
 def aged(hours: float) -> tuple[GapRange, ...]:
-    return (replace(gap_range(), oldest_ms=NOW_MS - round(hours * HOUR_MS)),)
+    return (structs.replace(gap_range(), oldest_ms=NOW_MS - round(hours * HOUR_MS)),)
 
 
 def levels(facts: TopicDescription | None, hours: float = 2, **options: str) -> list[RiskLevel]:
@@ -94,7 +95,9 @@ def test_a_partition_may_keep_less_than_it_gets(
     sizes: tuple[int | None, ...], options: dict[str, str], level: RiskLevel | None
 ) -> None:
     facts = with_config(retention_bytes="1000", segment_bytes="500")
-    ranges = tuple(replace(gap_range(partition, size=size), oldest_ms=NOW_MS) for partition, size in enumerate(sizes))
+    ranges = tuple(
+        structs.replace(gap_range(partition, size=size), oldest_ms=NOW_MS) for partition, size in enumerate(sizes)
+    )
 
     found = [
         item.level
@@ -113,7 +116,7 @@ def test_where_nobody_knows_how_old_the_oldest_is_it_is_said() -> None:
     assert said(WIDE) == [RiskLevel.WARNING]
     assert said(WIDE, timestamps="now") == []
     assert said(with_config(retention_ms="-1")) == []
-    empty = (replace(gap_range(start=120), oldest_ms=None), *aged(1))
+    empty = (structs.replace(gap_range(start=120), oldest_ms=None), *aged(1))
     assert not [one for one in check_target("copy", WIDE, empty, SOURCES, {}, NOW_MS, None) if "age of" in one.message]
 
 

@@ -86,15 +86,17 @@ def test_a_task_that_spark_gave_up(why: str, how: str, cause: str) -> None:
     assert (found.code, found.exit_code) == ("spark-job", ExitCode.FAILED)
 
 
-def test_workers_that_lack_a_package() -> None:
-    why = "org.x.PythonException: Traceback\nModuleNotFoundError: No module named 'confluent_kafka.x'\n"
+@pytest.mark.parametrize(("module", "package"), [("confluent_kafka.x", "confluent-kafka"), ("msgspec", "msgspec")])
+def test_workers_that_lack_a_package(module: str, package: str) -> None:
+    """The hint has both that each worker needs."""
+    why = f"org.x.PythonException: Traceback\nModuleNotFoundError: No module named '{module}'\n"
 
     found = explain(LOST + why + DRIVER, tasks=(0, 1))
 
     assert (found.code, found.exit_code) == ("spark-workers", ExitCode.REFUSED)
-    assert "confluent-kafka" in found.message
+    assert found.message == f"Spark's workers have no Python package {package}"
     assert found.hint
-    assert "pip install confluent-kafka" in found.hint
+    assert "pip install confluent-kafka msgspec" in found.hint
 
 
 def test_a_task_that_lacks_a_package() -> None:

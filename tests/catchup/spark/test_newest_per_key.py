@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.newest_per_key import newest_per_key, parts_of

@@ -217,7 +217,7 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
         ReplayOptions(sink_options={LATEST: "true"}),
     ],
 )
-@pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: replace(UNTOUCHED, may_repeat=5)}])
+@pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: msgspec.structs.replace(UNTOUCHED, may_repeat=5)}])
 def test_it_may_not_once_something_is(wanted: ReplayOptions, progress: dict[int, ChunkProgress]) -> None:
     with pytest.raises(Refused) as raised:
         delivery_of(found(progress), msgspec.structs.replace(wanted, tuning={"rate": "5/s"}))

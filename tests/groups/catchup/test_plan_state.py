@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
 from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.model import PlanState, RunnerEpoch
 from kgroup.groups.catchup.takeover import SIGNED_OFF, Takeover, takeover_of

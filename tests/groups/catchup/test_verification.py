@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.chunks import cut_into_chunks
 from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
