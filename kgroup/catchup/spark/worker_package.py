@@ -87,6 +87,7 @@ SHIPPED = (
     "kgroup.groups.commit_tags",
     "kgroup.model",
     "kgroup.model.commit",
+    "kgroup.model.group_log",
     "kgroup.model.json_lines",
     "kgroup.model.kafka_tools",
     "kgroup.model.numbers",
