@@ -16,7 +16,7 @@ from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.sandbox import ports
 from tests.helpers.waiting import wait_for
 
-_HAVE = ("pyspark", "py4j", "confluent_kafka")
+_HAVE = ("pyspark", "py4j", "confluent_kafka", "msgspec")
 _FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _DEPLOY = "org.apache.spark.deploy"
 
