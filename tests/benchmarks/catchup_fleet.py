@@ -178,7 +178,16 @@ class Fleet:
         for _ in range(plans):
             plan_id = new_plan_id()
             plan = CatchupPlan(
-                plan_id, f"other-{plan_id}", "classic", None, now_ms, "bench@here", None, ("kgroup",), ranges, chunks
+                plan_id,
+                f"other-{plan_id}",
+                "classic",
+                None,
+                now_ms,
+                "bench@here",
+                None,
+                ("kgroup",),
+                ranges,
+                chunks=chunks,
             )
             written = StateRecord(PlanState.RELEASED, now_ms, "bench@here", 1, 0)
             for value in (plan, written, delivery, RunnerEpoch(1, "bench@here", now_ms, 0)):

@@ -7,42 +7,33 @@ compaction keeps the newest of each: ``cu-7f3a/plan``, ``/state``, ``/epoch``, `
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Annotated, TypeVar
 
-from kgroup.catchup.ledger.json_fields import FieldError, JsonFields
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
 from kgroup.groups.catchup.model import (
-    LOG_END,
-    Abandoned,
     CatchupPlan,
     Chunk,
     ChunkProgress,
     Delivery,
-    GapRange,
-    LostOffsets,
-    Order,
     PlanHead,
-    PlanState,
     PlanTotals,
-    RangeTotals,
+    PlanWithoutChunks,
     RunnerEpoch,
     StateRecord,
-    TargetTopic,
-    Task,
 )
 from kgroup.groups.commit_tags import is_plan_id
-from kgroup.model.commit import Commit
-from kgroup.support.errors import Refused
+from kgroup.model.numbers import Count, Int64
+from kgroup.support.errors import Refused, UsageError
 
 VERSION = 1
-
-_HEAD = "head"
-"""LOG_END as it is stored: the name of the first version."""
 
 Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ChunkProgress
 
@@ -120,22 +111,63 @@ def decode_key(raw: bytes | None) -> RecordKey:
     return RecordKey(plan_id, kind)
 
 
+class _ChunkRun(Struct, frozen=True):
+    """Adjacent, consecutively numbered chunks as one list of offsets: a plan may have thousands of chunks."""
+
+    topic: str
+    partition: Count
+    first: Count
+    edges: Annotated[tuple[Count, ...], Meta(min_length=2)]
+
+    def __post_init__(self) -> None:
+        if any(start > end for start, end in pairwise(self.edges)):
+            raise ValueError("the offsets of chunks must be ascending")
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks."""
+        for number, (start, end) in enumerate(pairwise(self.edges), self.first):
+            yield Chunk(number, self.topic, self.partition, start, end)
+
+
+class _StoredPlan(PlanWithoutChunks, frozen=True, kw_only=True):
+    chunks: tuple[_ChunkRun, ...]
+
+
+class _StoredHead(Struct, frozen=True):
+    """The part of a plan that its PlanHead has."""
+
+    group: str | None
+    who: str
+    created_ms: Int64
+    reason: str | None
+
+
+class _Versioned(Struct, frozen=True):
+    v: int
+
+
+_Stored = _StoredPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ChunkProgress
+_S = TypeVar("_S", bound=Struct)
+
+_TYPES: dict[RecordKind, type[_Stored]] = {
+    RecordKind.PLAN: _StoredPlan,
+    RecordKind.STATE: StateRecord,
+    RecordKind.EPOCH: RunnerEpoch,
+    RecordKind.DELIVERY: Delivery,
+    RecordKind.TOTALS: PlanTotals,
+    RecordKind.CHUNK: ChunkProgress,
+}
+
+
 def encode(value: Value) -> bytes:
-    """JSON in ASCII, because the metadata of commits may contain any character, even NUL."""
-    match value:
-        case CatchupPlan():
-            document = _plan(value)
-        case StateRecord():
-            document = _state(value)
-        case RunnerEpoch():
-            document = _epoch(value)
-        case Delivery():
-            document = _delivery(value)
-        case PlanTotals():
-            document = {"ranges": [_totals(row) for row in value.ranges]}
-        case ChunkProgress():
-            document = _progress(value)
-    return json.dumps({"v": VERSION, **document}, separators=(",", ":")).encode("ascii")
+    """The JSON of a value. Raises UsageError for text with bytes that are not UTF-8, as a command line may have."""
+    fields = asdict(value)
+    if isinstance(value, CatchupPlan):
+        fields["chunks"] = list(_runs(value.chunks))
+    try:
+        return msgspec.json.encode({"v": VERSION, **fields})
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{error.object!r} is not UTF-8, so the ledger cannot keep it") from error
 
 
 def decode(key: RecordKey, raw: bytes) -> Value:
@@ -144,67 +176,45 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     Raises Refused with code ``ledger-newer`` for an unknown version, and with code ``ledger-damaged`` for
     an invalid record; both name the record.
     """
-    return _value(key, _document(key, raw))
+    value = _read(key, raw, _TYPES[key.kind])
+    if isinstance(value, ChunkProgress) and value.chunk != key.chunk:
+        raise _damaged(str(key), f"it contains chunk {value.chunk}")
+    if not isinstance(value, _StoredPlan):
+        return value
+    return _plan(key, value, tuple(chunk for run in value.chunks for chunk in run.chunks()))
 
 
 def decode_plan_without_chunks(key: RecordKey, raw: bytes) -> CatchupPlan:
     """The plan in its own record, as one without chunks. Raises as ``decode``."""
-    plan = _value(key, {**_document(key, raw), "chunks": []})
-    assert isinstance(plan, CatchupPlan)
-    return plan
+    return _plan(key, _read(key, raw, PlanWithoutChunks), ())
 
 
-def _value(key: RecordKey, document: dict[str, Any]) -> Value:
-    try:
-        value = _READERS[key.kind](JsonFields(document))
-    except FieldError as wrong:
-        raise _damaged(str(key), str(wrong)) from wrong
-    if isinstance(value, CatchupPlan) and value.id != key.plan_id:
-        raise _damaged(str(key), f"it contains the plan {value.id}")
-    if isinstance(value, ChunkProgress) and value.chunk != key.chunk:
-        raise _damaged(str(key), f"it contains chunk {value.chunk}")
-    return value
+def _plan(key: RecordKey, stored: PlanWithoutChunks, chunks: tuple[Chunk, ...]) -> CatchupPlan:
+    if stored.id != key.plan_id:
+        raise _damaged(str(key), f"it contains the plan {stored.id}")
+    return CatchupPlan(**{**asdict(stored), "chunks": chunks})
 
 
 def decode_plan_head(key: RecordKey, offset: int, raw: bytes) -> PlanHead:
     """The head in a plan's own record, without its ranges and chunks, and without a state. Raises as ``decode``."""
-    # These quotes are not escaped, so they are not in a string; ``encode`` writes all scalar fields before the ranges.
-    head, marker, _ = raw.partition(b',"ranges":[')
-    fields = JsonFields(_document(key, head + b"}" if marker else raw))
-    try:
-        return PlanHead(
-            key.plan_id,
-            fields.maybe("group", fields.text),
-            fields.text("who"),
-            fields.integer("created_ms"),
-            fields.maybe("reason", fields.text),
-            offset,
-        )
-    except FieldError as wrong:
-        raise _damaged(str(key), str(wrong)) from wrong
+    head = _read(key, raw, _StoredHead)
+    return PlanHead(key.plan_id, head.group, head.who, head.created_ms, head.reason, offset)
 
 
-def _document(key: RecordKey, raw: bytes) -> dict[str, Any]:
+def _read(key: RecordKey, raw: bytes, kind: type[_S]) -> _S:
     try:
-        document = _DECODER.decode(raw.decode("utf-8"))
+        version = msgspec.json.decode(raw, type=_Versioned).v
+        if version != VERSION:
+            raise _newer(str(key), f"it has version {version}; this kgroup reads version {VERSION}")
+        value = msgspec.json.decode(raw, type=kind)
+        if kind.__struct_defaults__:  # for msgspec these fields may be absent; but kgroup writes all
+            present = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+            for name in kind.__struct_fields__:
+                if name not in present:
+                    raise ValueError(f"Object missing required field `{name}`")
+        return value
     except (ValueError, RecursionError) as error:
-        raise _damaged(str(key), "it is not JSON") from error
-    if not isinstance(document, dict):
-        raise _damaged(str(key), "it is not a JSON object")
-    version = document.get("v")
-    if type(version) is not int:
-        raise _damaged(str(key), "it has no version")
-    if version != VERSION:
-        raise _newer(str(key), f"it has version {version}; this kgroup reads version {VERSION}")
-    return document
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-"""Made once: ``json.loads`` with such an option makes one for each of perhaps a million records."""
+        raise _damaged(str(key), str(error)) from error
 
 
 def _newer(record: str, why: str) -> Refused:
@@ -223,275 +233,19 @@ def _damaged(record: str, why: str) -> Refused:
     )
 
 
-def _plan(plan: CatchupPlan) -> dict[str, Any]:
-    return {
-        "id": plan.id,
-        "group": plan.group,
-        "group_type": plan.group_type,
-        "cluster_id": plan.cluster_id,
-        "created_ms": plan.created_ms,
-        "who": plan.who,
-        "reason": plan.reason,
-        "command": list(plan.command),
-        "released_at": _HEAD if plan.release_point == LOG_END else plan.release_point,
-        "ranges": [_range(item) for item in plan.ranges],
-        "chunks": list(_runs(plan.chunks)),
-        "given_up": [
-            {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "why": row.why}
-            for row in plan.abandoned
-        ],
-    }
-
-
-def _range(item: GapRange) -> dict[str, Any]:
-    before = item.before
-    return {
-        "topic": item.topic,
-        "partition": item.partition,
-        "start": item.start,
-        "end": item.end,
-        "before": None
-        if before is None
-        else {"offset": before.offset, "leader_epoch": before.leader_epoch, "metadata": before.metadata},
-        "end_leader_epoch": item.end_leader_epoch,
-        "topic_id": item.topic_id,
-        "maybe_processed_until": item.maybe_processed_until,
-        "records": item.records,
-        "size": item.size,
-        "oldest_ms": item.oldest_ms,
-        "retention_deadline_ms": item.retention_deadline_ms,
-    }
-
-
-def _runs(chunks: tuple[Chunk, ...]) -> Iterator[dict[str, Any]]:
-    """Adjacent, consecutively numbered chunks as one list of offsets: a plan may have thousands of chunks."""
-    run: dict[str, Any] | None = None
+def _runs(chunks: tuple[Chunk, ...]) -> Iterator[_ChunkRun]:
+    edges: list[int] = []
+    first: Chunk | None = None
     for chunk in chunks:
         if (
-            run is not None
-            and (run["topic"], run["partition"], run["edges"][-1]) == (chunk.topic, chunk.partition, chunk.start)
-            and run["first"] + len(run["edges"]) - 1 == chunk.number
+            first is not None
+            and (first.topic, first.partition, edges[-1]) == (chunk.topic, chunk.partition, chunk.start)
+            and first.number + len(edges) - 1 == chunk.number
         ):
-            run["edges"].append(chunk.end)
+            edges.append(chunk.end)
             continue
-        if run is not None:
-            yield run
-        edges = [chunk.start, chunk.end]
-        run = {"topic": chunk.topic, "partition": chunk.partition, "first": chunk.number, "edges": edges}
-    if run is not None:
-        yield run
-
-
-def _read_plan(fields: JsonFields) -> CatchupPlan:
-    released_at = fields.text("released_at")
-    return CatchupPlan(
-        id=fields.text("id"),
-        group=fields.maybe("group", fields.text),
-        group_type=fields.maybe("group_type", fields.text),
-        cluster_id=fields.maybe("cluster_id", fields.text),
-        created_ms=fields.integer("created_ms"),
-        who=fields.text("who"),
-        reason=fields.maybe("reason", fields.text),
-        command=fields.texts("command"),
-        ranges=tuple(_read_range(item) for item in fields.objects("ranges")),
-        chunks=tuple(chunk for run in fields.objects("chunks") for chunk in _read_run(run)),
-        abandoned=tuple(
-            Abandoned(item.text("topic"), item.count("partition"), *item.span(), item.text("why"))
-            for item in fields.objects("given_up")
-        ),
-        release_point=LOG_END if released_at == _HEAD else released_at,
-    )
-
-
-def _read_range(item: JsonFields) -> GapRange:
-    return GapRange(
-        item.text("topic"),
-        item.count("partition"),
-        *item.span(),
-        before=item.maybe("before", lambda name: _read_commit(item.object(name))),
-        end_leader_epoch=item.maybe("end_leader_epoch", item.count),
-        topic_id=item.maybe("topic_id", item.text),
-        maybe_processed_until=item.maybe("maybe_processed_until", item.count),
-        records=item.maybe("records", item.count),
-        size=item.maybe("size", item.count),
-        oldest_ms=item.maybe("oldest_ms", item.integer),
-        retention_deadline_ms=item.maybe("retention_deadline_ms", item.integer),
-    )
-
-
-def _read_commit(fields: JsonFields) -> Commit:
-    return Commit(fields.count("offset"), fields.maybe("leader_epoch", fields.count), fields.text("metadata"))
-
-
-def _read_run(run: JsonFields) -> Iterator[Chunk]:
-    topic, partition, first, edges = run.text("topic"), run.count("partition"), run.count("first"), run.counts("edges")
-    if len(edges) < 2 or list(edges) != sorted(edges):
-        run.wrong("edges", "is not a list of ascending offsets")
-    for number, (start, end) in enumerate(pairwise(edges), first):
-        yield Chunk(number, topic, partition, start, end)
-
-
-def _state(record: StateRecord) -> dict[str, Any]:
-    return {
-        "state": record.state.value,
-        "at_ms": record.at_ms,
-        "who": record.who,
-        "epoch": record.epoch,
-        "log_position": record.log_position,
-        "targets": [{"topic": t, "partition": p, "offset": offset} for t, p, offset in record.targets],
-        "expected": [{"topic": t, "partition": p, "offset": offset} for t, p, offset in record.expected],
-        "note": record.note,
-    }
-
-
-def _read_state(fields: JsonFields) -> StateRecord:
-    return StateRecord(
-        state=fields.one_of("state", PlanState),
-        at_ms=fields.integer("at_ms"),
-        who=fields.text("who"),
-        epoch=fields.count("epoch"),
-        log_position=fields.maybe("log_position", fields.count),
-        targets=tuple(
-            (item.text("topic"), item.count("partition"), item.count("offset")) for item in fields.objects("targets")
-        ),
-        expected=tuple(
-            (item.text("topic"), item.count("partition"), item.maybe("offset", item.count))
-            for item in fields.objects("expected")
-        ),
-        note=fields.maybe("note", fields.text),
-    )
-
-
-def _epoch(epoch: RunnerEpoch) -> dict[str, Any]:
-    return {"number": epoch.number, "who": epoch.who, "at_ms": epoch.at_ms, "seen_ms": epoch.seen_ms}
-
-
-def _read_epoch(fields: JsonFields) -> RunnerEpoch:
-    return RunnerEpoch(fields.count("number"), fields.text("who"), fields.integer("at_ms"), fields.integer("seen_ms"))
-
-
-def _delivery(delivery: Delivery) -> dict[str, Any]:
-    target = delivery.target
-    return {
-        "sink": delivery.sink,
-        "order": delivery.order.value,
-        "tasks": [{"number": task.number, "chunks": list(task.chunks)} for task in delivery.tasks],
-        "options": dict(delivery.options),
-        "tuning": dict(delivery.tuning),
-        "target": None if target is None else _target(target),
-        "dead_letters": {name: _target(topic) for name, topic in delivery.dead_letters.items()},
-    }
-
-
-def _read_delivery(fields: JsonFields) -> Delivery:
-    if fields.has("buckets") and fields.count("buckets"):
-        fields.wrong("buckets", "are of an older kgroup: resume or cancel the plan with that version")
-    return Delivery(
-        sink=fields.text("sink"),
-        order=fields.one_of("order", Order),
-        tasks=tuple(Task(item.count("number"), item.counts("chunks")) for item in fields.objects("tasks")),
-        options=fields.options("options"),
-        tuning=fields.options("tuning") if fields.has("tuning") else {},
-        target=fields.maybe("target", lambda name: _read_target(fields.object(name))) if fields.has("target") else None,
-        dead_letters={name: _read_target(item) for name, item in fields.by_name("dead_letters")}
-        if fields.has("dead_letters")
-        else {},
-    )
-
-
-def _target(target: TargetTopic) -> dict[str, Any]:
-    return {"id": target.id, "ends": list(target.ends)}
-
-
-def _read_target(fields: JsonFields) -> TargetTopic:
-    return TargetTopic(fields.maybe("id", fields.text), fields.counts("ends"))
-
-
-def _progress(progress: ChunkProgress) -> dict[str, Any]:
-    return {
-        "chunk": progress.chunk,
-        "delivered_to": progress.delivered_to,
-        "records": progress.records,
-        "filtered": progress.filtered,
-        "dead": progress.dead,
-        "size": progress.size,
-        "at_ms": progress.at_ms,
-        "epoch": progress.epoch,
-        "lost": [_lost(lost) for lost in progress.lost],
-        "may_repeat": progress.may_repeat,
-    }
-
-
-def _totals(row: RangeTotals) -> dict[str, Any]:
-    return {
-        "delivered_to": row.delivered_to,
-        "records": row.records,
-        "filtered": row.filtered,
-        "dead": row.dead,
-        "size": row.size,
-        "may_repeat": row.may_repeat,
-        "chunks": row.chunks,
-        "finished_chunks": row.finished_chunks,
-        "lost": [_lost(lost) for lost in row.lost],
-        "undelivered": [offset for span in row.undelivered for offset in span],
-    }
-
-
-def _read_totals(fields: JsonFields) -> PlanTotals:
-    return PlanTotals(
-        tuple(
-            RangeTotals(
-                row.count("delivered_to"),
-                row.count("records"),
-                row.count("filtered"),
-                row.count("dead"),
-                row.count("size"),
-                row.count("may_repeat"),
-                row.count("chunks"),
-                row.count("finished_chunks"),
-                _read_lost(row),
-                _read_spans(row, "undelivered"),
-            )
-            for row in fields.objects("ranges")
-        )
-    )
-
-
-def _lost(lost: LostOffsets) -> dict[str, Any]:
-    return {"start": lost.start, "end": lost.end, "why": lost.why}
-
-
-def _read_lost(fields: JsonFields) -> tuple[LostOffsets, ...]:
-    return tuple(LostOffsets(*item.span(), item.text("why")) for item in fields.objects("lost"))
-
-
-def _read_progress(fields: JsonFields) -> ChunkProgress:
-    return ChunkProgress(
-        chunk=fields.count("chunk"),
-        delivered_to=fields.count("delivered_to"),
-        records=fields.count("records"),
-        filtered=fields.count("filtered"),
-        dead=fields.count("dead"),
-        size=fields.count("size"),
-        at_ms=fields.integer("at_ms"),
-        epoch=fields.count("epoch"),
-        lost=_read_lost(fields),
-        may_repeat=fields.count("may_repeat"),
-    )
-
-
-def _read_spans(fields: JsonFields, name: str) -> tuple[tuple[int, int], ...]:
-    offsets = fields.counts(name)
-    if len(offsets) % 2 or list(offsets) != sorted(offsets):
-        fields.wrong(name, "is not a list of ascending offset ranges")
-    return tuple(zip(offsets[::2], offsets[1::2], strict=True))
-
-
-_READERS: dict[RecordKind, Callable[[JsonFields], Value]] = {
-    RecordKind.PLAN: _read_plan,
-    RecordKind.STATE: _read_state,
-    RecordKind.EPOCH: _read_epoch,
-    RecordKind.DELIVERY: _read_delivery,
-    RecordKind.TOTALS: _read_totals,
-    RecordKind.CHUNK: _read_progress,
-}
+        if first is not None:
+            yield _ChunkRun(first.topic, first.partition, first.number, tuple(edges))
+        first, edges = chunk, [chunk.start, chunk.end]
+    if first is not None:
+        yield _ChunkRun(first.topic, first.partition, first.number, tuple(edges))

@@ -206,7 +206,7 @@ class LedgerView:
         plan, state = values[RecordKind.PLAN], values[RecordKind.STATE]
         epoch, delivery = values[RecordKind.EPOCH], values[RecordKind.DELIVERY]
         if not isinstance(plan, CatchupPlan):
-            plan = CatchupPlan(plan_id, None, None, None, 0, "unknown", None, (), (), ())
+            plan = CatchupPlan(plan_id, None, None, None, 0, "unknown", None, (), (), chunks=())
         if not isinstance(state, StateRecord):
             state = StateRecord(PlanState.RELEASING, 0, plan.who, 0)
         chunks = (RecordKey(plan_id, RecordKind.CHUNK, chunk.number) for chunk in plan.chunks)

@@ -330,7 +330,7 @@ def plan_of(engine: CatchupEngine, request: StartRequest, plan: StartPlan) -> Ca
         request.change.reason or variable("KGROUP_REASON"),
         request.typed,
         gap.ranges,
-        plan.chunks,
         gap.abandoned,
         gap.release_point,
+        chunks=plan.chunks,
     )

@@ -28,7 +28,6 @@ SHIPPED = (
     "kgroup",
     "kgroup.catchup",
     "kgroup.catchup.ledger",
-    "kgroup.catchup.ledger.json_fields",
     "kgroup.catchup.ledger.ledger",
     "kgroup.catchup.ledger.records",
     "kgroup.catchup.ledger.runner",

@@ -116,8 +116,8 @@ class Task(Struct, frozen=True):
     chunks: tuple[Count, ...]
 
 
-class CatchupPlan(Struct, frozen=True):
-    """The plan's own record in the ledger. It is written once and never changes.
+class PlanWithoutChunks(Struct, frozen=True):
+    """A plan without its chunks, which may be thousands.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
     otherwise. ``command`` has no secrets. ``release_point`` is LOG_END or UNTIL.
@@ -132,9 +132,14 @@ class CatchupPlan(Struct, frozen=True):
     reason: str | None
     command: tuple[str, ...]
     ranges: tuple[GapRange, ...]
-    chunks: tuple[Chunk, ...]
     abandoned: tuple[Abandoned, ...] = ()
     release_point: str = LOG_END
+
+
+class CatchupPlan(PlanWithoutChunks, frozen=True, kw_only=True):
+    """The plan's own record in the ledger. It is written once and never changes."""
+
+    chunks: tuple[Chunk, ...]
 
 
 class PlanHead(Struct, frozen=True):
@@ -258,8 +263,12 @@ class RangeTotals(Struct, frozen=True):
     may_repeat: Count
     chunks: Count
     finished_chunks: Count
-    lost: tuple[LostOffsets, ...] = ()
-    undelivered: tuple[tuple[Count, Count], ...] = ()
+    lost: tuple[LostOffsets, ...]
+    undelivered: tuple[tuple[Count, Count], ...]
+
+    def __post_init__(self) -> None:
+        if any(start > end for start, end in self.undelivered):
+            raise ValueError("the end of an undelivered range is below its start")
 
 
 class PlanTotals(Struct, frozen=True):

@@ -61,7 +61,7 @@ def test_a_list_needs_no_chunk_of_a_plan_with_totals(last: PlanState) -> None:
     ("last", "totals"),
     [
         (DONE, None),
-        (RELEASED, PlanTotals((RangeTotals(120, 50, 0, 0, 500, 0, 5, 5),))),
+        (RELEASED, PlanTotals((RangeTotals(120, 50, 0, 0, 500, 0, 5, 5, (), ()),))),
         (DONE, PlanTotals(())),  # of another plan: no kgroup writes it
     ],
 )

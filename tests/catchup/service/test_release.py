@@ -76,7 +76,7 @@ def gap(topic: str, partition: int, end: int, before: Commit | None, start: int 
 
 
 def plan_of(group: str, kind: str, *ranges: GapRange) -> CatchupPlan:
-    return CatchupPlan("cu-abcd", group, kind, "cluster", 1, "me", None, ("kgroup",), ranges, ())
+    return CatchupPlan("cu-abcd", group, kind, "cluster", 1, "me", None, ("kgroup",), ranges, chunks=())
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ def make_plan(
     given = ranges or (gap_range(),)
     cut = whole_chunks(given) if chunks is None else chunks
     kind = None if group is None else "classic"
-    return CatchupPlan(PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, cut, abandoned)
+    return CatchupPlan(
+        PLAN_ID, group, kind, "cluster", 1_000, "me@here", None, ("kgroup",), given, abandoned, chunks=cut
+    )
 
 
 def made(
