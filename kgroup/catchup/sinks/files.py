@@ -8,7 +8,6 @@ that begin with ``_`` or ``.``.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -16,13 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
+from kgroup.model.numbers import Count
 from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, try_to_create, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError
 
@@ -36,40 +39,29 @@ _TELL_EACH = 20_000
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """The counts and the digest of a finished file; ``filtered`` records were read and not written."""
 
-    records: int
-    size: int
+    records: Count
+    size: Count
     lost: tuple[LostOffsets, ...]
     sha256: str
-    file_bytes: int
-    filtered: int = 0
+    file_bytes: Count
+    filtered: Count
 
-    def document(self) -> dict[str, Any]:
-        """Its JSON form."""
-        return {
-            "records": self.records,
-            "size": self.size,
-            "lost": [{"start": one.start, "end": one.end, "why": one.why} for one in self.lost],
-            "sha256": self.sha256,
-            "file_bytes": self.file_bytes,
-            "filtered": self.filtered,
-        }
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> Receipt:
-        """Parse the JSON form. Raises KeyError, TypeError."""
-        lost = tuple(LostOffsets(one["start"], one["end"], one["why"]) for one in document["lost"])
-        return cls(
-            document["records"],
-            document["size"],
-            lost,
-            document["sha256"],
-            document["file_bytes"],
-            document.get("filtered", 0),
-        )
+class _ListedFile(Receipt, frozen=True, kw_only=True):
+    """A file in the manifest: its path below the manifest's directory, and its chunk."""
+
+    file: str
+    topic: str
+    partition: Count
+    start: Count
+    end: Count
+
+
+class _Manifest(Struct, frozen=True):
+    files: tuple[_ListedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +91,8 @@ class ChunkFile:
         digest, number = digest_of(self.path)
         for path in self.receipts():
             try:
-                found = Receipt.of(json.loads(path.read_bytes()))
-            except (ValueError, KeyError, TypeError):
+                found = msgspec.json.decode(path.read_bytes(), type=Receipt)
+            except ValueError:
                 continue
             if (found.sha256, found.file_bytes) == (digest, number):
                 return found
@@ -121,7 +113,7 @@ class ChunkFile:
     def keep(self, part: Path, token: str, receipt: Receipt) -> bool:
         """Write the receipt, then give the complete file its name; False if another attempt was faster."""
         path = self.directory / f"_{self.name}.{token}.receipt"
-        write_synced(path, json.dumps(receipt.document()).encode(), mode=0o666)
+        write_synced(path, msgspec.json.encode(receipt), mode=0o666)
         try:
             os.link(part, self.path)
         except FileExistsError:
@@ -269,7 +261,7 @@ def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapp
     path = root / plan.id / MANIFEST
     with translated(path):
         known = _listed(path) if path.exists() else {}
-        rows, files = [], []
+        rows, files = list[_ListedFile](), []
         for chunk in plan.chunks:
             told = progress.get(chunk.number)
             if told is None or told.delivered_to < chunk.end:
@@ -285,17 +277,17 @@ def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapp
                 raise KgroupError(
                     f"{file.path} has {receipt.records} records, but the ledger has {wanted}", code="file"
                 )
-            rows.append({"file": name, **place, **receipt.document()})
+            rows.append(_ListedFile(**{**asdict(receipt), "file": name, **place}))
             files.append(file)
         document = {
             "plan_id": plan.id,
             "format": form,
             "complete": len(rows) == len(plan.chunks),
-            "records": sum(row["records"] for row in rows),
+            "records": sum(row.records for row in rows),
             "files": rows,
         }
         make_directory(path.parent)
-        replace_file(path, json.dumps(document, indent=1).encode(), mode=0o666)
+        replace_file(path, msgspec.json.format(msgspec.json.encode(document), indent=1), mode=0o666)
         for file in files:
             for receipt_path in file.receipts():
                 receipt_path.unlink(missing_ok=True)
@@ -305,8 +297,8 @@ def write_manifest(options: Mapping[str, str], plan: CatchupPlan, progress: Mapp
 def _listed(manifest: Path) -> dict[str, Receipt]:
     """The receipts that a manifest has, by file name. Raises KgroupError with code ``file`` if it is damaged."""
     try:
-        return {one["file"]: Receipt.of(one) for one in json.loads(manifest.read_bytes())["files"]}
-    except (ValueError, KeyError, TypeError) as error:
+        return {one.file: one for one in msgspec.json.decode(manifest.read_bytes(), type=_Manifest).files}
+    except ValueError as error:
         raise KgroupError(
             f"{manifest} is damaged: {error}",
             hint="restore this file from a copy: it has the only checksums of the files that it lists",

@@ -22,7 +22,7 @@ from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.delivered import started_chunks
-from kgroup.groups.catchup.model import CatchupPlan, Chunk, LostOffsets
+from kgroup.groups.catchup.model import CatchupPlan, Chunk
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.catchup.spark.test_filtered_reader import batch, mark, rows
@@ -361,12 +361,6 @@ def test_a_topic_is_a_directory_whatever_its_name(topic: str, expected: str) -> 
     file = ChunkFile.of(Path("/out"), "cu-7f3a", Chunk(0, topic, 3, 5, 12), "parquet")
 
     assert file.path == Path(f"/out/cu-7f3a/{expected}/3/00000000000000000005-00000000000000000012.parquet")
-
-
-def test_what_was_lost_is_kept_in_a_receipt() -> None:
-    receipt = files.Receipt(3, 40, (LostOffsets(1, 2, "why"),), "ab", 7)
-
-    assert files.Receipt.of(json.loads(json.dumps(receipt.document()))) == receipt
 
 
 def test_a_superseded_attempt_takes_away_nothing_of_a_live_one(
