@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -74,3 +74,15 @@ def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
             start, end = item.start, item.end
         result.append(OffsetRange(topic, partition, start, end))
     return result
+
+
+def without(row: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """The parts of a range that are in none of the ``taken`` ones, which are sorted and do not overlap."""
+    start = row.start
+    for other in taken:
+        if other.tp == row.tp and start < other.end and other.start < row.end:
+            if start < other.start:
+                yield OffsetRange(row.topic, row.partition, start, other.start)
+            start = other.end
+    if start < row.end:
+        yield OffsetRange(row.topic, row.partition, start, row.end)

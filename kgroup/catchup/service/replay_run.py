@@ -22,8 +22,8 @@ from kgroup.catchup.service.sink_checks import (
     check_target,
     may_not_write,
 )
-from kgroup.catchup.service.target_losses import TargetLoss
 from kgroup.catchup.service.target_topic import (
+    TargetLoss,
     check_target_topic,
     first_ranges,
     freeze_dead_letters,

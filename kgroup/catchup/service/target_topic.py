@@ -1,46 +1,172 @@
-"""The target topic of a replay: freezes its id and log ends, and finds delivered records that it lost."""
+"""The target topic of a replay: whether it still has the delivered records, and which of them are gone.
+
+A committed transaction shows that a record was written, not that it is still there. The topic may be deleted or
+recreated, or lose its oldest records during the replay. So the topic's id and log end offsets are frozen in the plan's
+delivery before the first record, and compared before anything is verified. Neither ever returns to an old value: a
+deleted topic's id is not reused, and a log start offset never moves back. So one comparison finds every loss since the
+first record. If they differ, the headers of the remaining records show which ones are gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import DEAD_LETTERS, delivery_words
 from kgroup.catchup.service.show import commands
-from kgroup.catchup.service.target_losses import (
-    DeliveredRanges,
-    TargetLoss,
-    difference,
-    find_delivered,
-    find_loss,
-    has_delivered,
-    read_target,
-)
 from kgroup.catchup.sinks.topic import keeps_partitions
+from kgroup.catchup.worker import provenance_headers
+from kgroup.cluster.reader.batches import Batch, BatchReader
+from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicLayout
-from kgroup.groups.catchup.delivered import undelivered
-from kgroup.groups.catchup.model import LATEST, Delivery, PlanSnapshot
+from kgroup.groups.catchup.delivered import delivered_to, undelivered
+from kgroup.groups.catchup.model import LATEST, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.groups.catchup.unrecorded_releases import range_words
 from kgroup.model.groups import RowError
-from kgroup.model.records import OffsetRange, merged
+from kgroup.model.records import OffsetRange, merged, without
 from kgroup.model.reporter import Reporter
-from kgroup.support.errors import ExitCode
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.errors import ExitCode, KgroupError, NotFound
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _NAMED = 3
 _MOST_RANGES = 100
+_TIMEOUT_OF_SCAN_S = 60.0
 _UNKNOWN = "the ledger does not have the earlier log end offsets of the topic"
 
 
 def target_of(delivery: Delivery | None) -> str | None:
     """The name of the target topic; None for other sinks."""
     return delivery.options.get("topic") if delivery is not None and delivery.sink == "topic" else None
+
+
+class TargetBounds(msgspec.Struct, frozen=True):
+    """The target topic now: its id, and the log start and end offsets by partition number."""
+
+    id: str | None
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def frozen(self) -> TargetTopic:
+        """For a delivery that has not delivered any record yet."""
+        return TargetTopic(self.id, self.ends)
+
+
+def read_target(cluster: Cluster, topic: str) -> TargetBounds | None:
+    """The topic now; None if it does not exist. Raises if it could not be read."""
+    layout = cluster.layouts([topic])[topic]
+    if isinstance(layout, NotFound):
+        return None
+    if isinstance(layout, KgroupError):
+        raise _named(topic, layout)
+    partitions = [TopicPartition(topic, number) for number in sorted(layout.leaders)]
+    starts, ends = [], []
+    positions = cluster.positions({topic: layout}, partitions)
+    for tp in partitions:
+        found = positions[tp]
+        if isinstance(found, KgroupError):
+            raise _named(f"{topic}:{tp.partition}", found)
+        starts.append(found.range.start)
+        ends.append(found.range.end)
+    return TargetBounds(layout.id, tuple(starts), tuple(ends))
+
+
+def _named(name: str, error: KgroupError) -> KgroupError:
+    return type(error)(f"{name} {error.message}", details=error.details, hint=error.hint, code=error.code)
+
+
+def difference(topic: str, before: TargetTopic, now: TargetBounds | None) -> str | None:
+    """Why delivered records may be gone; None: the topic is the same and still has them all.
+
+    Records that were in the topic before the replay do not count.
+    """
+    if now is None:
+        return f"{topic} was deleted"
+    shorter = any(end < had for end, had in zip(now.ends, before.ends, strict=False))
+    if now.id != before.id or len(now.ends) < len(before.ends) or shorter:
+        return f"{topic} was deleted and recreated"
+    ends = (*before.ends, *[0] * (len(now.ends) - len(before.ends)))
+    for number, (start, end) in enumerate(zip(now.starts, ends, strict=True)):
+        if start > end:
+            return f"records of {topic} were deleted: the log start of {topic}:{number} moved to {start}"
+    return None
+
+
+class TargetLoss(msgspec.Struct, frozen=True):
+    """What the target topic has lost, and why: the source offsets ``gone``, with ``records`` records."""
+
+    why: str
+    gone: tuple[OffsetRange, ...]
+    records: int
+
+
+def find_delivered(
+    config: Mapping[str, Any], topic: str, now: TargetBounds, plan_id: str
+) -> dict[TopicPartition, list[OffsetRange]]:
+    """The source offsets of the plan's records that the whole topic has, in its order; a record may be there twice.
+
+    Raises as reading, and Refused [open-transaction] if a part is hidden.
+    """
+    found: dict[TopicPartition, list[OffsetRange]] = {}
+    with BatchReader(config, timeout_s=_TIMEOUT_OF_SCAN_S) as reader:
+        for number, (start, end) in enumerate(zip(now.starts, now.ends, strict=True)):
+            for item in reader.batches(topic, number, start, end):
+                for tp, offset in _sources(item, plan_id) if isinstance(item, Batch) else ():
+                    rows = found.setdefault(tp, [])
+                    first = rows.pop().start if rows and rows[-1].end == offset else offset
+                    rows.append(OffsetRange(*tp, first, offset + 1))
+    return found
+
+
+def _sources(batch: Batch, plan_id: str) -> Iterator[tuple[TopicPartition, int]]:
+    """Where the batch's records that this plan has delivered come from."""
+    for headers in batch.headers():
+        # The last ones count: a record that was replayed before also has the headers of the other plan.
+        own = dict(headers or ())
+        if _text(own.get(provenance_headers.PLAN)) == plan_id:
+            topic, partition, offset = _text(own.get(provenance_headers.SOURCE)).rsplit(":", 2)
+            yield TopicPartition(topic, int(partition)), int(offset)
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
+
+
+def find_loss(
+    ledgered: PlanSnapshot, found: Mapping[TopicPartition, list[OffsetRange]], why: str, *, only_beginnings: bool
+) -> TargetLoss:
+    """What is gone, if ``found`` is what is left. Pure.
+
+    ``only_beginnings``: the records of a source partition are in one target partition, so that a loss is the beginning
+    of a chunk. Otherwise offsets without a record (control records, compaction) are indistinguishable from lost
+    records, and ``gone`` may contain some.
+    """
+    gone: list[OffsetRange] = []
+    records = 0
+    for chunk in ledgered.plan.chunks:
+        delivered = OffsetRange(*chunk.tp, chunk.start, delivered_to(chunk, ledgered.progress))
+        there = merged(
+            OffsetRange(*chunk.tp, max(row.start, chunk.start), min(row.end, chunk.end))
+            for row in found.get(chunk.tp, ())
+        )
+        missing = _delivered(ledgered.progress.get(chunk.number)) - sum(row.offsets for row in there)
+        if missing > 0:
+            if there and only_beginnings:
+                there = [OffsetRange(*chunk.tp, there[0].start, delivered.end)]
+            gone += without(delivered, there)
+            records += missing
+    return TargetLoss(why, tuple(merged(gone)), records)
+
+
+def _delivered(known: ChunkProgress | None) -> int:
+    return 0 if known is None else known.records - known.filtered - known.dead
 
 
 def check_target_topic(engine: CatchupEngine, config: Mapping[str, Any], runner: Runner) -> TargetLoss | None:
@@ -57,7 +183,7 @@ def check_target_topic(engine: CatchupEngine, config: Mapping[str, Any], runner:
     why = _UNKNOWN if before is None else difference(topic, before, now)
     if why is None:
         return None
-    if not has_delivered(runner.snapshot):
+    if not any(map(_delivered, runner.snapshot.progress.values())):
         if now is not None:
             runner.write(replace(delivery, target=now.frozen()))
         return None
@@ -89,21 +215,23 @@ def missing_dead_letters(engine: CatchupEngine, config: Mapping[str, Any], found
     if not changes:
         return None
     plan_id = found.plan.id
-    left = sum(find_delivered(config, name, topic, plan_id).records for name, topic in now.items() if topic is not None)
+    there = (find_delivered(config, name, topic, plan_id) for name, topic in now.items() if topic is not None)
+    left = sum(row.offsets for found in there for rows in found.values() for row in rows)
     return None if left >= dead else f"missing dead letters: {dead - left} of {dead} ({', '.join(changes)})"
 
 
 def _loss(engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot, topic: str, why: str) -> TargetLoss:
-    assert found.delivery is not None
-    now, there = read_target(engine.cluster, topic), DeliveredRanges()
-    if now is not None:
-        engine.reporter.note(f"{why}: kgroup reads {topic} to find which copies it still has")
-        there = find_delivered(config, topic, now, found.plan.id)
+    delivery, now = found.delivery, read_target(engine.cluster, topic)
+    assert delivery is not None
+    if now is None:
+        return find_loss(found, {}, why, only_beginnings=False)
+    engine.reporter.note(f"{why}: kgroup reads {topic} to find which copies it still has")
     layouts = engine.cluster.layouts({item.topic for item in found.plan.ranges})
     most = max((len(item.leaders) for item in layouts.values() if isinstance(item, TopicLayout)), default=0)
-    targets = 0 if now is None else len(now.ends)
-    keeps = keeps_partitions(found.delivery.options.get("partitions", ""), most, targets)
-    return find_loss(found, there, now, why, keeps_partitions=keeps)
+    keeps = keeps_partitions(delivery.options.get("partitions", ""), most, len(now.ends))
+    is_same = delivery.target is not None and delivery.target.id == now.id  # else it may have had fewer partitions
+    there = find_delivered(config, topic, now, found.plan.id)
+    return find_loss(found, there, why, only_beginnings=keeps and is_same)
 
 
 def report_loss(reporter: Reporter, found: PlanSnapshot, loss: TargetLoss) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.groups import Group
-from kgroup.model.records import OffsetRange, merged
+from kgroup.model.records import OffsetRange, merged, without
 
 
 class UnrecordedRelease(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def find_unrecorded_releases(
         if mark.start is None:
             unknown.setdefault(mark.plan_id, []).append(OffsetRange(item.topic, item.partition, end, end))
         else:
-            rows = _without(OffsetRange(item.topic, item.partition, mark.start, end), taken)
+            rows = without(OffsetRange(item.topic, item.partition, mark.start, end), taken)
             ranges.setdefault(mark.plan_id, []).extend(rows)
     found = (
         UnrecordedRelease(plan_id, tuple(ranges.get(plan_id, ())), tuple(unknown.get(plan_id, ())))
@@ -91,14 +91,3 @@ def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
 def _taken(plans: Iterable[PlanSnapshot]) -> list[OffsetRange]:
     kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not PlanState.CANCELLED)
     return merged(OffsetRange(*item.tp, item.start, item.end) for plan in kept for item in plan.ranges)
-
-
-def _without(row: OffsetRange, taken: Iterable[OffsetRange]) -> Iterable[OffsetRange]:
-    start = row.start
-    for other in taken:
-        if (other.topic, other.partition) == (row.topic, row.partition) and start < other.end and other.start < row.end:
-            if start < other.start:
-                yield OffsetRange(row.topic, row.partition, start, other.start)
-            start = other.end
-    if start < row.end:
-        yield OffsetRange(row.topic, row.partition, start, row.end)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.catchup.service.target_losses import (
-    DeliveredRanges,
-    TargetBounds,
-    TargetLoss,
-    difference,
-    find_loss,
-    has_delivered,
-)
+from kgroup.catchup.service.target_topic import TargetBounds, TargetLoss, difference, find_loss
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanSnapshot, TargetTopic
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.helpers.catchup.ledgers import progress
 from tests.helpers.catchup.plans import gap_range, ledgered, make_plan
 
 BEFORE = TargetTopic("id", (5, 0))
@@ -54,11 +46,9 @@ def counted(chunk: int, delivered_to: int, records: int) -> ChunkProgress:
     return ChunkProgress(chunk, delivered_to, records, 0, 0, 0, 5, 1)
 
 
-def loss(
-    before: PlanSnapshot, *spans: tuple[int, int], now: TargetBounds | None = SAME, keeps: bool = True
-) -> TargetLoss:
-    found = DeliveredRanges({PLACE: list(spans)}, sum(end - start for start, end in spans))
-    return find_loss(before, found, now, "why", keeps_partitions=keeps)
+def loss(before: PlanSnapshot, *spans: tuple[int, int], only_beginnings: bool = True) -> TargetLoss:
+    there = {PLACE: [OffsetRange(*PLACE, *span) for span in spans]}
+    return find_loss(before, there, "why", only_beginnings=only_beginnings)
 
 
 def test_what_is_there_is_not_lost() -> None:
@@ -74,23 +64,19 @@ def test_the_beginning_of_a_chunk_is_gone() -> None:
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 80),), 10)
 
 
-@pytest.mark.parametrize("now", [SAME, TargetBounds("other", (0, 0), (50, 40))])
-def test_scattered_records_are_kept_one_by_one(now: TargetBounds) -> None:
-    """In a recreated topic too: how many partitions it had before is not known."""
-    found = loss(delivered(counted(0, 90, 20)), (72, 73), (80, 90), now=now, keeps=now is not SAME)
+def test_scattered_records_are_kept_one_by_one() -> None:
+    found = loss(delivered(counted(0, 90, 20)), (80, 90), (72, 73), only_beginnings=False)
 
     assert found.gone == (OffsetRange("orders", 0, 70, 72), OffsetRange("orders", 0, 73, 80))
 
 
-@pytest.mark.parametrize("now", [None, TargetBounds("other", (0, 0), (0, 0))])
-def test_all_is_gone_with_the_topic(now: TargetBounds | None) -> None:
+@pytest.mark.parametrize("only_beginnings", [True, False])
+def test_all_is_gone_with_the_topic(only_beginnings: bool) -> None:
     """Nothing above what was delivered."""
-    found = loss(delivered(counted(0, 90, 20), counted(1, 100, 10)), now=now)
+    found = loss(delivered(counted(0, 90, 20), counted(1, 100, 10)), only_beginnings=only_beginnings)
 
     assert (found.gone, found.records) == ((OffsetRange("orders", 0, 70, 100),), 30)
 
 
-def test_whether_anything_was_delivered() -> None:
-    assert not has_delivered(delivered())
-    assert not has_delivered(delivered(ChunkProgress(0, 90, 20, 15, 5, 0, 5, 1))), "filtered out, or dead"
-    assert has_delivered(delivered(progress(0, 90)))
+def test_what_was_filtered_out_or_is_dead_is_not_lost() -> None:
+    assert loss(delivered(ChunkProgress(0, 90, 20, 15, 5, 0, 5, 1))).gone == ()
