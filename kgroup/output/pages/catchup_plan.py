@@ -181,6 +181,8 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> Iterator[str]:
             if state.is_overdue:
                 yield f"{typed.resume}   continues the plan, if its run was killed"
             yield f"{typed.stop}   stops the replay; nothing is lost"
+        case "stopped" if state.verification.contradictions:
+            yield f"{typed.resume}   shows why the plan is NOT VERIFIED, and which commands help"
         case "stopped" if state.silent_s is not None:  # the age uses the runner's clock, not ours
             yield f"{typed.resume}   continues the plan, and ends a run that still works on it; nothing is lost"
         case "pending" | "stopped" | "planned" | "releasing":

@@ -49,6 +49,17 @@ def test_the_next_command_after_a_kill(silent_ms: int, word: str, overdue: bool,
     assert [line.split()[1] for line in shown if line.startswith("-> ")] == commands
 
 
+def test_a_plan_that_is_never_verified_does_not_promise_that_nothing_is_lost() -> None:
+    found = ledgered(PLAN, PlanState.RELEASED, [made(0, 120, 50)], delivery=DELIVERY)
+    found = replace(found, state=replace(found.state, note="not verified: copy has lost orders:0 [70, 90)"))
+
+    shown = drawn(PlanStatus(VerifiedPlan(found, verify(found), NOW_MS), TYPED, None))
+
+    assert [line for line in shown if line.startswith("-> ")] == [
+        "-> resume   shows why the plan is NOT VERIFIED, and which commands help"
+    ]
+
+
 def test_what_is_delivered_and_may_be_delivered_twice() -> None:
     delivered = (made(0, 120, 50), replace(made(1, 120, 50), may_repeat=7))
     handled = replace(DELIVERY, sink="python", options={"function": "app:handle"})
