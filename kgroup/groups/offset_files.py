@@ -33,9 +33,10 @@ _MOST_INT64 = 2**63 - 1
 _FAULTS_SHOWN = 5
 _OFFSET_COLUMNS = ("offset", "committed")
 _CSV_HINT = "each line is topic,partition,offset or group,topic,partition,offset"
+_UNCLOSED = "a quote that begins on this line is never closed"
 _CSV_FAULTS = {
-    "unexpected end of data": "a quote that begins on this line is never closed",
-    "field larger": "a quote that begins on this line is never closed",
+    "unexpected end of data": _UNCLOSED,
+    "field larger": _UNCLOSED,
     "new-line character": "a carriage return that ends no line",
     "',' expected": "text after a closing quote",
 }
@@ -217,7 +218,7 @@ class _Layout(msgspec.Struct, frozen=True):
 
 
 def _read_csv(text: str) -> Iterator[tuple[int, list[str] | str]]:
-    """Each row that is not empty: the number of its first line, and its fields, or what is wrong with it."""
+    """Each row that is not empty: the number of its first line and its fields, or of a bad line and what is wrong."""
     reader = csv.reader(StringIO(text, newline="\n"), strict=True)
     while True:
         line = reader.line_num + 1
@@ -227,10 +228,8 @@ def _read_csv(text: str) -> Iterator[tuple[int, list[str] | str]]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield (
-                line,
-                next((ours for theirs, ours in _CSV_FAULTS.items() if str(error).startswith(theirs)), str(error)),
-            )
+            fault = next((ours for theirs, ours in _CSV_FAULTS.items() if str(error).startswith(theirs)), str(error))
+            yield line if fault is _UNCLOSED else reader.line_num, fault
 
 
 def _csv_rows(text: str, faults: _Faults) -> Iterator[tuple[int | str, FileRow]]:

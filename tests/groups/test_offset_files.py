@@ -127,6 +127,7 @@ def test_the_columns_decide(text: str, expected: FileRow) -> None:
         ('t,0,1\n"t,1,1\nt,2,1\n', "f:2: a quote that begins on this line is never closed"),
         ('"a""b,0,1\n', "f:1: a quote that begins on this line is never closed"),
         ('"t"x,0,1\n', "f:1: text after a closing quote"),
+        ('t,0,1\n"g\n"x,t,1,1\n', "f:3: text after a closing quote"),
         ("t,0,1\rt,1,1\n", "f:1: a carriage return that ends no line"),
         ("t,0,1\nt,\0,1\n", "f:2: a NUL byte: the file is not UTF-8 text"),
         ("t,0,1\nu,0,1\n\nt,0,1\n", "f:4: t:0 is already on line 1"),
