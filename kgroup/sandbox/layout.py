@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kgroup.sandbox.ports import HOST
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
@@ -177,9 +179,7 @@ def read_layout(path: Path) -> Layout | None:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != _FORMAT:
             raise SandboxError(f"{path} is of another release of kgroup", hint=_REMEDY)
-        nodes = tuple(Node(n["node_id"], Role(n["role"]), n["ports"]) for n in document["nodes"])
-        fields = ("listeners", "properties", "jars", "version")
-        return Layout(document["cluster_id"], nodes, *(document[name] for name in fields))
+        return msgspec.convert(document, Layout)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
