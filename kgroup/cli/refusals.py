@@ -399,7 +399,7 @@ _ALL = (
     RefusalHelp(
         "plan-open",
         "catchup prune, start",
-        "The plan is not finished, or a plan of the group is not released yet.",
+        "The plan is not finished, or a plan of the group is not released yet: also that of a start that broke off.",
         "Use catchup resume, or catchup cancel.",
     ),
     RefusalHelp(

@@ -33,6 +33,7 @@ from tests.helpers.catchup.catchups import (
     whole_of,
     written,
 )
+from tests.helpers.changes import leave_static_member
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.helpers.kafka_world import KafkaWorld
@@ -313,6 +314,31 @@ def test_what_fails_after_the_plan_is_written_names_how_to_continue_and_how_to_c
     assert "not-empty" not in failed.stderr
     kgroup(*str(commands[1][1]).split())  # type: ignore[index]
     assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
+
+
+def test_a_start_that_a_member_stops_at_its_commit_leaves_a_plan_so_time_alone_mends_nothing(
+    proxied: ProxiedBroker, name: Name
+) -> None:
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"))
+    before = world.exact(crashed.group)
+    commit = proxied.proxy.expect(Fault(OFFSET_COMMIT, Loss.NOTHING))
+    with running("catchup", "start", crashed.group, *RELEASE, "--timeout", "60s") as process:
+        wait_for(commit.met.is_set, "its commit", 60)
+        plan = plan_said(process)
+        kgroup("evict", crashed.group, "--instance", CATCHUP_INSTANCE_ID, "--execute")
+        leave_static_member(world.bootstrap, crashed.group, crashed.topic)
+        commit.go_on.set()
+        refused = process.ends(6)
+
+    assert f"{crashed.group} is not empty" in refused.stderr
+    assert "[plan-open]" in refused.stderr
+    assert f"kgroup catchup resume {plan}" in refused.stderr
+    assert f"kgroup catchup cancel {plan}" in refused.stderr
+    assert world.exact(crashed.group) == before
+    resumed = kgroup("catchup", "resume", plan, "--release-only", "--execute", exit_code=6)
+    assert "it reads the gap itself [group-continued]" in resumed.stderr
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
 
 

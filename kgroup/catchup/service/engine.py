@@ -125,7 +125,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         """Release a new plan.
 
         If it is refused before any offset was moved, the plan is closed: then nothing is pending. Raises as
-        ``release``.
+        ``release``, and Refused [plan-open] if time mends the refusal, but the plan is open.
         """
         try:
             return self.release(runner, as_planned=True)
@@ -141,6 +141,9 @@ class CatchupEngine(msgspec.Struct, frozen=True):
                     hint="run the same command again" if refused.code == "moved-since" else refused.hint,
                     code=refused.code,
                 ) from refused
+            if refused.exit_code is ExitCode.NOT_YET:  # a second start would meet the plan: time alone mends nothing
+                message, details, hint = refused.message, refused.details, refused.hint
+                raise Refused(message, details=details, hint=hint, code="plan-open") from refused
             raise
 
     def release(
