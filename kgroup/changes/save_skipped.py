@@ -60,19 +60,22 @@ def save_skipped(
         return _copy(settings, wanted, place, reporter)
 
 
-def check_target(settings: Settings, target: str) -> None:
-    """Raise what ``save_skipped`` would raise about its target, before reading, waiting or writing."""
+def check_target(target: str) -> None:
+    """Raise UsageError for a target that cannot be used, before reading, waiting or writing."""
     if target == STDOUT:
         return
     if not target.startswith(_TOPIC):
         AtomicFile(target, OPTION).check()
-        return
-    topic = target.removeprefix(_TOPIC)
-    if not topic:
+    elif target == _TOPIC:
         raise UsageError(f"{OPTION} {target} names no topic", hint=f"Write {OPTION} topic:NAME.")
-    from kgroup.cluster.reader.ranges import check_topic
 
-    check_topic(librdkafka_config(settings), topic, timeout_s=settings.timeout_s)
+
+def check_target_topic(settings: Settings, target: str) -> None:
+    """Raise what ``check_topic`` raises about a target that is a topic."""
+    if target.startswith(_TOPIC):
+        from kgroup.cluster.reader.ranges import check_topic
+
+        check_topic(librdkafka_config(settings), target.removeprefix(_TOPIC), timeout_s=settings.timeout_s)
 
 
 def check_apart(ranges: Sequence[OffsetRange], target: str) -> None:
@@ -109,7 +112,8 @@ def _place(
     reporter: Reporter,
     clock_ms: Callable[[], int],
 ) -> Iterator[_Place]:
-    check_target(settings, target)
+    check_target(target)
+    check_target_topic(settings, target)
     check_apart(ranges, target)
     if target == STDOUT:
         stdout = AtomicFile("/dev/stdout", OPTION)

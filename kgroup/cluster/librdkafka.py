@@ -31,6 +31,10 @@ _QUIET, _DEBUG = 0, 7
 _FAULT_PATIENCE_S = 1.0
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _CERTAIN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+_NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token"
+_NO_ENDPOINT = ("Failed to connect", "Could not resolve", "timed out")
+"""How librdkafka, which uses curl, reports with the code of a refused login that a token endpoint does not answer."""
+
 _REJECTED = frozenset({KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP, KafkaError._INVALID_DIFFERENT_RECORD})
 NOT_YET = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY_BROKER}
@@ -128,7 +132,11 @@ class ClientWatch:
             reason = self._certain.str()
             if self._certain.code() == KafkaError._SSL:
                 return Unreachable(f"{what}: TLS failed", details=(reason,), code="tls")
-            return AuthenticationFailed(f"{what}: a broker refused the login", details=(reason,))
+            if not reason.startswith(_NO_TOKEN):
+                return AuthenticationFailed(f"{what}: a broker refused the login", details=(reason,))
+            unreachable = any(words in reason for words in _NO_ENDPOINT)
+            kind: type[KgroupError] = Unreachable if unreachable else AuthenticationFailed
+            return kind(f"{what}: there is no token for the login", details=(reason,))
         details = (self._last.str(), *more) if self._last is not None else more
         return Unreachable(
             f"{what}: no answer for {self.timeout_s:g} s",

@@ -15,7 +15,7 @@ from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
-from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, preview, save_skipped
+from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, check_target_topic, preview, save_skipped
 from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
@@ -253,12 +253,14 @@ def reset(
     if which.save_skipped == STDOUT and how.backup == STDOUT:
         raise UsageError("--save-skipped - and --backup - are mutually exclusive: both write to stdout")
     if which.save_skipped is not None:
-        check_target(run.settings, which.save_skipped)
+        check_target(which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
         if isinstance(request.scenario, ToTime):
             request = replace(request, scenario=where.scenario(brokers_now(run.reporter, cluster)))
         topics = [choice.topic for choice in request.topics or ()]
         found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
+        if which.save_skipped is not None:  # now, as librdkafka says less about a login that fails
+            check_target_topic(run.settings, which.save_skipped)
         kept: list[Block] = []
 
         def planned(found: SelectedGroups) -> PlannedChange[None]:

@@ -109,8 +109,10 @@ def _oidc(settings: Settings) -> TokenSource:
             details=(f"sasl.oauthbearer.method is from {settings.source('sasl.oauthbearer.method')}.",),
         )
     parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{_ENDPOINT_KEY} from {settings.source(_ENDPOINT_KEY)} must be an http or https URL")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ConfigError(
+            f"{_ENDPOINT_KEY} from {settings.source(_ENDPOINT_KEY)} must be an http or https URL without a user"
+        )
     context = _https_context(settings) if parts.scheme == "https" else None
 
     def fetch() -> Token:

@@ -60,6 +60,23 @@ def test_the_fault_has_the_reason_why_there_is_no_token() -> None:
     assert isinstance(watch.fault("orders"), AuthenticationFailed)
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("Failed to connect to 127.0.0.1:9 after 0 ms: Could not connect to server", Unreachable),
+        ("Could not resolve host: idp.example", Unreachable),
+        ('{"error": "invalid_client", "error_description": "no such client"}', AuthenticationFailed),
+    ],
+)
+def test_a_token_endpoint_that_fails_is_no_broker_that_refuses(reason: str, kind: type[Exception]) -> None:
+    watch = ClientWatch(10.0)
+    text = f"Failed to acquire SASL OAUTHBEARER token: {reason}"  # librdkafka 2.16, method oidc
+    watch.on_error(KafkaError(KafkaError._AUTHENTICATION, text))
+    fault = watch.fault("orders could not be read")
+    assert type(fault) is kind
+    assert (fault.message, fault.details) == ("orders could not be read: there is no token for the login", (text,))
+
+
 def test_a_client_without_a_token_is_not_made() -> None:
     """confluent-kafka would wait for ten seconds, and not name the cause."""
 

@@ -1057,6 +1057,8 @@ def test_skipped_records_are_kept_in_a_topic(kgroup: CommandLine, world: KafkaWo
     words = ("reset", shop.group, "--topic", f"{shop.topic}:1", "--shift-by", "2")
     for execute in ((), ("--execute",)):
         kgroup(*words, "--save-skipped", f"topic:{missing}", *execute, exit_code=5)
+    unknown = kgroup("reset", name("no"), *words[2:], "--save-skipped", f"topic:{missing}", exit_code=5).stderr
+    assert "[not-found]" in unknown, "the group is read first, by the client that explains a refused login"
     assert offsets(world, shop.group)[shop.topic, 1] == 10
 
     # The second skipped record does not fit: saving fails, so nothing moves.

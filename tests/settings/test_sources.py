@@ -454,6 +454,11 @@ TOKEN_FAULTS: dict[str, tuple[list[str], str]] = {
          "sasl.oauthbearer.client.secret=geheim", "sasl.oauthbearer.token.endpoint.url=file:///etc/passwd"],
         "http or https",
     ),
+    "oidc-user": (
+        [*OAUTH, "sasl.oauthbearer.method=oidc", "sasl.oauthbearer.client.id=i",
+         "sasl.oauthbearer.client.secret=geheim", "sasl.oauthbearer.token.endpoint.url=https://i:geheim2@idp/token"],
+        "without a user",
+    ),
     "azure-incomplete": (AZURE, "needs sasl.oauthbearer.config=query=..."),
     "metadata-of-others": (
         [*AZURE[:-1], "sasl.oauthbearer.metadata.authentication.type=aws_iam"],
