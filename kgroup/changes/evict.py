@@ -37,7 +37,10 @@ def read_survivors(cluster: ChangingCluster, group: str) -> Group | KgroupError 
 def eviction_refusal(run: Invocation, group: Group, plan: Sequence[Eviction], how: Execution) -> KgroupError | None:
     """What prevents the eviction as far as it is known without another request; None if nothing does."""
     if guarded := check_change_permitted(run.settings, how):
-        return guarded[0].error
+        error = guarded[0].error
+        if error.code == "no-journal":  # evict has no --backup
+            return error.with_context(hint="set KGROUP_STATE_DIR to a directory that can be written")
+        return error
     owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
     if owner:
         return refuse_foreign_owner(group.name, owner)

@@ -182,7 +182,11 @@ def test_a_damaged_plan_is_no_dead_end(
         refused = kgroup("catchup", verb, plan, exit_code=6).stderr
         assert f"kgroup catchup cancel {plan} --abandon --execute" in refused
         assert (ranges in refused) is readable
-    assert kgroup("catchup", "prune", plan, exit_code=6).stderr.count("[plan-open]") == 1
+    for how in ((), ("--execute",)):
+        pruned = kgroup("catchup", "prune", plan, *how, exit_code=6)
+        assert pruned.stderr.count("[plan-open]") == 1
+        assert "Nothing was changed." in pruned.stdout
+        assert "done" not in pruned.stdout.lower()
 
     again = shlex.split(started.stderr.split("possibly again:  kgroup ")[-1].split(";")[0].split("   ")[0])
     if readable:

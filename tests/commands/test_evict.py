@@ -210,6 +210,19 @@ def test_undo_right_after_evict(
     assert "cannot be undone" in result.stderr
 
 
+def test_without_a_journal_no_option_is_advised_that_evict_does_not_have(
+    kgroup: CommandLine, members: Members, name: Name, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = name("svc")
+    joined(members, "classic", group, topic, "pay-0")
+    monkeypatch.setenv("KGROUP_STATE_DIR", "/proc/kgroup-state")
+    for how in ((), ("--execute",)):
+        refused = kgroup("evict", group, "--all-members", *how, exit_code=6).stderr
+        assert "[no-journal]" in refused
+        assert "set KGROUP_STATE_DIR" in refused
+        assert "--backup" not in refused
+
+
 def test_empty_and_unknown_groups(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     group = name("svc")
     world.commit(group, {(topic, 0): 0})

@@ -164,9 +164,10 @@ def prune_screen(pruned: PrunedPlans, command: CommandLine) -> Screen:
     """The finished plans that are pruned, or would be."""
     if not pruned.states:
         return Screen(())
-    word, count = "DONE" if pruned.executed else "PLAN", len(pruned.states) - len(pruned.errors)
+    count = len(pruned.states) - len(pruned.errors)
+    word = "DONE" if pruned.executed and count else "PLAN"
     lines = ("Done.",) if pruned.executed else ("Nothing was changed. To do it:", f"  {command.executing()}")
-    if not (pruned.executed or count):
+    if not count:
         lines = ("Nothing was changed.",)
     title = Title(f"{word}  delete {plural(count, 'finished plan')} from the ledger")
     return Screen((title, *list_screen(pruned.states, verbose=True).blocks[1:], Text(lines)))
