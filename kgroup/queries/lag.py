@@ -26,6 +26,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
+from kgroup.groups.verdict.shape import OLD_MS
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -279,7 +280,7 @@ def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, .
     others = facts.others
     if not isinstance(others, OtherGroups):
         return None
-    quiet_ms = query.quiet_since_ms - 1
+    quiet_ms, old_ms = query.quiet_since_ms - 1, now_ms - OLD_MS
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     views = ((tp, view) for tp, view in facts.views.items() if isinstance(view, LogView))
     logs = {tp: (view.start, view.end, _ends(view, query, now_ms)) for tp, view in views}
@@ -303,8 +304,8 @@ def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, .
             if before is not None:
                 lags[topic] = before + end - first
             known_ms = since.get(topic)
-            if known_ms is not None and known_ms <= ends.points[0].timestamp_ms:
-                continue  # no record of this log is known to be older
+            if known_ms is not None and (known_ms < old_ms or known_ms <= ends.points[0].timestamp_ms):
+                continue  # it lags, whatever follows; or no record of this log is known to be older
             written_ms = ends.written_ms(first)
             if written_ms is not None and (known_ms is None or written_ms < known_ms):
                 since[topic] = written_ms

@@ -17,7 +17,8 @@ from kgroup.support.units import plural
 _SHARE = 5
 _SMALL_LAG = 1000
 _SIBLING_SECONDS = 60
-_OLD_MS = 60_000
+OLD_MS = 60_000
+"""Another group with a first unread record older than this lags."""
 _RESTART_MS = DEFAULT_RULES.least_span_ms
 _QUIET_MS = 3_600_000
 
@@ -203,7 +204,7 @@ def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:
         return False
     if sibling.unread_since_ms is None:
         return lag > max(_SMALL_LAG, incoming * _SIBLING_SECONDS)
-    return now_ms - sibling.unread_since_ms > _OLD_MS
+    return now_ms - sibling.unread_since_ms > OLD_MS
 
 
 def siblings_words(siblings: OtherGroupsLag, *, too: bool) -> str:
