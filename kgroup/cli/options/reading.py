@@ -14,7 +14,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "--watch",
             "-w",
             rich_help_panel=WHAT,
-            help=("Refresh until q quits; p pauses, * marks changes. In a pipe, print one line of JSON per refresh."),
+            help=("Refresh until q quits; p pauses. In a pipe, print one line of JSON per refresh."),
         ),
         "every": typer.Option(
             "--every", metavar="DURATION", rich_help_panel=WHAT, help="Interval of --watch (default: 2s)."

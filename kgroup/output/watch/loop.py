@@ -11,9 +11,7 @@ from kgroup.output.formats.envelope import of_refresh, write_json_line
 from kgroup.output.reporter import StderrReporter
 from kgroup.output.streams import drop_stdout, stdout_errors
 from kgroup.output.terminal.draw import draw
-from kgroup.output.watch.listener import RefreshListener
-from kgroup.output.watch.pace import RefreshPace, ends_watch
-from kgroup.output.watch.page import RefreshResult, ScreenState
+from kgroup.output.watch.refresh import Refresher, RefreshResult, next_start_s
 from kgroup.output.watch.request import Refresh, WatchedVerb
 from kgroup.settings.environment import is_dumb_terminal
 from kgroup.support.clock import utc_now
@@ -59,14 +57,13 @@ class _Pages:
 
     def __init__(self, *, wide: bool) -> None:
         self._wide = wide
-        self._state: ScreenState | None = None
         self._drawn = False
 
     def __call__(self, result: RefreshResult) -> None:
         if result.failure is not None:
             return
-        self._state = ScreenState.initial(result) if self._state is None else self._state.after(result)
-        for outcome, screen in self._state.pages:
+        for outcome in result.outcomes:
+            screen = outcome.screen()
             if screen.blocks:
                 sys.stdout.write("\n" if self._drawn else "")
                 draw(outcome, screen=screen, wide=self._wide)
@@ -75,39 +72,37 @@ class _Pages:
 
 def _watch_in_lines(watched: WatchedVerb, reporter: StderrReporter, write: _Json | _Pages) -> ExitCode:
     """Refresh and write until stdout has no reader, nothing is left to be watched, or a refresh fails for good."""
-    listener = RefreshListener()
+    refresher = Refresher()
     try:
         with ExitStack() as stack:
             try:
-                refresh = stack.enter_context(watched.connect(listener.reporter))
+                refresh = stack.enter_context(watched.connect(refresher.reporter))
             except KgroupError as error:
                 if not isinstance(write, _Json):
                     raise
-                _write(write, RefreshResult(utc_now(), error=error, remarks=listener.reporter.take_remarks()))
+                _write(write, RefreshResult(utc_now(), error=error, remarks=refresher.reporter.take_remarks()))
                 reporter.error(error)
                 return error.exit_code
-            return _refresh_until_end(refresh, watched.every_s, listener, reporter, write)
+            return _refresh_until_end(refresh, watched.every_s, refresher, reporter, write)
     except StdoutClosed:
         drop_stdout()
         return ExitCode.DONE
 
 
 def _refresh_until_end(
-    refresh: Refresh, every_s: float, listener: RefreshListener, reporter: StderrReporter, write: _Json | _Pages
+    refresh: Refresh, every_s: float, refresher: Refresher, reporter: StderrReporter, write: _Json | _Pages
 ) -> ExitCode:
     previous: RefreshResult | None = None
     while True:
-        pace = RefreshPace(every_s, 0.0).begin(time.monotonic())
-        result = listener.run(refresh)
+        started_s = time.monotonic()
+        result = refresher.run(refresh)
         _write(write, result)
         _report(reporter, result, previous)
-        if result.failure is not None and ends_watch(result.failure, first=previous is None):
-            return result.failure
-        if result.is_last:
-            return result.exit_code
+        if result.ends_watch(first=previous is None):
+            return result.failure or result.exit_code
         previous = result
         now_s = time.monotonic()
-        pause(pace.end(now_s).due_s - now_s)
+        pause(next_start_s(started_s, now_s, every_s) - now_s)
 
 
 def _write(write: _Json | _Pages, result: RefreshResult) -> None:

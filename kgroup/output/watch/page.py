@@ -1,23 +1,18 @@
-"""The page of ``--watch``: the last refresh that showed something, what changed in it, its age, and what fails."""
+"""The page of ``--watch``: the last refresh that showed something, its age, and what fails since then."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 from rich.cells import cell_len
 
-from kgroup.model.blocks import Screen, Title
-from kgroup.model.outcome import Outcome
-from kgroup.output.present import combined
-from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.colour import Paint
 from kgroup.output.terminal.draw import page_lines
 from kgroup.output.terminal.wrapping import wrap_line
-from kgroup.output.watch.changed_cells import mark_changes
+from kgroup.output.watch.refresh import RefreshResult
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.units import plural
 
 _NOTES_SHOWN = 4
@@ -25,83 +20,25 @@ _HANGING = 2
 _AGE_FROM_S = 3.0
 
 
-class RefreshResult(msgspec.Struct, frozen=True):
-    """The result of a refresh: outcomes, or the error that ended it.
-
-    ``lines`` are the lines shown with them: notes, and what could not be read. ``remarks`` are only the warnings and
-    notes.
-    """
-
-    at: datetime
-    outcomes: tuple[Outcome, ...] = ()
-    lines: tuple[str, ...] = ()
-    error: KgroupError | None = None
-    remarks: Remarks = NO_REMARKS
-
-    @property
-    def failure(self) -> ExitCode | None:
-        """The exit code if the refresh shows nothing; None if it shows something, or there is nothing to show."""
-        if self.error is not None:
-            return self.error.exit_code
-        if any(outcome.data or not outcome.errors for outcome in self.outcomes):
-            return None
-        return combined([outcome.exit_code for outcome in self.outcomes], any_data=False) if self.outcomes else None
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing is left to be watched."""
-        return self.failure is None and bool(self.outcomes) and all(outcome.ends_watch for outcome in self.outcomes)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of a watch that ends with this refresh: without ``--watch`` it would be the same."""
-        codes = [outcome.exit_code for outcome in self.outcomes]
-        return combined(codes, any_data=any(outcome.data for outcome in self.outcomes))
-
-
 class ScreenState(msgspec.Struct, frozen=True):
-    """The screen: a refresh, its pages with marked changes, and since when refreshes fail (None: they do not).
-
-    ``plain`` has the unmarked pages by the subject of their first title; the next refresh is compared with them.
-    """
+    """The refresh that is on the screen; the newest one if it failed, and since when refreshes fail."""
 
     refresh: RefreshResult
-    pages: tuple[tuple[Outcome, Screen], ...]
-    plain: Mapping[str, Screen] = msgspec.field(default_factory=dict)
     failing: RefreshResult | None = None
     failing_since: datetime | None = None
-
-    @classmethod
-    def initial(cls, refresh: RefreshResult) -> ScreenState:
-        """The first refresh: nothing has changed yet."""
-        return _shown(refresh, {})
 
     def after(self, refresh: RefreshResult) -> ScreenState:
         """The state after the next refresh; a failure is shown above the page that is there."""
         if refresh.failure is None:
-            return _shown(refresh, self.plain)
-        return ScreenState(self.refresh, self.pages, self.plain, refresh, self.failing_since or refresh.at)
+            return ScreenState(refresh)
+        return ScreenState(self.refresh, refresh, self.failing_since or refresh.at)
 
 
-def _shown(refresh: RefreshResult, before: Mapping[str, Screen]) -> ScreenState:
-    pages, plain = [], {}
-    for outcome in refresh.outcomes:
-        screen = outcome.screen()
-        subject = _subject(screen)
-        pages.append((outcome, mark_changes(before.get(subject), screen)))
-        plain[subject] = screen
-    return ScreenState(refresh, tuple(pages), plain)
-
-
-def _subject(screen: Screen) -> str:
-    """The subject of a page: ``orders-svc`` of ``orders-svc  Stable  classic``."""
-    return next((block.text.split("  ")[0] for block in screen.blocks if isinstance(block, Title)), "")
-
-
-def body_lines(state: ScreenState, width: int, paint: Paint, *, wide: bool) -> list[str]:
+def body_lines(refresh: RefreshResult, width: int, paint: Paint, *, wide: bool) -> list[str]:
     """The pages of all outcomes, separated by empty lines."""
     lines: list[str] = []
-    for outcome, screen in state.pages:
+    for outcome in refresh.outcomes:
+        screen = outcome.screen()
         if screen.blocks:
             lines += [""] if lines else []
             lines += page_lines(outcome, screen, width, paint, wide=wide)

@@ -78,6 +78,50 @@ def test_a_look_that_fails_is_told_and_the_next_one_heals_it() -> None:
         terminal.ends(0)
 
 
+def shows_look(terminal: Terminal) -> int:
+    """The number of the look that is on the screen."""
+    return int(terminal.says("p ")[0].split("Look-")[1].split()[0])
+
+
+def test_p_holds_the_page_and_continues_at_once() -> None:
+    with in_terminal("page") as terminal:
+        terminal.says("q quits")
+        terminal.type("p")
+        terminal.says("PAUSED")
+        held = shows_look(terminal)
+        terminal.says("3s ago")
+        assert shows_look(terminal) == held, "what was read when it was paused is not shown"
+        terminal.type("p")
+        terminal.shows(lambda page: "q quits" in page[-1] and shows_look(terminal) > held, "it continues")
+        terminal.type("ppp")
+        terminal.says("PAUSED")
+        terminal.type("q")
+        terminal.ends(0)
+
+
+@pytest.mark.parametrize(
+    "keys", ["xyz \n", "\x1b[A", "\x1bOp", "\x1bOq", "\x1bq", "\x1b[1;5p", "\x1c", "\ufffd"], ids=repr
+)
+def test_other_keys_do_nothing(keys: str) -> None:
+    with in_terminal("page", "page", "stuck") as terminal:
+        terminal.says("q quits")
+        terminal.type(keys)
+        terminal.says("Look-2")
+        assert "PAUSED" not in terminal.text
+        terminal.type("q")
+        terminal.ends(0)
+
+
+def test_a_page_taller_than_the_terminal_is_cut_to_every_size() -> None:
+    with in_terminal("page", "stuck", lines=24) as terminal:
+        terminal.says("q quits")
+        for columns, lines in ((40, 3), (20, 2), (100, 30)):
+            terminal.resize(columns, lines)
+            assert max(map(len, terminal.says("every 500ms"))) <= columns
+        terminal.type("q")
+        terminal.ends(0)
+
+
 def test_notes_stand_below_the_page_and_not_across_it() -> None:
     with in_terminal("note", "note", "stuck") as terminal:
         page = terminal.says("Look-2")
