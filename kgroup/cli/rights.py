@@ -30,7 +30,7 @@ RIGHTS: tuple[tuple[str, str, str], ...] = (
     (
         "history, --from-log, --as-of",
         "DESCRIBE G; READ __consumer_offsets",
-        "DESCRIBE T: lag; DESCRIBE_CONFIGS G: timeouts",
+        "DESCRIBE T: lag; DESCRIBE_CONFIGS G: timeouts; READ ledger: finished catch-ups, for --commits",
     ),
     (
         "reset",

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from kgroup.catchup.service.pending import begin_reading_cached_ledger
 from kgroup.changes.journal import Journal
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
@@ -172,7 +173,8 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         states, errors = _states(run.reporter, cluster, selection)
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")
-        histories = Histories(cluster, replace(wish, own=_own_changes(cluster, wish)), states)
+        closed = _finished_catchups(run, cluster, frozenset(states)) if view.commits else frozenset()
+        histories = Histories(cluster, replace(wish, own=_own_changes(cluster, wish), closed=closed), states)
         with scan_progress(run.reporter) as progress:
             unread = histories.read(progress)
         refuse_foreign(histories.foreign(), run.verb)
@@ -196,6 +198,12 @@ def _own_changes(cluster: Cluster, wish: HistoryRequest) -> OwnChanges:
         return OwnChanges(Journal().entries(cluster.ref.cluster_id, utc_datetime(wish.since_ms)))
     except KgroupError:
         return OwnChanges()
+
+
+def _finished_catchups(run: Invocation, cluster: Cluster, groups: frozenset[str]) -> frozenset[str]:
+    """The catch-ups that are finished, so that they cannot be cancelled; none if the ledger cannot be read."""
+    listing = begin_reading_cached_ledger(run.settings, cluster, groups)(run.reporter).listing
+    return frozenset() if listing is None else listing.closed
 
 
 def _unknown(listed: Sequence[ListedGroup], cluster: Cluster, missing: Sequence[str], *, all_of_them: bool) -> RowError:

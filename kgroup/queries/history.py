@@ -44,7 +44,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     """The requested part of the histories: ``since_ms`` to ``until_ms`` (None: now), read for ``budget_s`` at most.
 
     ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time. ``own`` are kgroup's
-    changes in the journal.
+    changes in the journal, ``closed`` the catch-ups that are known to be finished.
     """
 
     since_ms: int
@@ -54,6 +54,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     commits: bool = False
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     own: OwnChanges = OwnChanges()
+    closed: frozenset[str] = frozenset()
 
 
 _DAY_MS = 86_400_000
@@ -157,6 +158,7 @@ class Histories:
             includes=request.includes,
             mark=_plan_of,
             own=request.own,
+            closed=request.closed,
         )
         history = group_history(group, self._events[group], self._reach[group], query)
         return history.confirmed(_unread_loops(self._cluster, group, history.suspects)) if history.suspects else history

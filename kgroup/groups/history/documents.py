@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from kgroup.groups.history.model import HistoryStep, HistoryTotals, PresentMember, Signature
@@ -100,10 +101,10 @@ def signature_document(one: Signature) -> dict[str, Any]:
     }
 
 
-def commits_document(group: str, commits: CommitReport, span_ms: int) -> dict[str, Any]:
-    """The committed offsets over time; ``span_ms`` is the length of the span that was asked for."""
+def commits_document(group: str, commits: CommitReport, span_ms: int, closed: Container[str]) -> dict[str, Any]:
+    """The committed offsets over time; ``span_ms`` is the length of the span, ``closed`` are finished catch-ups."""
     return {
-        "jumps": [_jump(group, jump) for jump in commits.jumps],
+        "jumps": [_jump(group, jump, closed) for jump in commits.jumps],
         "partitions": [_trend(trend) for trend in commits.trends],
         "slice_ms": round(max(0, span_ms) / SLICES),
         "aborted_count": commits.aborted,
@@ -111,7 +112,7 @@ def commits_document(group: str, commits: CommitReport, span_ms: int) -> dict[st
     }
 
 
-def _jump(group: str, jump: OffsetJump) -> dict[str, Any]:
+def _jump(group: str, jump: OffsetJump, closed: Container[str]) -> dict[str, Any]:
     return {
         "recorded_at": rfc3339(jump.at_ms),
         "recorded_at_ms": jump.at_ms,
@@ -127,7 +128,7 @@ def _jump(group: str, jump: OffsetJump) -> dict[str, Any]:
             {"topic": topic, "partition": partition, "old_offset": old, "new_offset": new}
             for topic, partition, old, new in jump.changes
         ],
-        "command": undo_jump(group, jump),
+        "command": undo_jump(group, jump, closed),
     }
 
 

@@ -39,7 +39,8 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
     adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
     ``commits`` only crash loops examine commits, for a reader of rebalances. ``mark`` returns the text of kgroup's own
-    mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal. ``state`` is the
+    mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal, ``closed`` the
+    catch-ups that are known to be finished. ``state`` is the
     group's state from the coordinator, None if the coordinator does not know the group: no record shows a rebalance
     that is under way.
     """
@@ -54,6 +55,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     mark: Callable[[str], str | None] = lambda metadata: None
     own: OwnChanges = OwnChanges()
+    closed: frozenset[str] = frozenset()
 
 
 class GroupHistory(msgspec.Struct, frozen=True):
@@ -127,7 +129,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
             "steps": [documents.step_document(step) for step in self.steps],
             "commits": None
             if self.commits is None
-            else documents.commits_document(self.group, self.commits, query.until_ms - query.since_ms),
+            else documents.commits_document(self.group, self.commits, query.until_ms - query.since_ms, query.closed),
             "scan": {
                 "complete": self.whole,
                 **documents.scan_document(self.reach),

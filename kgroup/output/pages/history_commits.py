@@ -88,7 +88,7 @@ def _commands(history: GroupHistory, rows: Sequence[Sequence[OffsetJump]]) -> It
     commands = [
         (jumps[0].at_ms, command)
         for jumps in reversed(rows)
-        if (command := undo_jump(history.group, jumps[0])) is not None
+        if (command := undo_jump(history.group, jumps[0], history.span.closed)) is not None
     ]
     if commands:
         yield BlankLine()

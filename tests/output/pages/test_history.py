@@ -274,6 +274,22 @@ def test_offsets_over_time() -> None:
     assert len(rows) == 4
 
 
+def test_a_finished_catch_up_cannot_be_cancelled() -> None:
+    log = Log().at(-60).generation(5, member("a/1", 0)).commits((0,), 0, 300, every=10, pace=1000).at(400).generation(6)
+    log.at(432).commit(0, 31_000, metadata="kgroup cu-7f3a 1 release")
+    query: dict[str, Any] = {
+        "commits": True,
+        "until": 600,
+        "mark": lambda metadata: metadata.split()[1] if metadata else None,
+    }
+    undo, cancel = "kgroup undo g --as-of 2026-11-21T03:07:11.999Z", "kgroup catchup cancel cu-7f3a"
+
+    for closed, command in ((frozenset({"cu-7f3a"}), undo), (frozenset(), cancel)):
+        history = log.history(closed=closed, **query)
+        assert f"  03:07:12Z  {command}" in drawn(history)
+        assert history.document()["commits"]["jumps"][-1]["command"] == command
+
+
 def test_going_on() -> None:
     assert headline(rolling(start(), 0).history(now=79)) == "NOT OVER: last rebalance 9s ago"
     assert headline(rolling(start(), 0).history(now=79, state="Empty")) == "Empty: last rebalance 9s ago"
