@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
-from tests.helpers import expiring_ids, programs
+from tests.helpers import expiring_ids, programs, quick
 from tests.helpers.catchup.spark_archive import archive_in
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_proxy import ProxiedBroker, proxied_broker
@@ -122,6 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     third of the start). With PYTHONUNBUFFERED, failures of stdout at exit are never met, which users do meet.
     """
     config.pluginmanager.register(programs)
+    config.pluginmanager.register(quick)
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):
         os.environ.pop(name, None)
     sys.dont_write_bytecode = False
@@ -198,7 +199,8 @@ def whole_hypothesis() -> None:
 def quick_spark(request: pytest.FixtureRequest) -> Iterator[None]:
     """Spark starts from an archive in pytest's cache, if there is one and if a test of this run starts Spark."""
     cache = getattr(request.config, "cache", None)
-    if cache and any(item.nodeid.startswith(WITH_SPARK) for item in request.session.items):
+    items = [item for item in request.session.items if not item.get_closest_marker("quick")]
+    if cache and any(item.nodeid.startswith(WITH_SPARK) for item in items):
         with archive_in(cache.mkdir("spark")):
             yield
     else:

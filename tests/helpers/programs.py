@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.helpers.quick import is_quick
+
 F = TypeVar("F", bound=Callable[..., Any])
 _MACHINE = "PATH_OF_MACHINE"
 """The variable with the machine's PATH, which the processes that xdist starts read too."""
@@ -56,13 +58,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark what README's command selects, and before it what has a fixture that needs programs."""
+    """Mark what CONTRIBUTING's commands select, and before it what has a fixture that needs programs."""
     for item in items:
         for definitions in item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ():
             if names := getattr(definitions[-1].func, "programs", ()):
                 item.add_marker(pytest.mark.programs(*names))
         if not item.get_closest_marker("soak") and not item.get_closest_marker("programs"):
             item.add_marker("everyday")
+            if is_quick(item):
+                item.add_marker("quick")
 
 
 @pytest.hookimpl(wrapper=True)

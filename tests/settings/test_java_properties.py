@@ -52,10 +52,15 @@ def test_syntax(case: str) -> None:
     assert {entry.key: entry.value for entry in parse_properties(text)} == expected
 
 
-def test_java_itself_reads_the_same(tmp_path: Path) -> None:
-    """The oracle: java.util.Properties on the same texts."""
+@pytest.fixture(scope="module")
+def java() -> str:
     java = shutil.which("java")
     assert java is not None, "the tests need Java 17+, as the sandbox does"
+    return java
+
+
+def test_java_itself_reads_the_same(java: str, tmp_path: Path) -> None:
+    """The oracle: java.util.Properties on the same texts."""
     source = tmp_path / "Oracle.java"
     source.write_text(
         "import java.io.*; import java.nio.charset.StandardCharsets; import java.util.*;\n"

@@ -10,6 +10,7 @@ import json
 import re
 import zipfile
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,11 +43,15 @@ def on_the_wire(schema: dict[str, Any]) -> dict[str, Any]:
     return {**facts, "fields": [shape(field) for field in schema["fields"]]}
 
 
+@pytest.fixture(scope="module")
+def jar() -> Path:
+    """The jar of Kafka's clients."""
+    paths = find_distribution(None, QuietReporter()).classpath
+    return next(path for path in paths if path.name.startswith("kafka-clients-"))
+
+
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_they_are_kafkas_own(name: str) -> None:
-    (jar,) = (
-        path for path in find_distribution(None, QuietReporter()).classpath if path.name.startswith("kafka-clients-")
-    )
+def test_they_are_kafkas_own(jar: Path, name: str) -> None:
     with zipfile.ZipFile(jar) as archive:
         theirs = parsed(archive.read(f"common/message/{name}").decode())
     assert on_the_wire(parsed(OURS[name])) == on_the_wire(theirs)

@@ -123,10 +123,10 @@ def test_what_cannot_be_read_is_said(cluster: ChangingCluster, world: KafkaWorld
     assert "was recreated" in beyond.unread
 
 
-@pytest.fixture
-def compacting(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def compacting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker of its own that compacts as soon as it can."""
-    sandbox = Sandbox(tmp_path / "compacting")
+    sandbox = Sandbox(tmp_path_factory.mktemp("compacting"))
     eager = {"log.cleaner.backoff.ms": "50", "offsets.topic.num.partitions": "1"}
     try:
         status = sandbox.up(properties=BROKER_PROPERTIES | eager, reporter=QuietReporter())
