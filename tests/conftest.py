@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
+from kgroup.cluster.writes import ChangingCluster
 from tests.helpers import expiring_ids, programs, quick
 from tests.helpers.catchup.spark_archive import archive_in
+from tests.helpers.clusters import connected
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_proxy import ProxiedBroker, proxied_broker
 from tests.helpers.kafka_tools import KafkaTools
@@ -237,6 +239,13 @@ def world(bootstrap: str) -> Iterator[KafkaWorld]:
     """The shared cluster, set up and read back through plain clients."""
     with KafkaWorld(bootstrap) as world:
         yield world
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
+    """The shared cluster as verbs have it."""
+    with connected(bootstrap) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-import pytest
+from collections.abc import Callable
 
 from kgroup.cluster.configs import group_configs, set_configs
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
 from kgroup.support.errors import Refused
-from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
-    with ChangingCluster(settings) as cluster:
-        yield cluster
 
 
 def test_set_and_deleted_for_many_groups_at_once(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -12,21 +12,12 @@ from kafka.codec import has_lz4, has_snappy, has_zstd
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
 from kgroup.support.errors import KgroupError
-from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 START_MS = 1_700_000_000_000
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[Cluster]:
-    with Cluster(resolve(Connection(bootstrap_server=bootstrap), QuietReporter())) as cluster:
-        yield cluster
 
 
 def produce(bootstrap: str, topic: str, count: int, size: int = 1, partition: int = 0, **settings: object) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the verbs' tests: a broker whose answers can be lost, and a cluster of which brokers die."""
+"""Fixtures of the verbs' tests: a broker whose answers can be lost, brokers that die, a group that has crashed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import check_bystander
+from tests.helpers.catchup.catchups import Crash, crash, own_ledger
 from tests.helpers.kafka_proxy import ProxiedBroker
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
 from tests.helpers.three_brokers import all_running, three_brokers
 
 Name = Callable[[str], str]
@@ -36,3 +38,19 @@ def three(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, name: Name) -> Iter
     """... all of them running, as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
     with all_running(sandbox, monkeypatch, name("bystander")) as world:
         yield world
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
+    return own_ledger(monkeypatch, name("ledger"))
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's workers find the modules of these tests."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name, bystander: str, ledger: str) -> Crash:
+    return crash(world, name("orders"), name("svc"))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kgroup.sandbox import Sandbox
-from tests.helpers.catchup.catchups import own_ledger
 from tests.helpers.changes import VERBS, Commits, command, crashed, has_happened
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
@@ -16,12 +15,7 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 
-pytestmark = pytest.mark.soak
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ledger")]
 
 
 FAULTS = {"killed": killed, "hanging": hanging}

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.sandbox import Sandbox
-from tests.helpers.catchup.catchups import LOCAL, copied, offsets, own_ledger, plan_id, plan_said, written
+from tests.helpers.catchup.catchups import LOCAL, copied, offsets, plan_id, plan_said, written
 from tests.helpers.catchup.replays import seen
 from tests.helpers.catchup.spark_cluster import Cluster, running_cluster
 from tests.helpers.catchup.spark_kills import source_topic, workers_of
@@ -29,16 +29,11 @@ from tests.helpers.running import running
 from tests.helpers.three_brokers import replicated
 from tests.helpers.waiting import wait_for
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ledger")]
 
 Name = Callable[[str], str]
 FROM = {0: 10, 1: 20}
 """Where the group had committed."""
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 @pytest.fixture(scope="module")

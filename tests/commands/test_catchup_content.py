@@ -11,21 +11,18 @@ import pytest
 
 from kgroup.model.topic_partition import TopicPartition
 from tests.catchup.sinks.test_topic import eager_cleaner
-from tests.helpers.catchup.catchups import LOCAL, offsets, own_ledger
+from tests.helpers.catchup.catchups import LOCAL, offsets
 from tests.helpers.catchup.content import Spans, copied_whole, everything, in_json, in_parquet, read
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 __all__ = ("eager_cleaner",)
 
 Name = Callable[[str], str]
 
 RECORDS = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 def spans_of(plan: dict[str, Any]) -> Spans:

@@ -23,7 +23,7 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import Refused
 from tests.helpers import by_hand
-from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, plan_id, released
 from tests.helpers.catchup.ledgers import delivery
 from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.conversion import to_consumer
@@ -32,17 +32,9 @@ from tests.helpers.members import Members
 from tests.helpers.waiting import wait_for
 from tests.helpers.wire import just_before
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 @contextmanager

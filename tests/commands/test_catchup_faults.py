@@ -14,10 +14,8 @@ from tests.helpers.catchup.catchups import (
     LOCAL,
     Crash,
     copied,
-    crash,
     frozen,
     offsets,
-    own_ledger,
     plan_said,
     released,
     replaying,
@@ -29,15 +27,7 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
-    return crash(world, name("orders"), name("svc"))
+pytestmark = pytest.mark.usefixtures("ledger")
 
 
 @pytest.mark.soak

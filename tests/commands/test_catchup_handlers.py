@@ -10,20 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.catchup.catchups import own_ledger
 from tests.helpers.catchup.line_handlers import NAME
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ledger")]
 
 Name = Callable[[str], str]
 MORE = ("--backoff", "10ms", "--master", "local[1]", "--execute", "-o", "json")
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 @pytest.fixture

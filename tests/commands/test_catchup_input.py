@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.helpers.catchup.catchups import Crash, crash, offsets, own_ledger, released
+from tests.helpers.catchup.catchups import Crash, offsets, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 
@@ -147,16 +147,6 @@ def test_no_broker(kgroup_cli: CommandLine, words: tuple[str, ...]) -> None:
     (error,) = result.json["errors"]
     assert (error["code"], result.data) == ("unreachable", [])
     assert "127.0.0.1:1" in error["message"]
-
-
-@pytest.fixture
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name, ledger: str) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name) -> None:

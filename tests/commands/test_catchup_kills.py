@@ -18,21 +18,18 @@ from confluent_kafka import Producer
 
 from kgroup.sandbox import Sandbox
 from tests.conftest import MORTAL
-from tests.helpers.catchup.catchups import LOCAL, copies, jvms_of, offsets, own_ledger, plan_said, replaying, written
+from tests.helpers.catchup.catchups import LOCAL, copies, jvms_of, offsets, plan_said, replaying, written
 from tests.helpers.catchup.spark_kills import workers_of
 from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.running import Running, running
 from tests.helpers.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
 
 WORKER, JVM, RUNNER = "worker", "jvm", "runner"
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 def filled(world: KafkaWorld, topic: str, counts: Sequence[int]) -> str:

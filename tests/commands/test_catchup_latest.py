@@ -10,24 +10,19 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.commands.test_catchup_replay import _state, plan_id_of, running, until
-from tests.helpers.catchup.catchups import offsets, own_ledger
+from tests.helpers.catchup.catchups import offsets
 from tests.helpers.catchup.latest import newest
 from tests.helpers.catchup.replays import Seen, producer, seen, sources
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.places import ROOT
 from tests.helpers.waiting import wait_for
+
+pytestmark = pytest.mark.usefixtures("ledger", "importable")
 
 Name = Callable[[str], str]
 
 COUNT = 600
 KEYS = 80
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 @pytest.fixture

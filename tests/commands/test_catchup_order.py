@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.helpers.catchup.catchups import LOCAL, own_ledger
+from tests.helpers.catchup.catchups import LOCAL
 from tests.helpers.catchup.replays import seen
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.places import ROOT
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ledger")]
 
 Name = Callable[[str], str]
 Handled = Sequence[tuple[int, int, str]]
@@ -46,11 +46,6 @@ for line in sys.stdin:
         file.write(f"{record['partition']} {record['offset']} {record['key']}\\n")
     print("ok {topic}:{partition}:{offset}".format(**record), flush=True)
 """
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
 
 
 @pytest.fixture

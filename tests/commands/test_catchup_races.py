@@ -26,7 +26,6 @@ from tests.helpers.catchup.catchups import (
     frozen,
     gap_of,
     offsets,
-    own_ledger,
     plan_said,
     released,
     replaying,
@@ -40,22 +39,14 @@ from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.running import Running, delivered, running
 from tests.helpers.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
 
 JOIN_GROUP, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 11, 22, 24, 26
 RELEASE = ("--release-only", "--execute")
 ONE_OFTEN = ["classic", pytest.param("consumer", marks=pytest.mark.soak)]
 OTHER_OFTEN = ["consumer", pytest.param("classic", marks=pytest.mark.soak)]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 @contextmanager

@@ -17,27 +17,17 @@ from confluent_kafka import Consumer
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.journal import whoami
-from tests.helpers.catchup.catchups import LOCAL, Crash, copied, crash, offsets, own_ledger, released, written
+from tests.helpers.catchup.catchups import LOCAL, Crash, copied, offsets, released, written
 from tests.helpers.catchup.replays import seen
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
-from tests.helpers.places import ROOT
 from tests.helpers.terminals import Terminal
 from tests.helpers.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("ledger", "importable")
+
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def gap_of(crashed: Crash) -> set[str]:

@@ -17,21 +17,13 @@ from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
-from tests.helpers.catchup.catchups import Crash, crash, own_ledger, plan_id
+from tests.helpers.catchup.catchups import Crash, plan_id
 from tests.helpers.command_line import CommandLine, Result
 from tests.helpers.kafka_world import KafkaWorld
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def change_id(result: Result) -> str:

@@ -22,24 +22,16 @@ from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, own_ledger, plan_id, released
+from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, plan_id, released
 from tests.helpers.catchup.ledgers import delivery
 from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
 from tests.helpers.waiting import read_line, wait_for
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def test_the_plan_says_what_would_be_done_and_changes_nothing(

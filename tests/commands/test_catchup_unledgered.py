@@ -11,22 +11,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests.helpers.catchup.catchups import Crash, crash, frozen, offsets, own_ledger, plan_said, released, replaying
+from tests.helpers.catchup.catchups import Crash, frozen, offsets, plan_said, released, replaying
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name, bystander: str) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def truncate(world: KafkaWorld, topic: str) -> None:

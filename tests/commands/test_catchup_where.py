@@ -11,23 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_catchup_replay import gap_of, running, until
-from tests.helpers.catchup.catchups import Crash, copied, crash, offsets, own_ledger, plan_id
+from tests.helpers.catchup.catchups import Crash, copied, offsets, plan_id
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.places import ROOT
+
+pytestmark = pytest.mark.usefixtures("ledger", "importable")
 
 Name = Callable[[str], str]
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch, name: Name) -> str:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return own_ledger(monkeypatch, name("ledger"))
-
-
-@pytest.fixture
-def crashed(world: KafkaWorld, name: Name) -> Crash:
-    return crash(world, name("orders"), name("svc"))
 
 
 def test_a_condition_that_is_none_moves_nothing(

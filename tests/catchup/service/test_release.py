@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -37,12 +37,6 @@ from tests.helpers.wire import just_before, sent
 Name = Callable[[str], str]
 KINDS = ("classic", "consumer")
 PLANNED = StateRecord(PlanState.PLANNED, 1, "somebody", 0)
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    with connected(bootstrap) as cluster:
-        yield cluster
 
 
 @dataclass

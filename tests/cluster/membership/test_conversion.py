@@ -26,12 +26,6 @@ PROTOCOLS = ("classic", "consumer")
 OTHER = {"classic": "consumer", "consumer": "classic"}
 
 
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    with connected(bootstrap) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
 def topic(world: KafkaWorld) -> str:
     return world.topic("conversion-orders", partitions=3)

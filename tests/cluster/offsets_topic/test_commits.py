@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -17,9 +15,8 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.sandbox import Sandbox
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
 from tests.conftest import BROKER_PROPERTIES
+from tests.helpers.clusters import connected
 from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
@@ -27,19 +24,6 @@ from tests.helpers.waiting import wait_for
 Name = Callable[[str], str]
 Said = list[tuple[int, int | None, str]]
 BUDGET_S = 30.0
-
-
-@contextmanager
-def connected(bootstrap: str) -> Iterator[ChangingCluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="8s"), QuietReporter(), environ={})
-    with ChangingCluster(settings) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    with connected(bootstrap) as cluster:
-        yield cluster
 
 
 def shown(history: CommitHistory) -> Said:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,22 +10,12 @@ import pytest
 from kgroup.cluster.offsets_topic.scan import PartitionScan
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.model.groups import Group, LogRange
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
-from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
 
 Name = Callable[[str], str]
 
 _WANT = SnapshotRequest(offsets=False, logs=False, generation_budget_s=5.0)
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[Cluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
-    with Cluster(settings) as cluster:
-        yield cluster
 
 
 def test_the_next_look_reads_what_came_since(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -23,21 +22,11 @@ from kgroup.model.group_log import (
     TargetWritten,
     TransactionEnd,
 )
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
-from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[Cluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap, timeout="8s"), QuietReporter(), environ={})
-    with Cluster(settings) as cluster:
-        yield cluster
 
 
 def log_of(cluster: Cluster, group: str, since_ms: int | None = None) -> GroupLog:

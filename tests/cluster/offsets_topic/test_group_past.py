@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -15,22 +15,12 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.connection import Connection
-from kgroup.settings.sources import resolve
 from tests.helpers import by_hand
-from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 BUDGET_S = 5.0
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
-    with ChangingCluster(settings) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
