@@ -31,15 +31,10 @@ from tests.helpers.waiting import wait_for
 from tests.helpers.wire import just_before, sent
 
 Name = Callable[[str], str]
+Places = list[TopicPartition]
 JOIN_GROUP, SYNC_GROUP, HEARTBEAT = 11, 14, 68
 KINDS = ("classic", "consumer")
 METADATA = "\0\x01é" * 9
-
-
-@pytest.fixture
-def cluster(bootstrap: str) -> Iterator[ChangingCluster]:
-    with connected(bootstrap) as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -55,12 +50,17 @@ def topic(world: KafkaWorld) -> str:
 
 
 @pytest.fixture
-def places(topic: str) -> list[TopicPartition]:
+def places(topic: str) -> Places:
     return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
 
 
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def empty(world: KafkaWorld, topic: str, name: Name) -> Callable[[str], str]:
+def empty(world: KafkaWorld, topic: str, name: Name) -> Name:
     """An Empty group of this type, with commits."""
 
     def make(kind: str) -> str:
@@ -113,15 +113,8 @@ def given(world: KafkaWorld, group: str, epoch: int, topic: str) -> tuple[int, l
 # --- held, moved, left
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    bystander: str,
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, places: Places, empty: Name, bystander: str, kind: str
 ) -> None:
     group = empty(kind)
     before = world.exact(group)
@@ -141,13 +134,8 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
     assert world.exact(group) == {**before, (topic, 0): (70, METADATA, 4), (topic, 1): (0, "m" * 4096, None)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
-    cluster: ChangingCluster,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    cluster: ChangingCluster, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     # As many of these as time has passed: while the member joins, and while it is there.
     beats = {"Heartbeat", "ConsumerGroupHeartbeat", "DescribeGroups", "ConsumerGroupDescribe"}
@@ -165,7 +153,6 @@ def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
     assert asked[10_000_000] == asked[50]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_many_partitions_with_long_metadata_go_in_several_requests(
     cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -181,13 +168,8 @@ def test_many_partitions_with_long_metadata_go_in_several_requests(
     assert world.exact(group) == dict.fromkeys(wide, (9, "m" * 4096, None))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     with cluster.join_exclusively(group, kind, places) as membership:
@@ -200,14 +182,8 @@ def test_one_partition_that_cannot_be_committed_costs_its_own_row_only(
     assert world.exact(group)[first] == (9, "", None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
-    cluster: ChangingCluster,
-    other: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, other: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, kind: str
 ) -> None:
     group, evicted = empty(kind), empty(kind)
     with cluster.join_exclusively(group, kind, places) as membership:
@@ -224,14 +200,8 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
     assert membership.leave_error is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_it_lives_as_long_as_it_is_held(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     beat = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[kind]
     session_s = 4  # a machine that stands still for so long ends it, whatever is held
@@ -247,11 +217,7 @@ def test_it_lives_as_long_as_it_is_held(
 
 
 def test_it_is_held_when_the_partitions_are_ours_and_not_before(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, places: Places, empty: Name
 ) -> None:
     """The coordinator computes an assignment when its interval is over, and until then they are nobody's."""
     group = empty("consumer")
@@ -273,13 +239,8 @@ def test_a_group_that_is_not_there_is_not_made(cluster: ChangingCluster, world: 
     assert group not in world.groups()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_of_the_other_type(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     other_kind = KINDS[kind == "classic"]
@@ -289,9 +250,8 @@ def test_a_group_of_the_other_type(
     assert world.groups()[group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_partition_that_does_not_exist(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, empty: Callable[[str], str], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     for missing in (TopicPartition(topic, 3), TopicPartition("no-such-topic", 0)):
@@ -312,14 +272,13 @@ def test_a_group_of_another_framework(cluster: ChangingCluster, world: KafkaWorl
 # --- others
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_live_group_is_refused_and_goes_on(
     cluster: ChangingCluster,
     world: KafkaWorld,
     members: Members,
     topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
+    places: Places,
+    empty: Name,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
@@ -339,14 +298,8 @@ def test_a_live_group_is_refused_and_goes_on(
     assert world.exact(group) == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_nobody_moves_the_offsets_from_outside_meanwhile(
-    cluster: ChangingCluster,
-    other: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, other: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     before = world.exact(group)
@@ -358,15 +311,14 @@ def test_nobody_moves_the_offsets_from_outside_meanwhile(
     assert world.exact(group) == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("comes", KINDS)
 def test_who_comes_meanwhile_reads_nothing_before_we_have_left(
     cluster: ChangingCluster,
     world: KafkaWorld,
     bootstrap: str,
     topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
+    places: Places,
+    empty: Name,
     kind: str,
     comes: str,
 ) -> None:
@@ -420,8 +372,8 @@ def test_who_comes_while_we_enter_goes_on_and_is_named(
     world: KafkaWorld,
     members: Members,
     topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
+    places: Places,
+    empty: Name,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     comes: str,
@@ -448,16 +400,9 @@ def test_who_comes_while_we_enter_goes_on_and_is_named(
 # --- runs that stop, die, and wake
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("inside", [False, True], ids=["successor-gone", "successor-inside"])
 def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    bootstrap: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
-    inside: bool,
+    cluster: ChangingCluster, world: KafkaWorld, bootstrap: str, places: Places, empty: Name, kind: str, inside: bool
 ) -> None:
     group = empty(kind)
     with holder(bootstrap, group, kind, places) as first:
@@ -480,13 +425,8 @@ def test_a_run_that_stood_still_moves_nothing_when_it_wakes(
     assert world.exact(group)[places[0]] == (71 if inside else 70, "back", None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_that_went_on_without_us_takes_no_commit(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, kind: str
 ) -> None:
     """Our generation, or epoch, is not the group's any more: that ends the membership, and is not a row's own error."""
     group = empty(kind)
@@ -500,12 +440,7 @@ def test_a_group_that_went_on_without_us_takes_no_commit(
 
 @pytest.mark.parametrize("dropped", [1, 1_000])
 def test_a_member_that_the_coordinator_drops_while_it_joins(
-    bootstrap: str,
-    world: KafkaWorld,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    monkeypatch: pytest.MonkeyPatch,
-    dropped: int,
+    bootstrap: str, world: KafkaWorld, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, dropped: int
 ) -> None:
     """As when a broker dies: it joins again, for so long as it may; the group never counts as not Empty."""
     group, synced = empty("classic"), list[int]()
@@ -530,15 +465,8 @@ def test_a_member_that_the_coordinator_drops_while_it_joins(
     assert world.groups()[group] == ("classic", "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_stood_still_while_an_application_started(
-    world: KafkaWorld,
-    bootstrap: str,
-    topic: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    other: ChangingCluster,
-    kind: str,
+    world: KafkaWorld, bootstrap: str, topic: str, places: Places, empty: Name, other: ChangingCluster, kind: str
 ) -> None:
     group = empty(kind)
     leaver = MemberToRemove(None, "kgroup-catchup")
@@ -555,14 +483,8 @@ def test_a_run_that_stood_still_while_an_application_started(
     assert len(described(other, group).members or ()) == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_is_removed_by_its_successor_at_once(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    bootstrap: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, bootstrap: str, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     world.configure_group(group, consumer_session_timeout_ms="60000")
@@ -577,9 +499,8 @@ def test_a_killed_run_is_removed_by_its_successor_at_once(
     assert world.groups()[group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_the_member_of_a_killed_run_goes_by_itself(
-    world: KafkaWorld, bootstrap: str, places: list[TopicPartition], empty: Callable[[str], str], kind: str
+    world: KafkaWorld, bootstrap: str, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     world.configure_group(group, consumer_session_timeout_ms="1000")
@@ -589,14 +510,8 @@ def test_the_member_of_a_killed_run_goes_by_itself(
         wait_for(lambda: world.groups()[group] == (kind, "empty"), "the end of the session")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_it_leaves_after_an_exception_and_after_ctrl_c(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    bootstrap: str,
-    places: list[TopicPartition],
-    empty: Callable[[str], str],
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, bootstrap: str, places: Places, empty: Name, kind: str
 ) -> None:
     group = empty(kind)
     with pytest.raises(ZeroDivisionError), cluster.join_exclusively(group, kind, places):
@@ -626,7 +541,6 @@ def fresh(proxied: ProxiedBroker, kind: str, name: Name) -> str:
     return group
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
 def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
     proxied: ProxiedBroker, name: Name, kind: str, loss: Loss
@@ -650,7 +564,6 @@ def test_a_commit_without_an_answer_is_not_known_and_not_tried_again(
     assert after == ({**before, ("proxied-orders", 0): (120, "moved", None)} if loss is Loss.ANSWER else before)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_that_the_coordinator_did_not_look_at_is_sent_again(
     proxied: ProxiedBroker, name: Name, kind: str
 ) -> None:
