@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
-from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order
+from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order, sink_name
 from kgroup.groups.catchup.verification import verify
 from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
 
@@ -58,3 +58,19 @@ def test_a_summary_shows_the_same(state: PlanState, delivery: Delivery | None, d
     )
     assert list_order(brief) == list_order(whole)
     assert (brief.snapshot.plan.chunks == ()) is not state.is_open
+
+
+@pytest.mark.parametrize(
+    ("sink", "options", "shown"),
+    [
+        ("topic", {"topic": "copy", "timestamps": "now"}, "topic copy"),
+        ("files", {"dir": "/data/gap", "where": "partition = 3"}, "files /data/gap where partition = 3"),
+        ("spark", {"format": "delta", "option.path": "/lake"}, "spark delta /lake"),
+        ("command", {"command": "curl -H 'Authorization: Bearer abcdefgh1234'"}, "[hidden]"),
+    ],
+)
+def test_a_sink_is_named_without_secrets(sink: str, options: dict[str, str], shown: str) -> None:
+    name = sink_name(sink, options)
+
+    assert shown in name
+    assert "abcdefgh1234" not in name

@@ -1,0 +1,66 @@
+"""Ids of plans, and the metadata that marks kgroup's own commits."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+import pytest
+
+from kgroup.groups import commit_tags
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
+
+RELEASE, BACK = TagPurpose.RELEASE, TagPurpose.BACK
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tag"),
+    [
+        ("kgroup cu-7f3a 3 release 70", CatchupCommitTag("cu-7f3a", 3, RELEASE, 70)),
+        ("kgroup cu-7f3a 3 release 0", CatchupCommitTag("cu-7f3a", 3, RELEASE, 0)),
+        ("kgroup cu-7f3a 0 release", CatchupCommitTag("cu-7f3a", 0, RELEASE)),
+        ("kgroup cu-7f3a 12 back", CatchupCommitTag("cu-7f3a", 12, BACK)),
+    ],
+)
+def test_a_tag_is_read_as_it_is_written(metadata: str, tag: CatchupCommitTag) -> None:
+    assert CatchupCommitTag.of(metadata) == tag
+    assert tag.metadata == metadata
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "the app's own",
+        "kgroup cu-7f3a 3 back 70",
+        "kgroup cu-7f3a 03 release 70",
+        "kgroup cu-7f3a 3 release 070",
+        "kgroup cu-7f3a 3 release -1",
+        "kgroup cu-7f3a 3 release " + "9" * 20,
+        "kgroup cu-7f3a 3 release 70 ",
+        "kgroup cu-7f3a 3 release 70\n",
+        "kgroup cu-7f3l 3 release 70",
+        "kgroup ch-7f3a 3 release 70",
+    ],
+)
+def test_any_other_metadata_is_the_applications(metadata: str) -> None:
+    assert CatchupCommitTag.of(metadata) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_id"),
+    [("cu-7f3a", True), ("cu-7f3", False), ("cu-7f3aa", False), ("cu-7F3a", False), ("xcu-7f3a", False)],
+)
+def test_what_is_a_plan_id(text: str, is_id: bool) -> None:
+    assert is_plan_id(text) is is_id
+
+
+def test_a_new_id_is_none_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = iter("2222" + "2222" + "3333")
+    monkeypatch.setattr(secrets, "choice", lambda alphabet: next(chosen))
+    assert new_plan_id({"cu-2222"}) == "cu-3333"
+
+
+def test_a_new_id_has_no_characters_that_are_confused() -> None:
+    assert re.fullmatch("cu-[2-9a-km-np-z]{4}", new_plan_id())
+    assert not set("01ilo") & set(commit_tags.ID_ALPHABET)
