@@ -26,9 +26,6 @@ _QUESTION = re.compile(r"\w\?(?:\s|$)")
 _SENTENCE_END = re.compile(r"[.!?;:]\s|\n\s*\n|\n\s*[-*]\s")
 _MOST_WORDS = 30
 
-REWORDED_LATER: set[str] = set()
-"""Packages whose texts are not reworded yet; this only gets shorter."""
-
 ALLOWED: dict[str, str] = {
     "allow.auto.create.topics api.version": "a list of settings",
     "auto.commit.enable auto.commit.interval": "a list of settings",
@@ -36,16 +33,6 @@ ALLOWED: dict[str, str] = {
     "metadata.broker.list enable.auto": "a list of settings",
 }
 """Texts that stay, by what they contain, and why: another program's words, mostly."""
-
-
-_PARTS_OF_GROUPS = {f"groups/{name}" for name in ("catchup", "doctor", "history", "lag", "verdict")}
-
-
-def part_of(path: Path) -> str:
-    """The package whose entry in ``REWORDED_LATER`` excuses this file."""
-    words = path.relative_to(PACKAGE).parts
-    inner = "/".join(words[:2])
-    return inner if inner in _PARTS_OF_GROUPS else words[0] if len(words) > 1 else "."
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -94,35 +81,23 @@ def faults(text: str) -> Iterator[str]:
             yield f"a sentence of {count} words"
 
 
-def _all_texts() -> Iterator[tuple[str, str, str]]:
-    """Package, place, and text of all that a user may read."""
+def all_texts() -> Iterator[tuple[str, str]]:
+    """Place and text of all that a user may read."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for line, text in texts(path):
-            yield part_of(path), f"{path.relative_to(ROOT)}:{line}", text
+            yield f"{path.relative_to(ROOT)}:{line}", text
     for path in sorted((PACKAGE / "data").glob("*.yaml")):
         for text in _data_texts(yaml.safe_load(path.read_text("utf-8"))):
-            yield "data", str(path.relative_to(ROOT)), text
+            yield str(path.relative_to(ROOT)), text
     for path in sorted((PACKAGE / "data" / "runbooks").iterdir()):
         for number, comment in enumerate(path.read_text("utf-8").splitlines(), 1):
             if comment.lstrip().startswith("#"):
-                yield "data", f"{path.relative_to(ROOT)}:{number}", comment
-
-
-def all_faults() -> Iterator[tuple[str, str]]:
-    """Package, and what is wrong where."""
-    for package, place, text in _all_texts():
-        for fault in faults(text):
-            yield package, f"{place}: {fault}: {text[:100]!r}"
+                yield f"{path.relative_to(ROOT)}:{number}", comment
 
 
 def test_texts_are_plain() -> None:
-    wrong = [place for package, place in all_faults() if package not in REWORDED_LATER]
+    wrong = [f"{place}: {fault}: {text[:100]!r}" for place, text in all_texts() for fault in faults(text)]
     assert not wrong, "\n".join(wrong)
-
-
-def test_what_is_plain_needs_no_excuse() -> None:
-    """A package that has become plain leaves the list."""
-    assert {package for package, _ in all_faults()} >= REWORDED_LATER
 
 
 @pytest.mark.parametrize(
