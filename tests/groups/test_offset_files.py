@@ -276,3 +276,9 @@ def test_nothing_that_is_read_is_a_traceback() -> None:
         text = "".join(chance.choices(pieces, k=chance.randint(1, 14)))
         with suppress(UsageError):
             assert parse_offsets(text, "f"), text
+
+
+@pytest.mark.parametrize(("as_of", "source"), [(None, "coordinator"), ("2026-01-01T00:00:00Z", "log")])
+def test_a_document_says_where_its_offsets_are_from(as_of: str | None, source: str) -> None:
+    document = GroupOffsets("svc", "classic", "Empty", (), as_of).document()
+    assert (document["source"], document["offsets_at"]) == (source, as_of)

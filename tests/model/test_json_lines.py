@@ -61,6 +61,11 @@ BYTES = [
 ]
 
 
+def test_bytes_as_hex() -> None:
+    found = json.loads(json_line(record(b"\xff\x00", None), ValueFormat.HEX))
+    assert (found["key"], found["value"]) == ({"hex": "ff00"}, None)
+
+
 @pytest.mark.parametrize("form", [ValueFormat.TEXT, ValueFormat.HEX, ValueFormat.BASE64])
 @pytest.mark.parametrize("data", BYTES)
 def test_every_key_and_value_comes_back_as_it_was(data: bytes | None, form: ValueFormat) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.describe import membership_line, outcome, title
+from kgroup.output.pages.describe import DescribedGroup, membership_line, outcome, title
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
@@ -452,3 +453,16 @@ def test_errors_of_rows_are_not_on_the_screen_but_in_the_outcome() -> None:
 
     assert found.errors == (error,)
     assert found.exit_code == 7
+
+
+def test_a_document_from_the_log_has_its_times() -> None:
+    found = group([Partition(TopicPartition("orders", number), None, None, None, None) for number in range(2)])
+    logged = LoggedState(
+        found.name, "classic", {TopicPartition("orders", 0): PastCommit(None, 5)}, 1000, frozenset(), None
+    )
+
+    document = DescribedGroup(found, None, logged=logged).document()
+    assert (document["source"], document["newest_record_at"]) == ("log", "1970-01-01T00:00:01.000Z")
+    assert [row["last_commit_at"] for row in document["partitions"]] == ["1970-01-01T00:00:00.005Z", None]
+    asked = DescribedGroup(found, []).document()
+    assert (asked["source"], asked["newest_record_at"], asked["pending_catchups"]) == ("coordinator", None, [])
