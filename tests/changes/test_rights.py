@@ -12,7 +12,6 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
-from kgroup.model.kafka_tools import acl_hint, log_in_as
 from kgroup.model.reporter import Reporter
 from kgroup.support.errors import NotFound
 
@@ -110,18 +109,3 @@ def test_nothing_is_asked_where_nothing_is_changed() -> None:
     cluster = Told()
     apply_rights(cast(Reporter, Notes()), cast(ChangingCluster, cluster), ChangePlan((), ()))
     assert cluster.asked == []
-
-
-def test_the_command_names_the_user_and_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.model.kafka_tools._principal", "User:...")
-    monkeypatch.setattr("kgroup.model.kafka_tools._cluster", "--bootstrap-server BROKER")
-    assert acl_hint("Read", "group", "a b") == (
-        "kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:... --operation Read --group 'a b'"
-    )
-    log_in_as("eve mallory", "--bootstrap-server b1:9092 --command-config my.properties")
-    assert acl_hint(["ALTER_CONFIGS", "READ"], "topic", "t", "u") == (
-        "kafka-acls.sh --bootstrap-server b1:9092 --command-config my.properties "
-        "--add --allow-principal 'User:eve mallory' "
-        "--operation AlterConfigs --operation Read --topic t --topic u"
-    )
-    assert acl_hint("Describe", "cluster", principal="User:bob").endswith("User:bob --operation Describe --cluster")
