@@ -496,12 +496,8 @@ def test_right_after_the_last_consumer_closed(
     assert group not in world.groups()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_transaction_that_ends_after_the_group_became_empty(
-    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, bootstrap: str, protocol: str
-) -> None:
-    """Its commits were made by the member, while it was one; only the marker comes later."""
-    group = name("svc")
+def in_transaction(bootstrap: str, group: str, protocol: str, topic: str) -> tuple[Producer, Consumer]:
+    """A member whose commits of 7 are in an open transaction."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "log_level": 0})
     consumer = Consumer(
         {
@@ -518,6 +514,16 @@ def test_transaction_that_ends_after_the_group_became_empty(
     producer.begin_transaction()
     places = [TopicPartition(topic, partition, 7) for partition in (0, 1)]
     producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())
+    return producer, consumer
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_transaction_that_ends_after_the_group_became_empty(
+    world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, bootstrap: str, protocol: str
+) -> None:
+    """Its commits were made by the member, while it was one; only the marker comes later."""
+    group = name("svc")
+    producer, consumer = in_transaction(bootstrap, group, protocol, topic)
     consumer.close()
     wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
     producer.commit_transaction(30)
@@ -534,22 +540,7 @@ def test_transaction_that_was_open_when_the_wait_began(
     """It has ended with the consumer: what could not be read at the first look is read after the wait."""
     group = name("svc")
     world.commit(group, {(topic, 0): 3, (topic, 1): 4})
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group, "log_level": 0})
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.protocol": protocol,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe([topic])
-    wait_for(lambda: consumer.poll(0.1), "a record")
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    places = [TopicPartition(topic, partition, 7) for partition in (0, 1)]
-    producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())
+    producer, consumer = in_transaction(bootstrap, group, protocol, topic)
     waits = ("--wait-empty", "--within", "60s", "--execute", "-o", "json")
     with running("reset", group, "--topic", topic, "--shift-by", "-1", *waits) as reset:
         reset.says("WAIT")
