@@ -32,7 +32,7 @@ def test_stdin() -> None:
     done = subprocess.run([sys.executable, "-c", script], input="t,0,5\n", capture_output=True, text=True, check=True)
     assert done.stdout == "5\n"
     done = subprocess.run([sys.executable, "-c", script], input="t,0,x\n", capture_output=True, text=True, check=False)
-    assert "stdin:1:5: offset 'x'" in done.stderr
+    assert "stdin:1: offset 'x'" in done.stderr
     without = f'exec {sys.executable} -c "{script}" <&-'
     closed = subprocess.run(["/bin/sh", "-c", without], capture_output=True, text=True, check=False)
     assert "UsageError: --from-file stdin: " in closed.stderr
@@ -65,4 +65,4 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     file.write_bytes("t,0,5\n".encode("utf-16"))
     assert complaint(file) == f"{file}:1:1: byte 0xff is not UTF-8"
     file.write_bytes("t,0,5\n".encode("utf-16-le"))
-    assert complaint(file) == f"{file}:1:2: a NUL byte: the file is not UTF-8 text"
+    assert complaint(file) == f"{file}:1: a NUL byte: the file is not UTF-8 text"
