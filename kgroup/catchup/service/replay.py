@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.spark.settings import SparkSettings, named_slots, slots
 from kgroup.catchup.worker.rate_limit import share
@@ -211,7 +212,9 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
         )
     order = Order.NONE if options.latest else options.order or Order.PARTITION
     tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
-    return Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
+    delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
+    encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
+    return delivery
 
 
 def delivery_words(delivery: Delivery) -> Iterator[str]:

@@ -299,3 +299,9 @@ def test_the_newest_of_each_key_is_delivered_in_no_order_and_stays_so() -> None:
     assert delivery_of(found({0: TOUCHED}, made), ReplayOptions(sink_options={LATEST: "true"})) == made
     elsewhere = delivery_of(found({}, made), ReplayOptions("files", {"dir": "/x"}))
     assert (elsewhere.sink, elsewhere.order, elsewhere.options[LATEST]) == ("files", Order.NONE, "true")
+
+
+def test_what_the_ledger_cannot_keep_is_refused_before_anything_moves() -> None:
+    """An argument whose bytes are not UTF-8, which Python gives as a lone surrogate."""
+    with pytest.raises(UsageError, match=r"is not UTF-8, so the ledger cannot keep it"):
+        delivery_of(found({}), ReplayOptions("files", {"dir": "/x\udcff"}))
