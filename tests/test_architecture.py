@@ -157,7 +157,7 @@ def test_the_sources_were_found() -> None:
         (("kgroup.cluster.diagnosis",), ("kgroup.cluster.coordinator", "kgroup.cluster.offsets_topic"), ()),
         (("kgroup.cluster.offsets_topic",), ("kgroup.cluster.diagnosis",), ()),
         # The coordinator's private side stays in its package.
-        (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.primitives"), ()),
+        (("kgroup.commands",), ("kgroup.cluster.coordinator", "kgroup.cluster.byte_reader"), ()),
     ],
 )
 def test_arrows_run_one_way(by: tuple[str, ...], modules: tuple[str, ...], but: tuple[str, ...]) -> None:
@@ -231,7 +231,7 @@ def test_commands_lay_out_no_page() -> None:
 
 def test_pure_modules_do_no_input_or_output() -> None:
     decoding = ("kgroup.cluster.offsets_topic.decode", "kgroup.cluster.offsets_topic.records")
-    pure = ("kgroup.groups", "kgroup.output.pages", "kgroup.cluster.assembly", *decoding)
+    pure = ("kgroup.groups", "kgroup.output.pages", "kgroup.cluster.assemble_group", *decoding)
 
     assert offending(pure, ("socket", "subprocess", "os", "pathlib", "time", "random", "threading")) == []
 
@@ -285,7 +285,7 @@ def edges(given: Iterable[Import], depth: int | None = None) -> dict[str, set[st
 
 
 def shortened(module: str, depth: int | None) -> str:
-    """``kgroup.cluster.primitives`` is ``cluster`` at depth 1; the package's own file stays ``kgroup``."""
+    """``kgroup.cluster.byte_reader`` is ``cluster`` at depth 1; the package's own file stays ``kgroup``."""
     return module if depth is None else ".".join(module.split(".")[1 : depth + 1]) or module
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.members import stale_members
+from kgroup.groups.member_labels import stale_members
 from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, RowError
 from kgroup.model.reporter import Reporter

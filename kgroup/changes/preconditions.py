@@ -12,7 +12,7 @@ from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART, remaining_members
 from kgroup.groups.selection import Groups, names_of
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.groups import Group
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until

@@ -10,7 +10,7 @@ from typing import Any
 from kgroup.cli.help_parts import CONNECTION, OUTPUT, SAFETY, WHAT, WHICH
 from kgroup.cli.help_topics import SUMMARIES
 from kgroup.cli.verbs import VERBS
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.output_format import default_format, formats_of
 
 _WIDTH = 80

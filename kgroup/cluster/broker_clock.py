@@ -15,7 +15,7 @@ from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import newest_timestamp, offsets_topic_layout
-from kgroup.model.clocks import Clocks
+from kgroup.model.clock_difference import Clocks
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError
 

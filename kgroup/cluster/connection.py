@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.group_log import GroupLogs
     from kgroup.cluster.offsets_topic.group_past import UnknownPasts
     from kgroup.cluster.offsets_topic.last_records import LastRecords
-    from kgroup.model.clocks import Clocks
+    from kgroup.model.clock_difference import Clocks
     from kgroup.model.migration_facts import GroupPast
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
+from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord
 from kgroup.model.groups import TopicPartitions
 
 CONSUMER_PROTOCOL_TYPE = "consumer"

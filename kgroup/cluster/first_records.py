@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from kgroup.cluster.broker_errors import NONE, topic_error
+from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, fetch_request, first_at
-from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, topic_layouts
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.assembly import GroupParts, assemble, failures
+from kgroup.cluster.assemble_group import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
 from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing

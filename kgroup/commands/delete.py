@@ -16,7 +16,7 @@ from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.model.clocks import CLOCK_SKEW
+from kgroup.model.clock_difference import CLOCK_SKEW
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording
 from kgroup.output.pages.delete import delete_outcome

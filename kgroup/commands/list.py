@@ -113,7 +113,7 @@ def _idle(
 
 def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: rarely used.
-    from kgroup.cluster.offsets_topic.health import read_replicas
+    from kgroup.cluster.offsets_topic.replica_health import read_replicas
     from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, listed_group, partitions_of_broker
 
     check_bounds(source, reads=source.from_log)

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Group, Member
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint

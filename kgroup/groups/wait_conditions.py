@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Group, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition

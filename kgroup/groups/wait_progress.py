@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
+from kgroup.groups.member_labels import labels
 from kgroup.groups.member_sessions import SessionBound, evict_text, session_of, session_text
-from kgroup.groups.members import labels
 from kgroup.groups.wait_conditions import ConditionResult, Empty, MemberCount, Observation, OfType, Stable
 from kgroup.model.groups import Group
 from kgroup.support.durations import format_duration

@@ -16,7 +16,7 @@ from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
-from kgroup.cluster.offsets_topic.health import offsets_topic
+from kgroup.cluster.offsets_topic.replica_health import offsets_topic
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, standing_of

@@ -12,7 +12,7 @@ from kgroup.cluster.configs import group_configs
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.change_plan import committed
-from kgroup.groups.members import without_stale_members
+from kgroup.groups.member_labels import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
 from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, ListedGroup

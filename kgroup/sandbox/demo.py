@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from kgroup.cluster.wire import connected
+from kgroup.cluster.raw_connection import connected
 from kgroup.model.reporter import Reporter
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
 from kgroup.support.errors import SandboxError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgroup.cluster.wire import NO_ANSWER, connected
+from kgroup.cluster.raw_connection import NO_ANSWER, connected
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import PORT_TAKEN, BrokerProcess
 from kgroup.sandbox.distribution import Distribution

@@ -25,7 +25,7 @@ from kgroup.cli.refusals import REFUSALS
 from kgroup.cli.typer_adapter import verb_name
 from kgroup.cli.verbs import VERBS
 from kgroup.groups.lag.status import LagStatus
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import Records, Screen
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format

@@ -27,7 +27,7 @@ from kafka.admin import (
 )
 
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from tests.commands.test_rights import Bob
 from tests.helpers import programs
 from tests.helpers.catchup.catchups import crash, own_ledger, released

@@ -20,7 +20,7 @@ from kgroup.cli.verbs import VERBS
 from kgroup.groups.doctor.rules import ORDER
 from kgroup.groups.selection import STATES, TYPES
 from kgroup.groups.wait_conditions import FORMS
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.output_format import formats_of
 
 _BY_METAVAR = {

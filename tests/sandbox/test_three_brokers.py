@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.wire import connected
+from kgroup.cluster.raw_connection import connected
 from kgroup.sandbox import ProcessState, Sandbox
 from kgroup.sandbox.layout import CONTROLLER_ID
 from tests.helpers.sandbox_reporters import Recorder

@@ -14,7 +14,7 @@ from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from kgroup.cluster.broker_errors import group_error
-from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
+from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 from kgroup.support.errors import KgroupError

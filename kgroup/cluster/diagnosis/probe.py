@@ -8,7 +8,7 @@ from contextlib import closing
 
 from kgroup.cluster.diagnosis import sasl, tcp, tls
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
-from kgroup.cluster.wire import MALFORMED, METADATA, Closed, Foreign, Wire, offered_apis
+from kgroup.cluster.raw_connection import MALFORMED, METADATA, Closed, Foreign, Wire, offered_apis
 from kgroup.support.errors import AuthenticationFailed, KgroupError, Unreachable
 
 

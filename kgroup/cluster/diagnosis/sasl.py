@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
-from kgroup.cluster.wire import ILLEGAL_SASL_STATE, NO_ERROR, UNSUPPORTED_MECHANISM, Closed, Foreign, Wire
+from kgroup.cluster.raw_connection import ILLEGAL_SASL_STATE, NO_ERROR, UNSUPPORTED_MECHANISM, Closed, Foreign, Wire
 from kgroup.settings.keys import PASSWORD_MECHANISMS
 from kgroup.settings.model import Settings
 from kgroup.support.errors import AuthenticationFailed, KgroupError

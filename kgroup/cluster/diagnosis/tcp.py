@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import closing
 
-from kgroup.cluster.wire import SHOWN_LENGTH, Foreign, Wire, left_s
+from kgroup.cluster.raw_connection import SHOWN_LENGTH, Foreign, Wire, left_s
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.redact import redact

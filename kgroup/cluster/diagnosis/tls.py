@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from kgroup.cluster.diagnosis import tcp
 from kgroup.cluster.diagnosis.tcp import DiagnosisTarget
-from kgroup.cluster.wire import Closed, Foreign, Wire
+from kgroup.cluster.raw_connection import Closed, Foreign, Wire
 from kgroup.settings.certificates import Certificate, own_certificate, parse_peer_certificate, trust_only_context
 from kgroup.settings.model import Settings
 from kgroup.settings.tls import client_context, has_client_certificate

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord, topic_id
 from kgroup.cluster.offsets_topic.records import (
     AssignedPartitions,
     ClassicMember,
@@ -56,7 +57,6 @@ from kgroup.cluster.offsets_topic.records import (
     TopicMetadata,
     UnknownVersion,
 )
-from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord, topic_id
 from kgroup.model.topic_partition import TopicPartition
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic import records
 from kgroup.cluster.offsets_topic.decode import decode, usual_commit
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
-from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,

@@ -17,8 +17,8 @@ from kafka.errors import KafkaError
 from kafka.protocol.consumer import FetchRequest
 from kafka.record.legacy_records import LegacyRecordBatch
 
+from kgroup.cluster.byte_reader import FAULTS, MalformedRecord
 from kgroup.cluster.offsets_topic.commit_runs import PARTITION_BYTES, CommitRun, commits_like
-from kgroup.cluster.primitives import FAULTS, MalformedRecord
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError

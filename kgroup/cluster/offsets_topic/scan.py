@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from kgroup.cluster.broker_errors import NONE, topic_error
+from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
@@ -34,7 +35,6 @@ from kgroup.cluster.offsets_topic.record_batches import (
     records_in_range,
 )
 from kgroup.cluster.offsets_topic.records import Record, RecordType
-from kgroup.cluster.primitives import MalformedRecord
 from kgroup.cluster.topics import TopicLayout, log_ranges
 from kgroup.model.group_log import CommitWritten, ScannedRange
 from kgroup.model.groups import LogRange

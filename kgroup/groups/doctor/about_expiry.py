@@ -13,7 +13,7 @@ from kgroup.groups.doctor.finding import (
     utc_minute,
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.members import subscribed_topics
+from kgroup.groups.member_labels import subscribed_topics
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 

@@ -22,7 +22,7 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
 from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
-from kgroup.groups.members import labels, subscribed_topics
+from kgroup.groups.member_labels import labels, subscribed_topics
 from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import MigrationPath, ReadinessResult
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of

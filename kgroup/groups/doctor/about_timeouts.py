@@ -16,7 +16,7 @@ from kgroup.groups.doctor.finding import (
     utc_minute,
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.units import NAMED, plural, some_of

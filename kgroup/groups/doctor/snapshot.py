@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from kgroup.groups.history.model import CrashLoop
-from kgroup.groups.members import unsubscribed_topics
+from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.model.groups import Group, LoggedCommit

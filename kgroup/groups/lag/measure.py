@@ -42,7 +42,7 @@ from kgroup.groups.lag.status import (
     has_lone_commit,
     no_reader,
 )
-from kgroup.groups.members import unsubscribed_topics
+from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 

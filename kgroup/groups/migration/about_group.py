@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.foreign_owners import Owner, foreign_owner
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.groups import ListedGroup, is_of_consumers

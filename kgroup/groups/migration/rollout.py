@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
 from kgroup.groups.migration.check import MigrationPath
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kgroup.groups.assignors.model import Assigned
-from kgroup.groups.members import member_names
+from kgroup.groups.member_labels import member_names
 from kgroup.groups.simulation.lag_effect import LagEffect, MeasuredLag, lag_effect
 from kgroup.groups.simulation.model import Balance, GroupChange, RestartStrategy, SimulationTiming
 from kgroup.groups.simulation.scenarios import SimulatedScenario, select_scenario

@@ -10,7 +10,7 @@ import msgspec
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import DEFAULT_RULES, LagStatus
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Group
 from kgroup.support.units import plural
 

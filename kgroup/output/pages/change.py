@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow, row_moves
 from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, ChangedRow, Refusal, Result
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import (
     BlankLine,
     Block,

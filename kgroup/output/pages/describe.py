@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.members import member_names
+from kgroup.groups.member_labels import member_names
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers

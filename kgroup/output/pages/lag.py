@@ -22,7 +22,7 @@ from kgroup.groups.lag.report import (
     sort_rows,
 )
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.members import labels
+from kgroup.groups.member_labels import labels
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kgroup.groups.member_labels import labels
 from kgroup.groups.member_sessions import evict_text, session_text
-from kgroup.groups.members import labels
 from kgroup.groups.wait_conditions import Condition
 from kgroup.groups.wait_result import GroupWaitResult, WaitResult
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title

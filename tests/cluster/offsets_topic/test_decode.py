@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from kgroup.cluster.byte_reader import MalformedRecord, raw_topic_id
+from kgroup.cluster.byte_reader import topic_id as topic_id_of
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.offsets_topic import records
 from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix
 from kgroup.cluster.offsets_topic.records import MemberState, RecordType
-from kgroup.cluster.primitives import MalformedRecord, raw_topic_id
-from kgroup.cluster.primitives import topic_id as topic_id_of
 from tests.helpers.for_each import for_each
 from tests.helpers.places import DATA
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
+from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic.commit_runs import CommitRun
 from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix, usual_commit
@@ -26,7 +27,6 @@ from kgroup.cluster.offsets_topic.record_batches import (
     records_in_range,
 )
 from kgroup.cluster.offsets_topic.records import OffsetCommit
-from kgroup.cluster.primitives import MalformedRecord
 from kgroup.model.group_log import CommitWritten, Event, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kgroup.cli.refusals import REFUSALS
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal, Result
-from kgroup.model.accepted import ACCEPTED
+from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.outcome import Outcome

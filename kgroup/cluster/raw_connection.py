@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from kgroup.cluster.primitives import FAULTS, ByteReader, MalformedRecord
+from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord
 
 METADATA = 3
 _OFFSET_FETCH, _FIND_COORDINATOR, _DESCRIBE_GROUPS, _API_VERSIONS = 9, 10, 15, 18

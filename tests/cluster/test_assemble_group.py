@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cluster.assembly import GroupParts, assemble, failures
+from kgroup.cluster.assemble_group import GroupParts, assemble, failures
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.topics import TopicLayout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.members import (
+from kgroup.groups.member_labels import (
     labels,
     member_names,
     stale_members,

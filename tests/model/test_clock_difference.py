@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.model.clocks import TOLERATED_MS, Clocks
+from kgroup.model.clock_difference import TOLERATED_MS, Clocks
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
