@@ -110,15 +110,15 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         self.ledger.prepare()
         return self.ledger.create(plan, delivery, now_ms=self.now_ms())
 
-    def take_over(self, found: PlanSnapshot) -> Runner:
+    def take_over(self, snapshot: PlanSnapshot) -> Runner:
         """Become the runner of a plan. Raises as ``Ledger.take_over``, and Refused [other-cluster]."""
-        self._require_own_cluster(found.plan)
+        self._require_own_cluster(snapshot.plan)
         return self.ledger.take_over(
-            found.plan.id,
+            snapshot.plan.id,
             who=self.who,
             now_ms=self.now_ms(),
-            offset=found.offset,
-            lenient=found.damage is not None,
+            offset=snapshot.offset,
+            lenient=snapshot.damage is not None,
         )
 
     def release_new(self, runner: Runner) -> PlanSnapshot:
@@ -154,9 +154,9 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         ``as_planned``: only if its group still has the type of the plan. Raises Refused with the reason of
         ``decisions.resume`` or of ``exclusive_membership``; Unreachable [outcome-unknown].
         """
-        found = runner.snapshot
-        if found.plan.group is None or found.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
-            self._carry_out(runner, None, decisions.resume(Situation(found, runner.epoch.number)))
+        snapshot = runner.snapshot
+        if snapshot.plan.group is None or snapshot.state.state not in (PlanState.PLANNED, PlanState.RELEASING):
+            self._carry_out(runner, None, decisions.resume(Situation(snapshot, runner.epoch.number)))
         else:
             self._decide_alone(runner, decisions.resume, assumed or {}, as_planned=as_planned)
         return runner.snapshot
@@ -174,16 +174,20 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         def decide(now: Situation) -> Decision:
             return decisions.cancel(now, accepted, abandon=abandon)
 
-        found = runner.snapshot
-        if found.plan.group is None or found.state.state in (PlanState.PLANNED, PlanState.DONE, PlanState.CANCELLED):
-            return self._carry_out(runner, None, decide(Situation(found, runner.epoch.number)))
+        snapshot = runner.snapshot
+        if snapshot.plan.group is None or snapshot.state.state in (
+            PlanState.PLANNED,
+            PlanState.DONE,
+            PlanState.CANCELLED,
+        ):
+            return self._carry_out(runner, None, decide(Situation(snapshot, runner.epoch.number)))
         # --abandon moves nothing either. But a run that was about to move offsets must be out of the group before the
         # abandoned offsets are reported.
         return self._decide_alone(runner, decide, assumed or {})
 
-    def stop(self, found: PlanSnapshot) -> PlanSnapshot:
+    def stop(self, snapshot: PlanSnapshot) -> PlanSnapshot:
         """End the plan's runner and its workers; what they have delivered remains delivered."""
-        with self.take_over(found) as runner:
+        with self.take_over(snapshot) as runner:
             runner.heartbeat(SIGNED_OFF)
             return runner.snapshot
 
@@ -203,20 +207,20 @@ class CatchupEngine(msgspec.Struct, frozen=True):
                 now = self.ledger.read(runner.plan_id, runner.snapshot.offset)
             except KgroupError:
                 return None
-            found = takeover_of(runner.epoch, now)
-            if found is None or found.stopped or not now.state.state.is_open or time.monotonic() > until_s:
-                return found
+            takeover = takeover_of(runner.epoch, now)
+            if takeover is None or takeover.stopped or not now.state.state.is_open or time.monotonic() > until_s:
+                return takeover
             pause(_PAUSE_S)
 
     def preview(
-        self, found: PlanSnapshot, decide: Decide, assumed: Mapping[TopicPartition, bool] | None = None
+        self, snapshot: PlanSnapshot, decide: Decide, assumed: Mapping[TopicPartition, bool] | None = None
     ) -> Decision:
         """What a command would do now, without fencing any run and without changes."""
         try:
-            self._require_own_cluster(found.plan)
+            self._require_own_cluster(snapshot.plan)
         except Refused as error:
             return Refuse(error)
-        return self._decision(found.plan, decide, self._situation(found, 0, None, assumed or {}))
+        return self._decision(snapshot.plan, decide, self._situation(snapshot, 0, None, assumed or {}))
 
     def _decision(self, plan: CatchupPlan, decide: Decide, now: Situation) -> Decision:
         """The decision; refused if a topic was recreated or deleted, because then its offsets mean nothing."""
@@ -244,21 +248,23 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
     def verification(
-        self, found: PlanSnapshot, results: Iterable[ChunkResult] = (), since: CommitsSinceRelease | None = None
+        self, snapshot: PlanSnapshot, results: Iterable[ChunkResult] = (), since: CommitsSinceRelease | None = None
     ) -> Verification:
         """The verification of a plan by the ledger, with current losses and duplicates; ``since`` None: read them now.
 
         What cannot be read is left out: the verification of what was delivered needs no broker.
         """
-        plan = found.plan
+        plan = snapshot.plan
         starts: Mapping[TopicPartition, int] = {}
         with suppress(KgroupError):
             starts = log_starts(self.cluster, [item.tp for item in plan.ranges])
-        return verify(found, results, log_starts=starts, rewinds=(since or self.offsets_since_release(found)).set_back)
+        return verify(
+            snapshot, results, log_starts=starts, rewinds=(since or self.offsets_since_release(snapshot)).set_back
+        )
 
-    def offsets_since_release(self, found: PlanSnapshot) -> CommitsSinceRelease:
+    def offsets_since_release(self, snapshot: PlanSnapshot) -> CommitsSinceRelease:
         """What happened to a group's offsets since its release."""
-        plan, position = found.plan, found.state.log_position
+        plan, position = snapshot.plan, snapshot.state.log_position
         if plan.group is None or position is None:
             return CommitsSinceRelease()
         try:
@@ -276,17 +282,19 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         If that is not possible, because the group has members or something is deleted, only decisions that move no
         offsets are executed. The member of an interrupted run is removed in any case.
         """
-        found, inside = runner.snapshot, False
-        membership = exclusive_membership(self.cluster, found.plan, as_planned=as_planned)
+        snapshot, inside = runner.snapshot, False
+        membership = exclusive_membership(self.cluster, snapshot.plan, as_planned=as_planned)
         try:
             with membership:
                 inside = True
-                now = self._situation(found, runner.epoch.number, membership, assumed)
-                return self._carry_out(runner, membership, self._decision(found.plan, decide, now))
+                now = self._situation(snapshot, runner.epoch.number, membership, assumed)
+                return self._carry_out(runner, membership, self._decision(snapshot.plan, decide, now))
         except (Refused, NotFound) as error:
             if inside or (isinstance(error, Refused) and error.code not in _WITHOUT_MEMBERSHIP):
                 raise
-            decision = self._decision(found.plan, decide, self._situation(found, runner.epoch.number, None, assumed))
+            decision = self._decision(
+                snapshot.plan, decide, self._situation(snapshot, runner.epoch.number, None, assumed)
+            )
             moves = isinstance(decision, Release | MoveBack)
             if moves or (isinstance(decision, Refuse) and decision.error.code == error.code):
                 raise  # this error names the members, or what is missing
@@ -341,25 +349,25 @@ class CatchupEngine(msgspec.Struct, frozen=True):
 
     def _situation(
         self,
-        found: PlanSnapshot,
+        snapshot: PlanSnapshot,
         epoch: int,
         membership: ExclusiveMembership | None,
         assumed: Mapping[TopicPartition, bool],
     ) -> Situation:
         """Everything that a decision needs; without ``membership`` it checks for other members of the group."""
-        plan, position = found.plan, found.state.log_position
+        plan, position = snapshot.plan, snapshot.state.log_position
         if plan.group is None:
-            return Situation(found, epoch)
+            return Situation(snapshot, epoch)
         live = False if membership is not None else self._is_live(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
-        if found.damage is not None:
-            history = dataclasses.replace(history, unread=found.damage.message)
+        if snapshot.damage is not None:
+            history = dataclasses.replace(history, unread=snapshot.damage.message)
         committed = self._committed(plan, membership)
         evidence: Mapping[TopicPartition, ReleaseEvidence] = {}
-        if found.state.state is not PlanState.PLANNED:
+        if snapshot.state.state is not PlanState.PLANNED:
             evidence = find_evidence(plan, history, committed, live=live, assumed=assumed)
         return Situation(
-            found,
+            snapshot,
             epoch,
             evidence,
             committed,
@@ -372,26 +380,26 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         self, plan: CatchupPlan, membership: ExclusiveMembership | None
     ) -> dict[TopicPartition, Commit | None]:
         group = group_of(plan)
-        found = membership.committed() if membership is not None else self.cluster.committed([group])[group]
-        if isinstance(found, NotFound):
+        answer = membership.committed() if membership is not None else self.cluster.committed([group])[group]
+        if isinstance(answer, NotFound):
             return {}
-        if isinstance(found, KgroupError):
-            raise found
+        if isinstance(answer, KgroupError):
+            raise answer
         commits: dict[TopicPartition, Commit | None] = {}
         for item in plan.ranges:
-            commit = found.get(item.tp)
+            commit = answer.get(item.tp)
             if isinstance(commit, KgroupError):
                 raise commit
             commits[item.tp] = commit
         return commits
 
     def _is_live(self, group: str) -> bool:
-        found = self.cluster.describe([group], _MEMBERS)
-        for error in found.errors:
+        described = self.cluster.describe([group], _MEMBERS)
+        for error in described.errors:
             if error.group == group and error.code != NotFound.code:
                 raised = _CLASSES.get(error.exit_code, KgroupError)
                 raise raised(f"{group}: {error.message}", hint=error.hint, code=error.code)
-        return any(is_live(item) for item in found.groups)
+        return any(is_live(item) for item in described.groups)
 
     def _states(self, runner: Runner) -> StateWriter:
         return StateWriter(runner, runner.snapshot.state, self.now_ms)

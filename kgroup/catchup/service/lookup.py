@@ -70,9 +70,9 @@ def running_plan(engine: CatchupEngine, text: str) -> PlanSnapshot:
     They may hide the newest records for a minute, which a stop does not need. If no open plan is visible, it waits.
     """
     with suppress(NotFound, UsageError):
-        found = _find(engine, text, _SOON_S, finished=True)
-        if found.state.state.is_open:
-            return found
+        snapshot = _find(engine, text, _SOON_S, finished=True)
+        if snapshot.state.state.is_open:
+            return snapshot
     return find_plan(engine, text, finished=True)
 
 
@@ -134,10 +134,10 @@ def _unknown(engine: CatchupEngine, text: str, plans: Sequence[PlanHead], of_gro
     )
 
 
-def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartition, bool]:
+def parse_assumed(given: Sequence[str], snapshot: PlanSnapshot) -> dict[TopicPartition, bool]:
     """``--assume released`` for all partitions of a plan, ``orders:7=unreleased`` for one. Raises UsageError."""
     assumed: dict[TopicPartition, bool] = {}
-    partitions = {item.tp for item in found.plan.ranges}
+    partitions = {item.tp for item in snapshot.plan.ranges}
     for word in given:
         parts = re.fullmatch(r"(?a)(?:([^:=,\s]+):(\d{1,10})=)?(released|unreleased)", word.strip())
         if parts is None:
@@ -150,6 +150,6 @@ def parse_assumed(given: Sequence[str], found: PlanSnapshot) -> dict[TopicPartit
             continue
         tp = (parts[1], int(parts[2]))
         if tp not in partitions:
-            raise UsageError(f"--assume {word}: {found.plan.id} does not contain this partition")
+            raise UsageError(f"--assume {word}: {snapshot.plan.id} does not contain this partition")
         assumed[tp] = released
     return assumed

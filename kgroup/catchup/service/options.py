@@ -140,14 +140,14 @@ class SinkOptions:
                     raise UsageError(f"--{option} {value}: choose one of {', '.join(words[:-1])} or {words[-1]}")
         if self.option and sink != "spark":
             raise UsageError("--option requires --to-spark", hint="use --conf for Spark's own settings")
-        found = {} if self.where is None else {WHERE: self.where}
+        chosen = {} if self.where is None else {WHERE: self.where}
         if self.latest_per_key:
-            found[LATEST] = "true"
+            chosen[LATEST] = "true"
         if self.to_spark is not None:
-            return {"format": self.to_spark, **parse_options(self.option or ()), **found}
+            return {"format": self.to_spark, **parse_options(self.option or ()), **chosen}
         if self.to_topic is not None:
             check_topic_name("--to-topic", self.to_topic)
-        return found if sink is None else {**{k: text for k, text in own[sink].items() if text is not None}, **found}
+        return chosen if sink is None else {**{k: text for k, text in own[sink].items() if text is not None}, **chosen}
 
 
 @dataclass(frozen=True, slots=True)

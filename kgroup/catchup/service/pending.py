@@ -133,7 +133,7 @@ def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing)
         elif plan.is_damaged and plan.damage is not None:
             shown = Hint("{}", ("catchup", "show", plan.plan.id))
             reporter.note(f"{plan.plan.id} cannot be continued: {plan.damage.message}; see  {shown}")
-    found: dict[str, list[VerifiedPlan]] = {}
+    by_group: dict[str, list[VerifiedPlan]] = {}
     now_ms = utc_ms()
     for plan in listing.plans:
         if plan.plan.group is not None and plan.state.state.is_open:
@@ -141,10 +141,10 @@ def _content(reporter: Reporter, topic: str, missing: str, listing: PlanListing)
             from kgroup.groups.catchup.plan_state import VerifiedPlan
             from kgroup.groups.catchup.verification import verify
 
-            found.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, verify(plan), now_ms))
+            by_group.setdefault(plan.plan.group, []).append(VerifiedPlan(plan, verify(plan), now_ms))
     if listing.hidden is not None:
         missing = f"an open transaction hides a part of the ledger {topic}"
-    return LedgerReading(found, listing, missing, why)
+    return LedgerReading(by_group, listing, missing, why)
 
 
 def _is_empty(cluster: Cluster, topic: str, layout: TopicLayout) -> bool:

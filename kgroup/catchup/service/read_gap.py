@@ -54,14 +54,14 @@ def read_gap(cluster: Cluster, group: Group | None, request: GapRequest, now_ms:
 def log_starts(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The current log start offsets of these partitions; unreadable ones are left out."""
     wanted = sorted(set(partitions))
-    found = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
-    return {tp: log.start.offset for tp, log in found.items() if not isinstance(log, KgroupError)}
+    logs = cluster.positions(cluster.layouts({topic for topic, _ in wanted}), wanted) if wanted else {}
+    return {tp: log.start.offset for tp, log in logs.items() if not isinstance(log, KgroupError)}
 
 
 def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
     """The current ids of topics, None if the broker has none; deleted topics are left out."""
-    found = cluster.layouts(topics)
-    return {topic: layout.id for topic, layout in found.items() if isinstance(layout, TopicLayout)}
+    layouts = cluster.layouts(topics)
+    return {topic: layout.id for topic, layout in layouts.items() if isinstance(layout, TopicLayout)}
 
 
 def _topics(group: Group | None, request: GapRequest) -> set[str]:
@@ -147,14 +147,14 @@ def _rates(commits: Iterable[CommitWritten]) -> dict[TopicPartition, float]:
             by_partition.pop(tp, None)
         else:
             by_partition.setdefault(tp, []).append((record.at_ms, record.offset))
-    found = {}
+    rates = {}
     for tp, made in by_partition.items():
         last_ms, last = made[-1]
         recent = [(at_ms, offset) for at_ms, offset in made if at_ms >= last_ms - _RATE_SPAN_MS]
         first_ms, first = recent[0]
         if last_ms > first_ms and last >= first:
-            found[tp] = (last - first) * 1000 / (last_ms - first_ms)
-    return found
+            rates[tp] = (last - first) * 1000 / (last_ms - first_ms)
+    return rates
 
 
 class _Reading:
@@ -200,14 +200,14 @@ def _without_log(
     layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None
 ) -> dict[TopicPartition, KgroupError]:
     """Partitions that the group has committed and that do not exist (any more)."""
-    found: dict[TopicPartition, KgroupError] = {}
+    errors: dict[TopicPartition, KgroupError] = {}
     for item in () if group is None else group.partitions:
         layout = layouts.get(item.topic)
         if isinstance(layout, KgroupError):
-            found[item.tp] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
+            errors[item.tp] = type(layout)(f"the topic {layout.message}", hint=layout.hint)
         elif layout is not None and item.partition not in layout.leaders:
-            found[item.tp] = NotFound("the partition does not exist")
-    return found
+            errors[item.tp] = NotFound("the partition does not exist")
+    return errors
 
 
 def _facts(
@@ -246,9 +246,9 @@ def _with_oldest(
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
     spans = {item.tp: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}
-    found = cluster.first_timestamps(spans) if spans else {}
-    times = {tp: at_ms for tp, at_ms in found.items() if isinstance(at_ms, int)}
-    faults = [error for error in found.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
+    answers = cluster.first_timestamps(spans) if spans else {}
+    times = {tp: at_ms for tp, at_ms in answers.items() if isinstance(at_ms, int)}
+    faults = [error for error in answers.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
     known = {tp: replace(log, oldest_ms=times.get(tp)) for tp, log in logs.items()}
     notes = (f"the age of the gap is unknown for some partitions: {faults[0].message}",) if faults else ()
     return known, notes

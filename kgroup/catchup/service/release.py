@@ -116,8 +116,8 @@ def move_back(membership: ExclusiveMembership, step: MoveBack, states: StateWrit
 
 def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
-    found = fetch_commits(membership)
-    moved = [(move, found.get(move.tp)) for move in moves if found.get(move.tp) != move.old_commit]
+    commits = fetch_commits(membership)
+    moved = [(move, commits.get(move.tp)) for move in moves if commits.get(move.tp) != move.old_commit]
     if not moved:
         return
     for _, now in moved:
@@ -155,9 +155,9 @@ def commit_moves(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -
         for tp, error in membership.commit(wanted).items():
             if error is not None:
                 raise error.with_context(prefix=f"{tp}: ")
-    found = fetch_commits(membership)
+    commits = fetch_commits(membership)
     for move in moves:
-        now = found.get(move.tp)
+        now = commits.get(move.tp)
         if now != move.commits[-1]:
             raise now if isinstance(now, KgroupError) else _overwritten(membership.group, move, now)
 
@@ -177,13 +177,13 @@ def read_history(cluster: Cluster, plan: CatchupPlan, position: int | None, budg
     return history_of(cluster.commits_since(group_of(plan), position, budget_s))
 
 
-def history_of(found: CommitHistory) -> ReleaseHistory:
+def history_of(history: CommitHistory) -> ReleaseHistory:
     """The same as a ReleaseHistory. A pending transactional commit makes it ``unread``, as it may still count."""
-    unread = found.unread
-    if unread is None and found.open:
-        first = found.open[0]
+    unread = history.unread
+    if unread is None and history.open:
+        first = history.open[0]
         unread = f"an open transaction is about to commit {first.tp}"
-    return ReleaseHistory(found.commits, found.compacted, unread)
+    return ReleaseHistory(history.commits, history.compacted, unread)
 
 
 def group_of(plan: CatchupPlan) -> str:

@@ -156,13 +156,13 @@ _KEPT = (DEAD_LETTERS, WHERE, LATEST)
 """Options of every sink: they are kept for another sink, unless given again."""
 
 
-def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None = None) -> Delivery:
+def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | None = None) -> Delivery:
     """The delivery of a plan: the ledger's, or as specified now if no record is delivered yet.
 
     ``typed`` is the hint for a plan without a sink: this command line with one. Raises Refused [no-sink] if no sink was
     ever given, [sink-set] if it differs from the ledger's after records were delivered.
     """
-    plan, known = found.plan, found.delivery
+    plan, known = snapshot.plan, snapshot.delivery
     if known is None:
         if options.sink is None:
             raise Refused(
@@ -175,7 +175,7 @@ def delivery_of(found: PlanSnapshot, options: ReplayOptions, typed: str | None =
     differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or options.order not in (None, known.order):
         kept = {name: text for name, text in known.options.items() if options.sink is None or name in _KEPT}
-        if not any(started_chunks(plan, found.progress)):
+        if not any(started_chunks(plan, snapshot.progress)):
             sink, order = options.sink or known.sink, options.order or known.order
             sink_options = {**kept, **(options.sink_options or {})}
             fitting = _fitting(known.tuning, known.sink, sink, order, latest=LATEST in sink_options)
@@ -267,7 +267,7 @@ def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
 
 
 def task_specs(
-    found: PlanSnapshot,
+    snapshot: PlanSnapshot,
     delivery: Delivery,
     options: ReplayOptions,
     ledger: str,
@@ -276,8 +276,8 @@ def task_specs(
     timeout_s: float,
 ) -> list[TaskSpec]:
     """The tasks that are not finished."""
-    plan = found.plan
-    left = {chunk.number for chunk in unfinished(plan, found.progress)}
+    plan = snapshot.plan
+    left = {chunk.number for chunk in unfinished(plan, snapshot.progress)}
     tasks = [task for task in delivery.tasks if left.intersection(task.chunks)]
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     maybe: dict[TopicPartition, int] = {}
@@ -288,7 +288,7 @@ def task_specs(
     def spec(task: Task) -> TaskSpec:
         chunks = tuple(by_number[number] for number in task.chunks)
         return TaskSpec(
-            work=Work(ledger, plan.id, found.offset, epoch, task),
+            work=Work(ledger, plan.id, snapshot.offset, epoch, task),
             chunks=chunks,
             sink=delivery.sink,
             options=delivery.options,

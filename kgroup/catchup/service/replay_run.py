@@ -227,39 +227,39 @@ def replay(
     Raises KeyboardInterrupt and Terminated after the tasks have ended their transactions and the resume command was
     reported; KgroupErrors of Spark and of the ledger.
     """
-    found = runner.snapshot
+    snapshot = runner.snapshot
     try:
-        _require_still_same_topics(engine, found)  # else a copy may be of another record
+        _require_still_same_topics(engine, snapshot)  # else a copy may be of another record
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
-        found = runner.snapshot
+        snapshot = runner.snapshot
         result = ReplayResult((), (), (), 0.0)
         if loss is None:
             result = _run_tasks(engine, settings, runner, session, options)
         return _verify(engine, settings, runner, result, options.report, loss)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
-        engine.reporter.event("STOPPED", stopped_text(engine, found))
+        engine.reporter.event("STOPPED", stopped_text(engine, snapshot))
         raise
     except KgroupError as error:
         if error.code == "superseded":
             _raise_taken_over(engine, runner, error)
         engine.sign_off(runner)
         if error.code != "topic-recreated":
-            engine.reporter.event("FAILED", stopped_text(engine, found, cancel=True))
+            engine.reporter.event("FAILED", stopped_text(engine, snapshot, cancel=True))
         raise
 
 
 def _raise_taken_over(engine: CatchupEngine, runner: Runner, error: KgroupError) -> NoReturn:
     """Report which run took the plan over, and raise ``error``; after ``catchup stop`` with the resume command."""
-    found = runner.snapshot
+    snapshot = runner.snapshot
     taken = engine.takeover(runner)
     if taken is None or not taken.stopped:
         why = "another run continues it, or has closed it" if taken is None else taken.text
-        engine.reporter.event("TAKEN OVER", stopped_text(engine, found, why))
+        engine.reporter.event("TAKEN OVER", stopped_text(engine, snapshot, why))
         raise error
-    engine.reporter.event("STOPPED", f"{found.plan.id}: {taken.text}; {resume_text(engine, found)}")
-    raise Refused(f"{found.plan.id} was {taken.text}", code=error.code) from error
+    engine.reporter.event("STOPPED", f"{snapshot.plan.id}: {taken.text}; {resume_text(engine, snapshot)}")
+    raise Refused(f"{snapshot.plan.id} was {taken.text}", code=error.code) from error
 
 
 def _run_tasks(
@@ -270,14 +270,14 @@ def _run_tasks(
     options: ReplayOptions,
 ) -> ReplayResult:
     """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
-    found, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
-    delivery, config = found.delivery, librdkafka_config(settings)
+    snapshot, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
+    delivery, config = snapshot.delivery, librdkafka_config(settings)
     assert delivery is not None
-    tasks = task_specs(found, delivery, options, engine.ledger.topic, epoch, config, timeout_s)
+    tasks = task_specs(snapshot, delivery, options, engine.ledger.topic, epoch, config, timeout_s)
     if not tasks or session is None:
         return ReplayResult((), (), (), 0.0)
-    engine.require_same_topics(found.plan)
-    run_tasks = _on_spark(found, delivery, tasks)
+    engine.require_same_topics(snapshot.plan)
+    run_tasks = _on_spark(snapshot, delivery, tasks)
     total = sum(chunk.end - chunk.start for task in tasks for chunk in task.chunks)
     with engine.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
@@ -287,12 +287,12 @@ def _run_tasks(
             bar.update(totals.offsets, _progress_text(totals), parts)
 
         def read() -> PlanSnapshot:
-            return engine.ledger.read(found.plan.id, found.offset)
+            return engine.ledger.read(snapshot.plan.id, snapshot.offset)
 
         whole_plan = delivery.sink == "spark"
         if whole_plan:
             left = [chunk for task in tasks for chunk in task.chunks]
-            runner.write(*to_spark.may_repeat(left, found.progress, epoch, utc_ms()))
+            runner.write(*to_spark.may_repeat(left, snapshot.progress, epoch, utc_ms()))
         replay_run = ReplayRun(runner, utc_ms)
         result = replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
         if whole_plan and result.progress:
@@ -300,26 +300,26 @@ def _run_tasks(
     return result
 
 
-def _require_still_same_topics(engine: CatchupEngine, found: PlanSnapshot) -> None:
+def _require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) -> None:
     """Raise Refused if a topic was recreated: workers read by name and offset, and would not notice.
 
     This is checked before every verification, because an earlier run may have ended before it could check.
     """
     try:
-        engine.require_same_topics(found.plan)
+        engine.require_same_topics(snapshot.plan)
     except Refused as error:
         doubt = "The delivered records may be of the new topic: nothing is verified."
         raise error.with_context(details=(doubt,)) from error
 
 
-def _on_spark(found: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> TaskRunner | None:
+def _on_spark(snapshot: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> TaskRunner | None:
     """How Spark runs the tasks if Spark SQL is used; None: it is not."""
     condition = delivery.options.get(WHERE)
     if delivery.sink == "spark":
-        return to_spark.written(tasks, condition, found.progress, utc_ms)
+        return to_spark.written(tasks, condition, snapshot.progress, utc_ms)
     if LATEST in delivery.options:
-        return newest_per_key(found, delivery, tasks, condition)
-    return None if condition is None else sql_job.filtered(tasks, condition, found.progress)
+        return newest_per_key(snapshot, delivery, tasks, condition)
+    return None if condition is None else sql_job.filtered(tasks, condition, snapshot.progress)
 
 
 def _progress_text(totals: ProgressTotals) -> str:
@@ -347,43 +347,45 @@ def _verify(
     loss: TargetLoss | None,
 ) -> ReplayedPlan:
     """Verify, write the end of the plan to the ledger, and write the report; ``loss`` is an already known loss."""
-    found = runner.read()
-    _require_still_same_topics(engine, found)
+    snapshot = runner.read()
+    _require_still_same_topics(engine, snapshot)
     if loss is None:
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
-        found = runner.snapshot
+        snapshot = runner.snapshot
     if loss is not None:
-        report_loss(engine.reporter, found, loss)
-    since = engine.offsets_since_release(found)
-    verification = engine.verification(found, result.counted, since)
-    sentences = [missing_dead_letters(engine, librdkafka_config(settings), found)]
+        report_loss(engine.reporter, snapshot, loss)
+    since = engine.offsets_since_release(snapshot)
+    verification = engine.verification(snapshot, result.counted, since)
+    sentences = [missing_dead_letters(engine, librdkafka_config(settings), snapshot)]
     if loss is not None:
-        sentences.append(f"{target_of(found.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
+        sentences.append(f"{target_of(snapshot.delivery)} has lost {first_ranges(loss.gone)}: {loss.why}")
     known = "; ".join(verification.contradictions)  # an earlier run may have written the same reason
     verification = replace(
         verification,
         contradictions=(*verification.contradictions, *(one for one in sentences if one and one not in known)),
     )
     if since.unread is not None:
-        engine.reporter.note(f"it is unknown whether {found.plan.group} was rewound after its release: {since.unread}")
-    if found.delivery is not None and found.delivery.sink == "files" and not verification.undelivered:
+        engine.reporter.note(
+            f"it is unknown whether {snapshot.plan.group} was rewound after its release: {since.unread}"
+        )
+    if snapshot.delivery is not None and snapshot.delivery.sink == "files" and not verification.undelivered:
         # This also checks that the files exist, so it comes before the plan is closed.
-        files.write_manifest(found.delivery.options, found.plan, found.progress)
+        files.write_manifest(snapshot.delivery.options, snapshot.plan, snapshot.progress)
     engine.finish(runner, verification)
     if runner.snapshot.state.state.is_open:
         engine.sign_off(runner)
     state = VerifiedPlan(runner.snapshot, verification, utc_ms())
     _report_end(engine, state, loss)
-    errors = () if loss is None else loss_errors(found, loss)
-    errors += tuple(RowError.of(error, group=found.plan.group) for error in result.failures)
+    errors = () if loss is None else loss_errors(snapshot, loss)
+    errors += tuple(RowError.of(error, group=snapshot.plan.group) for error in result.failures)
     errors += tuple(
         RowError(
             "record-refused",
             f"offset {row.offset} was refused {plural(row.attempts, 'time')}. Its partition stops there: {row.why}",
-            found.plan.group,
+            snapshot.plan.group,
             row.topic,
             row.partition,
-            hint=f"to deliver the other records:  {commands(found, '--dead-letter-topic', 'TOPIC').resume}",
+            hint=f"to deliver the other records:  {commands(snapshot, '--dead-letter-topic', 'TOPIC').resume}",
             exit_code=ExitCode.CHECK_FAILED,
         )
         for row in result.stopped

@@ -24,10 +24,10 @@ from kgroup.support.hint import Hint
 _PATIENCE_S = 1.0
 
 
-def commands(found: PlanSnapshot, *more: str) -> PlanCommands:
+def commands(snapshot: PlanSnapshot, *more: str) -> PlanCommands:
     """The command lines for this plan; resume has the options ``more``, and ``--to-topic TOPIC`` if no sink is set."""
-    plan_id = found.plan.id
-    where = () if found.delivery is not None else ("--to-topic", "TOPIC")
+    plan_id = snapshot.plan.id
+    where = () if snapshot.delivery is not None else ("--to-topic", "TOPIC")
 
     def typed(*words: str) -> str:
         return Hint("{}", ("catchup", *words, "--execute"))
@@ -41,45 +41,45 @@ def commands(found: PlanSnapshot, *more: str) -> PlanCommands:
     )
 
 
-def deliver_again(found: PlanSnapshot, *more: str) -> str | None:
+def deliver_again(snapshot: PlanSnapshot, *more: str) -> str | None:
     """The command that delivers what is pending of a plan that cannot be continued; None if nothing is."""
-    if not (ranges := undelivered(found.plan, found.progress)):
+    if not (ranges := undelivered(snapshot.plan, snapshot.progress)):
         return None
-    where = ("--to-topic", "TOPIC") if found.delivery is None else delivery_words(found.delivery)
+    where = ("--to-topic", "TOPIC") if snapshot.delivery is None else delivery_words(snapshot.delivery)
     return Hint("{}", ("catchup", "start", *range_words(ranges), *where, *more, "--execute"))
 
 
-def damaged_refusal(found: PlanSnapshot) -> Refused:
+def damaged_refusal(snapshot: PlanSnapshot) -> Refused:
     """Why a damaged plan cannot be continued, and how to deliver its gap and to end it."""
-    assert found.damage is not None
-    close = f"{commands(found).abandon}   closes the plan"
-    again = deliver_again(found, "--accept", "possible-duplicates")
+    assert snapshot.damage is not None
+    close = f"{commands(snapshot).abandon}   closes the plan"
+    again = deliver_again(snapshot, "--accept", "possible-duplicates")
     if again is not None:
         close = f"{again}   delivers what is pending, possibly again; then {close}"
-    elif not found.plan.ranges:
+    elif not snapshot.plan.ranges:
         close = (
             f"{Hint('{}', ('lag',))}   names the gap, if a group's commits still show it; then "
-            f"{commands(found).abandon}   deletes the rest of the plan"
+            f"{commands(snapshot).abandon}   deletes the rest of the plan"
         )
-    hint = found.damage.hint
+    hint = snapshot.damage.hint
     details = () if hint is None else (f"{hint[0].upper()}{hint[1:]}.",)
-    return Refused(found.damage.message, details=details, hint=close, code=found.damage.code)
+    return Refused(snapshot.damage.message, details=details, hint=close, code=snapshot.damage.code)
 
 
-def resume_text(engine: CatchupEngine, found: PlanSnapshot, *, cancel: bool = False) -> str:
+def resume_text(engine: CatchupEngine, snapshot: PlanSnapshot, *, cancel: bool = False) -> str:
     """``nothing is lost; to continue: ...``, or how to end the plan if its undelivered records are gone."""
-    typed = commands(found)
-    if (gone := why_undeliverable(engine, found)) is not None:
+    typed = commands(snapshot)
+    if (gone := why_undeliverable(engine, snapshot)) is not None:
         return f"{gone.message}; to close the plan: {typed.abandon}"
     return f"nothing is lost; to continue: {typed.resume}" + (f"; to cancel it: {typed.cancel}" if cancel else "")
 
 
-def why_undeliverable(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError | None:
+def why_undeliverable(engine: CatchupEngine, snapshot: PlanSnapshot) -> KgroupError | None:
     """Why no more records of an open plan can be delivered; None: they can, as far as is known."""
-    if not found.state.state.is_open or not undelivered(found.plan, found.progress):
+    if not snapshot.state.state.is_open or not undelivered(snapshot.plan, snapshot.progress):
         return None
     try:
-        engine.require_sources(found.plan)
+        engine.require_sources(snapshot.plan)
     except (NotFound, Refused) as error:
         return error
     except KgroupError:
@@ -87,13 +87,13 @@ def why_undeliverable(engine: CatchupEngine, found: PlanSnapshot) -> KgroupError
     return None
 
 
-def stopped_text(engine: CatchupEngine, found: PlanSnapshot, why: str | None = None, *, cancel: bool = False) -> str:
+def stopped_text(engine: CatchupEngine, snapshot: PlanSnapshot, why: str | None = None, *, cancel: bool = False) -> str:
     """How to resume a plan whose replay ended early, and to ``cancel`` it; ``why`` if another run continues it.
 
     If the ledger was lost or damaged, it shows instead how to deliver the undelivered ranges with a new plan.
     """
-    plan = found.plan
-    resume = f"{plan.id}: {why or resume_text(engine, found, cancel=cancel)}"
+    plan = snapshot.plan
+    resume = f"{plan.id}: {why or resume_text(engine, snapshot, cancel=cancel)}"
     try:
         listing = engine.ledger.list(patience_s=_PATIENCE_S, wanted=lambda head: head.id == plan.id)
     except KgroupError:  # a ledger that cannot be read now may still exist
@@ -106,7 +106,7 @@ def stopped_text(engine: CatchupEngine, found: PlanSnapshot, why: str | None = N
         return resume
     return (
         f"{plan.id}: the ledger {engine.ledger.topic} no longer has this plan, so it cannot be continued. To deliver "
-        f"what was undelivered when this run started, possibly again:  {deliver_again(found)}"
+        f"what was undelivered when this run started, possibly again:  {deliver_again(snapshot)}"
     )
 
 
@@ -162,12 +162,12 @@ def show_plan(engine: CatchupEngine, text: str) -> PlanStatus:
 
 def plan_status(
     engine: CatchupEngine,
-    found: PlanSnapshot,
+    snapshot: PlanSnapshot,
     *lines: str,
     executed: bool = False,
     refused: KgroupError | None = None,
 ) -> PlanStatus:
     """A plan as it is now; ``lines`` and ``refused`` as in PlanStatus."""
-    state = VerifiedPlan(found, engine.verification(found), utc_ms())
-    gone = damaged_refusal(found) if found.is_damaged else why_undeliverable(engine, found)
-    return PlanStatus(state, commands(found), gone, executed, lines, refused)
+    state = VerifiedPlan(snapshot, engine.verification(snapshot), utc_ms())
+    gone = damaged_refusal(snapshot) if snapshot.is_damaged else why_undeliverable(engine, snapshot)
+    return PlanStatus(state, commands(snapshot), gone, executed, lines, refused)

@@ -73,15 +73,15 @@ def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str
             hint=Hint("choose one group:  {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
         )
     group = request.group or next(iter(groups), None)
-    found = skipped_offsets(entry, group, request.gap.topics, back, maybe_back)
-    layouts = engine.cluster.layouts(sorted({item.topic for item in found.ranges}))
+    skipped = skipped_offsets(entry, group, request.gap.topics, back, maybe_back)
+    layouts = engine.cluster.layouts(sorted({item.topic for item in skipped.ranges}))
     for topic in layouts:
         if (fault := why_not_restorable(topic, entry, layouts)) is not None:
             raise fault
-    _report_left_out(engine.reporter, entry, found)
+    _report_left_out(engine.reporter, entry, skipped)
     _warn_of_replays(engine, entry)
-    if group is not None and found.ranges:
-        _warn_of_group(engine, group, found.ranges)
+    if group is not None and skipped.ranges:
+        _warn_of_group(engine, group, skipped.ranges)
     if group is not None:
         engine.reporter.note(
             f"{entry.id}  {entry.at:%Y-%m-%d %H:%MZ}  {entry.what} {entry.subject}: skipped by {group}"
@@ -89,7 +89,7 @@ def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str
     why = f"skipped by {group} with {entry.id}: {entry.what} {entry.subject}"
     reason = request.change.reason or variable("KGROUP_REASON")
     change = replace(request.change, reason=f"{reason} ({why})" if reason else why)
-    return msgspec.structs.replace(request, group=None, gap=GapRequest(ranges=found.ranges), change=change)
+    return msgspec.structs.replace(request, group=None, gap=GapRequest(ranges=skipped.ranges), change=change)
 
 
 def skipped_offsets(
@@ -141,21 +141,21 @@ def _groups(entry: JournalEntry) -> tuple[str, ...]:
     return tuple(sorted(moved))
 
 
-def _report_left_out(reporter: Reporter, entry: JournalEntry, found: Skipped) -> None:
+def _report_left_out(reporter: Reporter, entry: JournalEntry, skipped: Skipped) -> None:
     """Report what is left out, and why."""
-    if found.doubtful:
-        first = found.doubtful[0]
+    if skipped.doubtful:
+        first = skipped.doubtful[0]
         words = ("catchup", "start", "--range", f"{first.topic}:{first.partition}={first.start}-{first.end}")
         reporter.warn(
-            f"left out, because it is unknown whether {entry.id} moved it, or was undone: {_listed(found.doubtful)}. "
+            f"left out, because it is unknown whether {entry.id} moved it, or was undone: {_listed(skipped.doubtful)}. "
             "If the group skipped it:  " + Hint("{}", words)
         )
-    if found.back:
-        reporter.note(f"left out, because {entry.id} was undone and the group reads it itself: {_listed(found.back)}")
-    if found.unbounded:
-        partitions = ", ".join(f"{topic}:{partition}" for topic, partition in found.unbounded[:_NAMED])
+    if skipped.back:
+        reporter.note(f"left out, because {entry.id} was undone and the group reads it itself: {_listed(skipped.back)}")
+    if skipped.unbounded:
+        partitions = ", ".join(f"{topic}:{partition}" for topic, partition in skipped.unbounded[:_NAMED])
         reporter.note(f"left out, because there was no commit before {entry.id}: {partitions}; use --range")
-    if not found.ranges:
+    if not skipped.ranges:
         reporter.note(f"{entry.id}: {entry.what} {entry.subject} skipped no offsets that can be replayed")
 
 

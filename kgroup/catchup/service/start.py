@@ -53,8 +53,8 @@ def start_catchup(
     if checks is None:
         with _create_and_release(engine, request, plan) as runner:
             engine.sign_off(runner)  # nothing runs until a resume
-            found = runner.snapshot
-        return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found), plan)
+            snapshot = runner.snapshot
+        return ReleasedPlan(VerifiedPlan(snapshot, verify(snapshot), utc_ms()), commands(snapshot), plan)
     with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
         rehearse(engine.reporter, session, options, settings)
         with _create_and_release(engine, request, plan) as runner:
@@ -103,11 +103,11 @@ def _create_and_release(engine: CatchupEngine, request: StartRequest, plan: Star
     made = plan_of(engine, request, plan)
     with ExitStack() as stack:
         with defer_signals() as pending:
-            found = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
+            snapshot = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
             engine.reporter.note_effect(None)
             engine.reporter.event("PLANNED", f"{made.id}  {_size_text(plan)}")
-            with _explain_open_plan(engine, found):
-                runner = stack.enter_context(engine.take_over(found))
+            with _explain_open_plan(engine, snapshot):
+                runner = stack.enter_context(engine.take_over(snapshot))
                 engine.release_new(runner)
             engine.reporter.event("RELEASED", _released_text(runner.snapshot))
         _raise_pending(engine, runner, pending)
@@ -162,45 +162,45 @@ def resume_catchup(
 ) -> PlanStatus | ReplayedPlan | None:
     """Continue a plan from its current state to its verification; None: a group has nothing to continue."""
     options, execute = request.replay, request.execute
-    found = _find_open(engine, request.plan)
-    if found is None:
+    snapshot = _find_open(engine, request.plan)
+    if snapshot is None:
         return None
-    if found.is_damaged:
-        return _refused_status(engine, found, damaged_refusal(found))
-    assumed = parse_assumed(request.assume, found)
-    decision = engine.preview(found, decisions.resume, assumed)
+    if snapshot.is_damaged:
+        return _refused_status(engine, snapshot, damaged_refusal(snapshot))
+    assumed = parse_assumed(request.assume, snapshot)
+    decision = engine.preview(snapshot, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
         engine.reporter.note(f"{decision.why}: nothing to do")
-        return plan_status(engine, found)
+        return plan_status(engine, snapshot)
     refusal = _refusal_of(decision)
     if refusal is not None and not (execute and refusal.code == "group-continued"):
-        return _refused_status(engine, found, refusal)
-    needed = bool(unfinished(found.plan, found.progress))
+        return _refused_status(engine, snapshot, refusal)
+    needed = bool(unfinished(snapshot.plan, snapshot.progress))
     try:
         if needed:
-            engine.require_sources(found.plan)
+            engine.require_sources(snapshot.plan)
     except (Refused, NotFound) as error:
-        return _refused_status(engine, found, error)
-    delivery = delivery_of(found, options, str(request.line.with_option("--to-topic", "TOPIC")))
+        return _refused_status(engine, snapshot, error)
+    delivery = delivery_of(snapshot, options, str(request.line.with_option("--to-topic", "TOPIC")))
     effective = options.with_kept(delivery)
     effective.check_lanes()
-    checks = check_replay(settings, effective, found.plan.ranges, ledger=engine.ledger.topic)
+    checks = check_replay(settings, effective, snapshot.plan.ranges, ledger=engine.ledger.topic)
     checks.warn(engine.reporter)
     if checks.blocked:
-        return _refused_status(engine, found, checks.blocked[0])
+        return _refused_status(engine, snapshot, checks.blocked[0])
     if not execute:
         nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
-        return plan_status(engine, found, nothing, f"  {request.line.executing()}")
+        return plan_status(engine, snapshot, nothing, f"  {request.line.executing()}")
     with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
         rehearse(engine.reporter, session, effective, settings)
-        with _take_over_released(engine, found, options, assumed, delivery) as runner:
+        with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
             return replay(engine, settings, runner, session, effective)
 
 
 @contextmanager
 def _take_over_released(
     engine: CatchupEngine,
-    found: PlanSnapshot,
+    snapshot: PlanSnapshot,
     options: ReplayOptions,
     assumed: Mapping[TopicPartition, bool],
     delivery: Delivery,
@@ -211,8 +211,8 @@ def _take_over_released(
     """
     with ExitStack() as stack:
         with defer_signals() as pending:
-            with _explain_open_plan(engine, found):
-                runner = stack.enter_context(engine.take_over(found))
+            with _explain_open_plan(engine, snapshot):
+                runner = stack.enter_context(engine.take_over(snapshot))
                 _require_same(runner, engine, options, delivery)
                 engine.reporter.note_effect(None)
                 if runner.snapshot.delivery != delivery:
@@ -242,32 +242,34 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
 
 def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan | None:
     """Resume the release of a plan whose start was interrupted, until its group may start; None: as above."""
-    found, execute = _find_open(engine, request.plan), request.execute
-    if found is None:
+    snapshot, execute = _find_open(engine, request.plan), request.execute
+    if snapshot is None:
         return None
-    if found.is_damaged:
-        return _refused_status(engine, found, damaged_refusal(found))
-    assumed = parse_assumed(request.assume, found)
-    if found.state.state is PlanState.RELEASED:
-        engine.reporter.note(f"{found.plan.id} is already released")
-        return plan_status(engine, found)
-    decision = engine.preview(found, decisions.resume, assumed)
+    if snapshot.is_damaged:
+        return _refused_status(engine, snapshot, damaged_refusal(snapshot))
+    assumed = parse_assumed(request.assume, snapshot)
+    if snapshot.state.state is PlanState.RELEASED:
+        engine.reporter.note(f"{snapshot.plan.id} is already released")
+        return plan_status(engine, snapshot)
+    decision = engine.preview(snapshot, decisions.resume, assumed)
     if (refusal := _refusal_of(decision)) is not None and (isinstance(decision, Refuse) or not execute):
-        return _refused_status(engine, found, refusal)
+        return _refused_status(engine, snapshot, refusal)
     if not execute:
-        return plan_status(engine, found, "Nothing was changed. To release the rest:", f"  {request.line.executing()}")
-    with defer_signals(), _explain_open_plan(engine, found), engine.take_over(found) as runner:
+        return plan_status(
+            engine, snapshot, "Nothing was changed. To release the rest:", f"  {request.line.executing()}"
+        )
+    with defer_signals(), _explain_open_plan(engine, snapshot), engine.take_over(snapshot) as runner:
         engine.reporter.note_effect(None)
         engine.release(runner, assumed)
         engine.sign_off(runner)  # nothing runs until a resume
-        found = runner.snapshot
-    engine.reporter.event("RELEASED", _released_text(found))
-    return ReleasedPlan(VerifiedPlan(found, verify(found), utc_ms()), commands(found))
+        snapshot = runner.snapshot
+    engine.reporter.event("RELEASED", _released_text(snapshot))
+    return ReleasedPlan(VerifiedPlan(snapshot, verify(snapshot), utc_ms()), commands(snapshot))
 
 
-def _refused_status(engine: CatchupEngine, found: PlanSnapshot, refused: KgroupError) -> PlanStatus:
+def _refused_status(engine: CatchupEngine, snapshot: PlanSnapshot, refused: KgroupError) -> PlanStatus:
     """A plan as it is, and why the command cannot be executed."""
-    return plan_status(engine, found, "Nothing was changed.", refused=refused)
+    return plan_status(engine, snapshot, "Nothing was changed.", refused=refused)
 
 
 def _refusal_of(decision: Decision) -> KgroupError | None:
@@ -293,36 +295,36 @@ def _nothing(plan: StartPlan) -> str:
 
 
 @contextmanager
-def _explain_open_plan(engine: CatchupEngine, found: PlanSnapshot) -> Iterator[None]:
+def _explain_open_plan(engine: CatchupEngine, snapshot: PlanSnapshot) -> Iterator[None]:
     """Add to an error within the block how to resume or cancel the plan, if it is still open."""
     try:
         yield
     except KgroupError as error:
         if error.code == "superseded":
             raise
-        raise error.with_context(details=_open_plan_lines(engine, found)) from error
+        raise error.with_context(details=_open_plan_lines(engine, snapshot)) from error
 
 
-def _open_plan_lines(engine: CatchupEngine, found: PlanSnapshot) -> tuple[str, ...]:
-    plan_id, typed, known = found.plan.id, commands(found), "is open"
+def _open_plan_lines(engine: CatchupEngine, snapshot: PlanSnapshot) -> tuple[str, ...]:
+    plan_id, typed, known = snapshot.plan.id, commands(snapshot), "is open"
     with suppress(KgroupError):
-        state = engine.ledger.read(plan_id, found.offset).state.state
+        state = engine.ledger.read(plan_id, snapshot.offset).state.state
         if not state.is_open:
             return ()
         known = _WHAT_MOVED.get(state, f"is {state}")
     return (f"{plan_id} {known}.", f"To continue:  {typed.resume}", f"To cancel it: {typed.cancel}")
 
 
-def show_may_start(reporter: Reporter, found: PlanSnapshot, planned: StartPlan | None = None) -> None:
+def show_may_start(reporter: Reporter, snapshot: PlanSnapshot, planned: StartPlan | None = None) -> None:
     """Show in a terminal that the group may start, while the replay begins."""
-    plan = found.plan
+    plan = snapshot.plan
     if plan.group is None:
         return
     begins = f"It starts at the log end of {utc_now():%H:%M:%SZ}. [committed, log end) is in {plan.id}."
     if plan.release_point != LOG_END:
         begins = f"It starts at --until, NOT at the log end. [committed, --until) is in {plan.id}."
     reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
-    reporter.note(f"closing this terminal stops the replay and loses nothing; to continue: {commands(found).resume}")
+    reporter.note(f"closing this terminal stops the replay and loses nothing; to continue: {commands(snapshot).resume}")
 
 
 def _exceptions(planned: StartPlan) -> Iterator[str]:
@@ -345,9 +347,9 @@ def _size_text(plan: StartPlan) -> str:
     return f"{plural(len(plan.gap.ranges), 'partition')}, {human_count(records)} record{'s' * (records != 1)}"
 
 
-def _released_text(found: PlanSnapshot) -> str:
+def _released_text(snapshot: PlanSnapshot) -> str:
     """What was released, for the RELEASED event."""
-    plan = found.plan
+    plan = snapshot.plan
     if plan.group is None:
         return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} can be replayed"
     count, where = len(plan.ranges), "the log end" if plan.release_point == LOG_END else "--until"

@@ -35,51 +35,51 @@ def cancel_plan(
     def decide(now: Situation) -> Decision:
         return decisions.cancel(now, accepted, abandon=abandon)
 
-    found = find_plan(engine, text, finished=True)
-    assumed = parse_assumed(assume, found)
+    snapshot = find_plan(engine, text, finished=True)
+    assumed = parse_assumed(assume, snapshot)
     # First without fencing: a refused cancel must not end a replay.
-    damaged = found.is_damaged and not abandon
-    preview = Refuse(damaged_refusal(found)) if damaged else engine.preview(found, decide, assumed)
+    damaged = snapshot.is_damaged and not abandon
+    preview = Refuse(damaged_refusal(snapshot)) if damaged else engine.preview(snapshot, decide, assumed)
     if isinstance(preview, Refuse) or not execute or isinstance(preview, AlreadyDone):
         refusal = preview.error if isinstance(preview, Refuse) else None
-        return Cancellation(_state(engine, found), preview, refusal, executed=False)
-    with defer_signals(), engine.take_over(found) as runner:
+        return Cancellation(_state(engine, snapshot), preview, refusal, executed=False)
+    with defer_signals(), engine.take_over(snapshot) as runner:
         engine.reporter.note_effect(None)
         decision = engine.cancel(runner, accepted, abandon=abandon, assumed=assumed)
-        found = runner.snapshot
-    cancellation = Cancellation(_state(engine, found), decision, None, executed=True)
+        snapshot = runner.snapshot
+    cancellation = Cancellation(_state(engine, snapshot), decision, None, executed=True)
     moved = f"; {plural(len(cancellation.moves), 'partition')} moved back" if cancellation.moves else ""
-    engine.reporter.event("CANCELLED", f"{found.plan.id}{moved}")
+    engine.reporter.event("CANCELLED", f"{snapshot.plan.id}{moved}")
     return cancellation
 
 
-def _state(engine: CatchupEngine, found: PlanSnapshot) -> VerifiedPlan:
-    return VerifiedPlan(found, engine.verification(found), utc_ms())
+def _state(engine: CatchupEngine, snapshot: PlanSnapshot) -> VerifiedPlan:
+    return VerifiedPlan(snapshot, engine.verification(snapshot), utc_ms())
 
 
 def stop_plan(engine: CatchupEngine, text: str, line: CommandLine, *, execute: bool) -> PlanStatus:
     """End a replay, from any machine; it can be resumed. ``line`` is what was typed, to be shown again."""
-    found = running_plan(engine, text)
-    if found.is_damaged:
-        return plan_status(engine, found, "Nothing was changed.", refused=damaged_refusal(found))
-    if not found.state.state.is_open:
-        engine.reporter.note(f"{found.plan.id} is {found.state.state}: nothing to stop")
-        return plan_status(engine, found)
+    snapshot = running_plan(engine, text)
+    if snapshot.is_damaged:
+        return plan_status(engine, snapshot, "Nothing was changed.", refused=damaged_refusal(snapshot))
+    if not snapshot.state.state.is_open:
+        engine.reporter.note(f"{snapshot.plan.id} is {snapshot.state.state}: nothing to stop")
+        return plan_status(engine, snapshot)
     if not execute:
         nothing = "Nothing was changed. The run that works on the plan would stop; nothing is lost. To stop it:"
-        return plan_status(engine, found, nothing, f"  {line.executing()}")
+        return plan_status(engine, snapshot, nothing, f"  {line.executing()}")
     with defer_signals():
         engine.reporter.note_effect(None)
-        found = engine.stop(found)
-    engine.reporter.event("STOPPED", f"{found.plan.id}: {resume_text(engine, found)}")
-    return plan_status(engine, found, executed=True)
+        snapshot = engine.stop(snapshot)
+    engine.reporter.event("STOPPED", f"{snapshot.plan.id}: {resume_text(engine, snapshot)}")
+    return plan_status(engine, snapshot, executed=True)
 
 
 def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> PrunedPlans:
     """Prune finished plans: the named ones, or all."""
     if texts:
-        found = (find_plan(engine, text, finished=True) for text in texts)
-        states = tuple(VerifiedPlan(one, verify(one), utc_ms()).summary() for one in found)
+        snapshots = (find_plan(engine, text, finished=True) for text in texts)
+        states = tuple(VerifiedPlan(one, verify(one), utc_ms()).summary() for one in snapshots)
     else:
         states = tuple(state for state in summaries(engine) if not _is_open(state))
     if not states:

@@ -70,11 +70,11 @@ def read_target(cluster: Cluster, topic: str) -> TargetBounds | None:
     starts, ends = [], []
     positions = cluster.positions({topic: layout}, partitions)
     for tp in partitions:
-        found = positions[tp]
-        if isinstance(found, KgroupError):
-            raise _named(f"{topic}:{tp.partition}", found)
-        starts.append(found.range.start)
-        ends.append(found.range.end)
+        log = positions[tp]
+        if isinstance(log, KgroupError):
+            raise _named(f"{topic}:{tp.partition}", log)
+        starts.append(log.range.start)
+        ends.append(log.range.end)
     return TargetBounds(layout.id, tuple(starts), tuple(ends))
 
 
@@ -114,15 +114,15 @@ def find_delivered(
 
     Raises as reading, and Refused [open-transaction] if a part is hidden.
     """
-    found: dict[TopicPartition, list[OffsetRange]] = {}
+    delivered: dict[TopicPartition, list[OffsetRange]] = {}
     with BatchReader(config, timeout_s=_TIMEOUT_OF_SCAN_S) as reader:
         for number, (start, end) in enumerate(zip(now.starts, now.ends, strict=True)):
             for item in reader.batches(topic, number, start, end):
                 for tp, offset in _sources(item, plan_id) if isinstance(item, Batch) else ():
-                    rows = found.setdefault(tp, [])
+                    rows = delivered.setdefault(tp, [])
                     first = rows.pop().start if rows and rows[-1].end == offset else offset
                     rows.append(OffsetRange(*tp, first, offset + 1))
-    return found
+    return delivered
 
 
 def _sources(batch: Batch, plan_id: str) -> Iterator[tuple[TopicPartition, int]]:
@@ -140,7 +140,7 @@ def _text(value: bytes | str | None) -> str:
 
 
 def find_loss(
-    ledgered: PlanSnapshot, found: Mapping[TopicPartition, list[OffsetRange]], why: str, *, only_beginnings: bool
+    ledgered: PlanSnapshot, copies: Mapping[TopicPartition, list[OffsetRange]], why: str, *, only_beginnings: bool
 ) -> TargetLoss:
     """What is gone, if ``found`` is what is left. Pure.
 
@@ -154,7 +154,7 @@ def find_loss(
         delivered = OffsetRange(*chunk.tp, chunk.start, delivered_to(chunk, ledgered.progress))
         there = merged(
             OffsetRange(*chunk.tp, max(row.start, chunk.start), min(row.end, chunk.end))
-            for row in found.get(chunk.tp, ())
+            for row in copies.get(chunk.tp, ())
         )
         missing = _delivered(ledgered.progress.get(chunk.number)) - sum(row.offsets for row in there)
         if missing > 0:
@@ -203,41 +203,43 @@ def freeze_dead_letters(engine: CatchupEngine, runner: Runner) -> None:
         runner.write(replace(delivery, dead_letters={**delivery.dead_letters, name: now.frozen()}))
 
 
-def missing_dead_letters(engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot) -> str | None:
+def missing_dead_letters(engine: CatchupEngine, config: Mapping[str, Any], snapshot: PlanSnapshot) -> str | None:
     """A sentence about the plan's dead letters that are gone from their topics; None: all are there.
 
     They cannot be delivered again: only the run that rejected them had them.
     """
-    dead = sum(found.progress[chunk.number].dead for chunk in found.plan.chunks if chunk.number in found.progress)
-    before = found.delivery.dead_letters if found.delivery is not None else {}
+    dead = sum(
+        snapshot.progress[chunk.number].dead for chunk in snapshot.plan.chunks if chunk.number in snapshot.progress
+    )
+    before = snapshot.delivery.dead_letters if snapshot.delivery is not None else {}
     now = {name: read_target(engine.cluster, name) for name in before} if dead else {}
     changes = [why for name, topic in now.items() if (why := difference(name, before[name], topic)) is not None]
     if not changes:
         return None
-    plan_id = found.plan.id
+    plan_id = snapshot.plan.id
     there = (find_delivered(config, name, topic, plan_id) for name, topic in now.items() if topic is not None)
-    left = sum(row.offsets for found in there for rows in found.values() for row in rows)
+    left = sum(row.offsets for copies in there for rows in copies.values() for row in rows)
     return None if left >= dead else f"missing dead letters: {dead - left} of {dead} ({', '.join(changes)})"
 
 
-def _loss(engine: CatchupEngine, config: Mapping[str, Any], found: PlanSnapshot, topic: str, why: str) -> TargetLoss:
-    delivery, now = found.delivery, read_target(engine.cluster, topic)
+def _loss(engine: CatchupEngine, config: Mapping[str, Any], snapshot: PlanSnapshot, topic: str, why: str) -> TargetLoss:
+    delivery, now = snapshot.delivery, read_target(engine.cluster, topic)
     assert delivery is not None
     if now is None:
-        return find_loss(found, {}, why, only_beginnings=False)
+        return find_loss(snapshot, {}, why, only_beginnings=False)
     engine.reporter.note(f"{why}: kgroup reads {topic} to find which copies it still has")
-    layouts = engine.cluster.layouts({item.topic for item in found.plan.ranges})
+    layouts = engine.cluster.layouts({item.topic for item in snapshot.plan.ranges})
     most = max((len(item.leaders) for item in layouts.values() if isinstance(item, TopicLayout)), default=0)
     keeps = keeps_partitions(delivery.options.get("partitions", ""), most, len(now.ends))
     is_same = delivery.target is not None and delivery.target.id == now.id  # else it may have had fewer partitions
-    there = find_delivered(config, topic, now, found.plan.id)
-    return find_loss(found, there, why, only_beginnings=keeps and is_same)
+    there = find_delivered(config, topic, now, snapshot.plan.id)
+    return find_loss(snapshot, there, why, only_beginnings=keeps and is_same)
 
 
-def report_loss(reporter: Reporter, found: PlanSnapshot, loss: TargetLoss) -> None:
+def report_loss(reporter: Reporter, snapshot: PlanSnapshot, loss: TargetLoss) -> None:
     """Report the loss as an event."""
-    what = f"{plural(loss.records, 'record')} from {target_of(found.delivery)}: {first_ranges(loss.gone)}"
-    reporter.event("GONE", f"{found.plan.id}  {what}: {loss.why}")
+    what = f"{plural(loss.records, 'record')} from {target_of(snapshot.delivery)}: {first_ranges(loss.gone)}"
+    reporter.event("GONE", f"{snapshot.plan.id}  {what}: {loss.why}")
 
 
 def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
@@ -246,14 +248,14 @@ def first_ranges(rows: tuple[OffsetRange, ...]) -> str:
     return ", ".join(map(str, rows[:_NAMED])) + more
 
 
-def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
+def loss_errors(snapshot: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
     """A row for each range that is gone; the first has what to do next."""
-    topic, hint = target_of(found.delivery), recovery_hint(found, loss)
+    topic, hint = target_of(snapshot.delivery), recovery_hint(snapshot, loss)
     return tuple(
         RowError(
             "gone-from-target",
             f"[{row.start}, {row.end}) was delivered to {topic}, which no longer has it: {loss.why}",
-            found.plan.group,
+            snapshot.plan.group,
             row.topic,
             row.partition,
             hint=hint if row is loss.gone[0] else None,
@@ -263,19 +265,19 @@ def loss_errors(found: PlanSnapshot, loss: TargetLoss) -> tuple[RowError, ...]:
     )
 
 
-def recovery_hint(found: PlanSnapshot, loss: TargetLoss) -> str:
+def recovery_hint(snapshot: PlanSnapshot, loss: TargetLoss) -> str:
     """The commands that close the plan, and deliver the lost and the undelivered records with another one."""
-    assert found.delivery is not None
-    rows = merged((*loss.gone, *undelivered(found.plan, found.progress)))
-    if LATEST in found.delivery.options:  # of a part of the gap, another record would be the newest
-        rows = merged(OffsetRange(*item.tp, item.start, item.end) for item in found.plan.ranges)
+    assert snapshot.delivery is not None
+    rows = merged((*loss.gone, *undelivered(snapshot.plan, snapshot.progress)))
+    if LATEST in snapshot.delivery.options:  # of a part of the gap, another record would be the newest
+        rows = merged(OffsetRange(*item.tp, item.start, item.end) for item in snapshot.plan.ranges)
     if len(rows) > _MOST_RANGES:
         by_partition = groupby(rows, key=lambda row: (row.topic, row.partition))
         spans = ((tp, list(some)) for tp, some in by_partition)
         rows = [OffsetRange(*tp, some[0].start, some[-1].end) for tp, some in spans]
-    other = replace(found.delivery, options={**found.delivery.options, "topic": "OTHER"})
+    other = replace(snapshot.delivery, options={**snapshot.delivery.options, "topic": "OTHER"})
     words = ("catchup", "start", *range_words(rows), *delivery_words(other), "--execute")
     return (
         "close the plan, and deliver the missing and the undelivered records to another topic:  "
-        f"{commands(found).abandon};  {Hint('{}', words)}"
+        f"{commands(snapshot).abandon};  {Hint('{}', words)}"
     )
