@@ -18,7 +18,7 @@ Name = Callable[[str], str]
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_copy_answers_as_its_original(
-    world: KafkaWorld, members: Members, name: Name, bystander: str, protocol: str
+    world: KafkaWorld, members: Members, name: Name, bystander: str, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, group = world.topic(name("orders"), 2), name("svc")
     for number in range(2):
@@ -30,6 +30,11 @@ def test_a_copy_answers_as_its_original(
     world.produce(topic, 30)
     copy = copy_of(world.bootstrap)
 
+    async def stopped(client: object) -> int:
+        """The brokers' clock: that of the original would go on while it is asked."""
+        return int(copy["at_ms"])
+
+    monkeypatch.setattr("kgroup.cluster.broker_clock._controllers_now", stopped)
     with clock_at(copy["at_ms"]), StoredBroker(copy, copy["at_ms"]) as broker:
         for verb in VERBS:
             words = verb.format(group=group)
