@@ -24,7 +24,6 @@ class Script(msgspec.Struct, frozen=True):
     text: str
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.outcome.Document``."""
         return {"shell": self.shell, "script": self.text}
 
 

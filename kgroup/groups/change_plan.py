@@ -105,7 +105,6 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
         return replace(self, error=replace(error, group=self.group, topic=self.topic, partition=self.partition))
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.group,
             "topic": self.topic,

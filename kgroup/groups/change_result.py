@@ -38,7 +38,6 @@ class ChangedRow(msgspec.Struct, frozen=True):
     change_id: str | None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return self.row.document() | {"change_id": self.change_id}
 
 

@@ -32,7 +32,6 @@ class Eviction(msgspec.Struct, frozen=True):
         return MemberToRemove(None if member.instance_id is not None else member.member_id, member.instance_id)
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.group,
             "member_id": self.member.member_id,

@@ -166,7 +166,6 @@ class PeekedPartition(msgspec.Struct, frozen=True):
         return tuple(r.offset for r in self.records if writable_format(r, self.form) is not self.form)
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         target = self.target
         return {
             "group": target.group,

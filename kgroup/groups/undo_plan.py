@@ -74,7 +74,6 @@ class TypeRestore(msgspec.Struct, frozen=True):
     change_id: str | None
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.group,
             "type": self.now,

@@ -112,7 +112,6 @@ class Stable(msgspec.Struct, frozen=True):
         return ConditionResult(self, True, state_text(observation))
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Always False."""
         return False
 
 
@@ -137,7 +136,6 @@ class LagAtMost(msgspec.Struct, frozen=True):
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Always False."""
         return False
 
 
@@ -172,7 +170,6 @@ class LagTimeBelow(msgspec.Struct, frozen=True):
         )
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Always False."""
         return False
 
 
@@ -219,7 +216,6 @@ class OfType(msgspec.Struct, frozen=True):
         return ConditionResult(self, observation.group.type == self.type, f"type {observation.group.type}")
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Always False."""
         return False
 
 

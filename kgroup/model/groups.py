@@ -60,7 +60,6 @@ class Coordinator(msgspec.Struct, frozen=True):
     rack: str | None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
 
 
@@ -71,7 +70,6 @@ class TopicPartitions(msgspec.Struct, frozen=True):
     partitions: tuple[int, ...]
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {"topic": self.topic, "partitions": list(self.partitions)}
 
 
@@ -128,7 +126,6 @@ class Member(msgspec.Struct, frozen=True):
         return sum(len(item.partitions) for item in self.assignment or ())
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "member_id": self.member_id,
             "instance_id": self.instance_id,
@@ -377,7 +374,6 @@ class ListedGroup(msgspec.Struct, frozen=True):
     members: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.name,
             "type": self.type,

@@ -28,6 +28,5 @@ class PackedDocument:
         return zlib.decompress(self._packed).decode()
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         made: dict[str, Any] = json.loads(self.text())
         return made

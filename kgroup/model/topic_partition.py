@@ -17,7 +17,6 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}:{self.partition}"
 
     def document(self) -> dict[str, str | int]:
-        """Its JSON form."""
         return {"topic": self.topic, "partition": self.partition}
 
 

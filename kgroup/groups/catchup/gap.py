@@ -104,7 +104,6 @@ class NotMoved(msgspec.Struct, frozen=True):
         return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
 
     def document(self) -> dict[str, Any]:
-        """The JSON form."""
         return {
             "topic": self.topic,
             "partition": self.partition,

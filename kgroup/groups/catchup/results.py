@@ -89,7 +89,6 @@ class StartPlan(msgspec.Struct, frozen=True):
         return bool(self.gap.ranges) and self.passes
 
     def document(self) -> dict[str, Any]:
-        """The JSON form."""
         return gap_document(self.gap, self.chunks, self.risks, self.destination)
 
 
@@ -106,7 +105,6 @@ class ReleasedPlan(msgspec.Struct, frozen=True):
         return () if self.planned is None else self.planned.errors
 
     def document(self) -> Mapping[str, Any]:
-        """The JSON form."""
         if self.planned is None:
             return self.state.document()
         return self.state.document(self.planned.risks, self.planned.gap.not_moved, checked=False)

@@ -44,7 +44,6 @@ class Risk(msgspec.Struct, frozen=True):
     hint: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The JSON form."""
         return {
             "level": self.level.value,
             "code": self.code,

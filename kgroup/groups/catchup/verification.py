@@ -63,7 +63,6 @@ class LostRange(PartitionValue):
         return self.end - self.start
 
     def document(self) -> dict[str, Any]:
-        """The JSON form."""
         return {
             "topic": self.topic,
             "partition": self.partition,

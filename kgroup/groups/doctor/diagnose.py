@@ -91,7 +91,6 @@ class FindingSummary(msgspec.Struct, frozen=True):
     subjects: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "rule": self.rule,
             "severity": self.severity.value,

@@ -53,7 +53,6 @@ class Finding(msgspec.Struct, frozen=True):
     commands: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "rule": self.rule,
             "severity": self.severity.value,
@@ -78,7 +77,6 @@ class NotChecked(msgspec.Struct, frozen=True):
     early: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {"rule": self.rule, "reason": self.why, "partly": self.partly}
 
 

@@ -114,7 +114,6 @@ class GroupHistory(msgspec.Struct, frozen=True):
         return self.covered and whole_from is not None and whole_from <= first
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         query = self.span
         return {
             "group": self.group,

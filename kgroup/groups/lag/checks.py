@@ -42,7 +42,6 @@ class Violation(msgspec.Struct, frozen=True):
         return f"{self.subject}: {self.text}"
 
     def document(self) -> dict[str, object]:
-        """Its JSON form."""
         return {"subject": self.subject, "text": self.text, "known": self.known}
 
 

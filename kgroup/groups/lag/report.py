@@ -118,7 +118,6 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
         return self.outlook.pace in (LagTrend.DRAINING, LagTrend.NOT_AT_THIS_RATE) and self.outlook.seconds != 0.0
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         p, transaction = self.partition, self.open_transaction
         return {
             "topic": p.topic,

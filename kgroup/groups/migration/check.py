@@ -54,7 +54,6 @@ class MigrationCheck(msgspec.Struct, frozen=True):
     offline_only: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return {
             "id": self.id,
             "status": self.status.value,
@@ -76,7 +75,6 @@ class Readiness(msgspec.Struct, frozen=True):
     more: int = 0
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.group,
             "readiness": self.result.value,

@@ -83,7 +83,6 @@ class MigrationResult(msgspec.Struct, frozen=True):
         return next((check for check in self.readiness.checks if check.id == check_id), None)
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         group = self.evidence.group
         kept = self.kept_until_ms
         return {

@@ -68,7 +68,6 @@ class LagEffect(msgspec.Struct, frozen=True):
         return (lag + (self.standstill or 0)) / -growth
 
     def document(self) -> Mapping[str, Any]:
-        """The JSON form."""
         return {
             "lag": self.measured.lag,
             "keeps_up": self.measured.keeps_up,

@@ -61,7 +61,6 @@ class SimulationReport(msgspec.Struct, frozen=True):
         return select_scenario(self.played, self.assignor)
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         change, timing, sources = self.change, self.timing, self.sources
         return {
             "group": self.group.name,

@@ -60,7 +60,6 @@ class ValueRange(msgspec.Struct, frozen=True):
         return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
 
     def document(self) -> dict[str, int]:
-        """Its JSON form."""
         return {"least": self.least, "most": self.most}
 
 

@@ -174,7 +174,6 @@ def prune_screen(pruned: PrunedPlans, command: CommandLine) -> Screen:
 
 
 def list_records(states: Sequence[VerifiedPlan]) -> Records:
-    """The same rows for CSV."""
     return Records(
         LIST_HEADER,
         [

@@ -48,7 +48,6 @@ class ContextRow(msgspec.Struct, frozen=True):
         return " ".join(word for word, holds in named if holds) or None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.outcome.Document``."""
         return {
             "name": self.context.name,
             "chosen": self.is_current,
@@ -69,7 +68,6 @@ class ContextChoice(msgspec.Struct, frozen=True):
     bootstrap_servers: str | None
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.outcome.Document``."""
         return {"name": self.name, "previous": self.previous, "bootstrap_servers": self.bootstrap_servers}
 
 
@@ -89,7 +87,6 @@ class ShownSettings(msgspec.Struct, frozen=True):
         return rows
 
     def document(self) -> Mapping[str, Any]:
-        """See ``kgroup.model.outcome.Document``."""
         settings = self.settings
         return {
             "context": settings.context,

@@ -43,7 +43,6 @@ class Deletion(msgspec.Struct, frozen=True):
     change_id: str | None = None
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         return {
             "group": self.group.name,
             "type": self.group.type,
@@ -60,14 +59,12 @@ class Deletion(msgspec.Struct, frozen=True):
 
     @property
     def record(self) -> tuple[str | int | None, ...]:
-        """Its row for CSV."""
         document = self.document()
         deleted = None if self.deleted is None else str(self.deleted).lower()
         return tuple(deleted if name == "deleted" else document[name] for name in _HEADER)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Its row on the page."""
         note: Cell = Styled(self.error.code, "bad") if self.error else "deleted" if self.deleted else None
         when = None if self.last_activity_ms is None else short_time(self.last_activity_ms, utc_ms())
         group = self.group

@@ -98,14 +98,12 @@ def evict_outcome(
 
 
 def _record(eviction: Eviction) -> tuple[str | int | None, ...]:
-    """The row for csv."""
     document = eviction.document()
     removed = None if eviction.removed is None else str(eviction.removed).lower()
     return tuple(removed if name == "removed" else document[name] for name in _HEADER)
 
 
 def _cells(eviction: Eviction) -> tuple[Cell, ...]:
-    """The row of the page."""
     member = eviction.member
     note: Cell = None
     if eviction.error:

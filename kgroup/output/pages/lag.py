@@ -183,7 +183,6 @@ class _Subject(msgspec.Struct, frozen=True):
     pending: Sequence[Mapping[str, Any]] | None
 
     def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
         return {
             **self.report.document(),
             "violations": [violation.document() for violation in self.violations],

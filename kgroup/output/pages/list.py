@@ -43,7 +43,6 @@ class ListRow(msgspec.Struct, frozen=True):
     from_log: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         return self.group.document() | {
             "last_activity_at": rfc3339(self.active_ms),
             "source": "log" if self.from_log else "coordinator",

@@ -60,7 +60,6 @@ class ResetRow(msgspec.Struct, frozen=True):
     skipped_records: tuple[ConsumerRecord, ...] | None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form."""
         records = self.skipped_records
         shown = None if records is None else [record_document(record) for record in records]
         return self.changed.document() | {"skipped_records": shown}

@@ -81,7 +81,6 @@ def _convert_again_line(name: str, target: str) -> str:
 
 
 def records(groups: Documents) -> Records:
-    """The same rows for CSV."""
     rows = []
     for group in groups:
         named = {**group, "finished": str(group["finished"]).lower()}

@@ -86,7 +86,6 @@ def put_back(result: Result, *, verbose: bool) -> list[Block]:
 
 
 def types_records(types: Sequence[TypeRestore]) -> Records:
-    """The same rows for CSV."""
     header = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
     rows = []
     for item in types:
