@@ -58,7 +58,8 @@ def test_coordinator_killed(three: KafkaWorld, sandbox: Sandbox, name: Name, ver
     victim = three.coordinator(group)
     sandbox.kill(victim)
 
-    (document,) = CommandLine()(verb, group, "--timeout", "60s", "-o", "json").data
+    with three_brokers.busy_partition(three, group, topic):
+        (document,) = CommandLine()(verb, group, "--timeout", "60s", "-o", "json").data
 
     assert document["group"] == group
     assert document["coordinator"]["id"] in BROKERS - {victim}
