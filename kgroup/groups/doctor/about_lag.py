@@ -131,7 +131,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         where, lag = worst, lags[worst]
         evidence = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
         evidence += f" over {plural(len(lags), 'partition')}"
-        command = kgroup_command("history", group.name, "--commits", "--topic", where)
+        command = kgroup_command("lag", group.name, "--topic", worst.rpartition(":")[0])
         remedy = (
             "check whether it gets more records (hot-partition) or is stuck (stalled-commits); else its records are "
             "slow"
@@ -289,7 +289,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             affected=[str(stall.partition.tp) for stall in stalls],
             commands=(
                 peek_group(group.name),
-                kgroup_command("history", group.name, "--commits", "--topic", str(worst.partition.tp)),
+                kgroup_command("lag", group.name, "--topic", worst.partition.topic),
                 # Without an owner no member tries it: a pattern may have left its topic.
                 *(skip_record(group.name, record) if worst.partition.owner is not None else ()),
             ),
@@ -325,7 +325,7 @@ def unsubscribed(snapshot: GroupSnapshot) -> Answer:
         numbers={"lag": lags.total(), "partition_count": len(lagging), "topic_count": len(topics)},
         affected=topics,
         commands=(
-            kgroup_command("history", group.name, "--commits", "--topic", topics[0]),
+            kgroup_command("describe", group.name, "--members", "--verbose"),
             delete_offsets(group.name, topics),
         ),
     )
@@ -374,8 +374,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
     worst_first = [str(p.tp) for p, _ in sorted(unread, key=itemgetter(1), reverse=True)]
-    one_topic = () if by_tool else ("--topic", worst_first[0])  # a reset may have moved any partition
-    jumps = kgroup_command("history", group.name, "--commits", *one_topic)
+    past = kgroup_command("history", group.name, *(("--commits",) if by_tool else ("--since", "1d")))
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
     )
@@ -386,7 +385,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=worst_first,
-        commands=(jumps, catch_up(group.name)) if large else (jumps,),
+        commands=(past, catch_up(group.name)) if large else (past,),
     )
 
 

@@ -211,7 +211,7 @@ def test_a_reset_is_checked_before_consumers_start() -> None:
     assert found.remedy.startswith("check that commit first: ")
     assert found.commands == ("kgroup history orders-enrich --commits",)
     assert usual.remedy.startswith("start its consumers")
-    assert usual.commands == ("kgroup history orders-enrich --commits --topic orders:0",)
+    assert usual.commands == ("kgroup history orders-enrich --since 1d",)
 
 
 @pytest.mark.parametrize(
