@@ -33,6 +33,7 @@ from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
+from kgroup.groups.thresholds import RATE_SPAN
 from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
 from kgroup.model.reporter import NullReporter, Reporter
@@ -41,9 +42,6 @@ from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_evidence, topics_of
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
-
-PRODUCTION_MS = 600_000
-"""The period in ms in which arriving records are counted: long enough for a batch producer's rounds."""
 
 _NOT_ASKED = KgroupError("not asked for")
 _STATE_SUFFIX = "-changelog"
@@ -88,7 +86,7 @@ class _Logs(msgspec.Struct, frozen=True):
             last_stable=view.last_stable.offset,
             held_since_ms=self._transaction_start_ms(tp, view.last_stable.offset)
             or (blocked_ms if isinstance(blocked_ms, int) else None),
-            production=Production(arrived, PRODUCTION_MS),
+            production=Production(arrived, RATE_SPAN.value),
             leader_epoch=view.leader_epoch,
         )
 
@@ -397,7 +395,7 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
 
 def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
     """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
-    views = cluster.log_views(layouts, partitions, [now_ms - PRODUCTION_MS]) if partitions else {}
+    views = cluster.log_views(layouts, partitions, [now_ms - RATE_SPAN.value]) if partitions else {}
     blocked = {
         tp: LogRange(view.last_stable.offset, view.end)
         for tp, view in views.items()

@@ -26,7 +26,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
-from kgroup.groups.verdict.shape import OLD_MS
+from kgroup.groups.thresholds import LATE_SIBLING, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.model import migration_facts as told_facts
 
-_RATES_MS = (600_000, 60_000)
+_RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = 600_000
 """For a group that has read everything only its pace matters, so less is read."""
@@ -280,7 +280,7 @@ def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, .
     others = facts.others
     if not isinstance(others, OtherGroups):
         return None
-    quiet_ms, old_ms = query.quiet_since_ms - 1, now_ms - OLD_MS
+    quiet_ms, old_ms = query.quiet_since_ms - 1, now_ms - LATE_SIBLING.value
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     views = ((tp, view) for tp, view in facts.views.items() if isinstance(view, LogView))
     logs = {tp: (view.start, view.end, _ends(view, query, now_ms)) for tp, view in views}

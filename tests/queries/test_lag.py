@@ -11,7 +11,7 @@ from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.topics import LogView
 from kgroup.groups.lag.evidence import LogEnds, LogPoint, Sibling
-from kgroup.groups.verdict.shape import OLD_MS
+from kgroup.groups.thresholds import LATE_SIBLING
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Position
 from kgroup.model.topic_partition import TopicPartition
@@ -101,7 +101,7 @@ def test_a_group_that_lags_is_not_asked_about_its_other_partitions(monkeypatch: 
     assert found is not None
     assert found[0].lag == 160
     assert found[0].unread_since_ms is not None
-    assert NOW - found[0].unread_since_ms > OLD_MS
+    assert NOW - found[0].unread_since_ms > LATE_SIBLING.value
     assert asked == [130]
 
     lag._siblings(facts({"in time": {"orders:0": 190, "orders:1": 180}}), QUERY, NOW)

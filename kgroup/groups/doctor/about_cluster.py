@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot
+from kgroup.groups.thresholds import Threshold
 from kgroup.model.topic_partition import PartitionReplicas
 from kgroup.support.units import percent, plural, some_of
 

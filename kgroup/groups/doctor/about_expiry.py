@@ -7,13 +7,13 @@ from kgroup.groups.doctor.finding import (
     Answer,
     Rule,
     Severity,
-    Threshold,
     duration,
     kgroup_command,
     utc_minute,
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import subscribed_topics
+from kgroup.groups.thresholds import Threshold
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
 

@@ -15,7 +15,6 @@ from kgroup.groups.doctor.finding import (
     Answer,
     Rule,
     Severity,
-    Threshold,
     duration,
     kgroup_command,
     unread_partitions_text,
@@ -24,37 +23,31 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
 from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
 from kgroup.groups.member_labels import labels, subscribed_topics
 from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
+from kgroup.groups.thresholds import (
+    ABANDONED,
+    ASSIGN_READS,
+    COMMIT_WINDOW,
+    DESERTED,
+    FEW_PARTITIONS,
+    HOT,
+    HOT_LEAST,
+    IDLE_COMMITS,
+    IDLE_SHARE,
+    LEAST_LAG,
+    LEAST_SILENCE,
+    LEAST_UNREAD,
+    LONE_COMMIT,
+    LONG_GAP,
+    RATE_SPAN,
+    RESTART,
+    STUCK,
+    Threshold,
+)
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
 
-LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
 LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")
-FEW_PARTITIONS = Threshold(
-    "partitions from which one is compared with the others", 3, "", "of two, one always has half or more"
-)
-HOT = Threshold("times the median of the topic's other partitions", 5, "x", "hashed keys stay within twice of it")
-HOT_LEAST = Threshold("records in the time that was read", 1_000, "", "fewer are noise in any batch producer")
-STALLED = Threshold(
-    "time at one offset that is a warning", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
-)
-STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
-EARLY = Threshold("time at one offset that is too short to judge", 30_000, "ms", "shorter is a usual commit interval")
-REPEATS = Threshold(
-    "commits of the same offset, over that time, that are a warning already", 10, "", "as the status STALL of lag"
-)
-UNREAD = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
-DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
-ABANDONED = Threshold(
-    "time without a reader from which it is a warning again", 86_400_000, "ms", "a day: the group is probably not used"
-)
-WAITING = Threshold(
-    "unread records where it is not known whether any arrive", 100, "", "the mark of a transaction is a lag of 1"
-)
-LONG = Threshold("time to read the gap", 600_000, "ms", "new records wait for as long")
-RATE_SPAN = Threshold("time that commits must cover", 600_000, "ms", "arriving records are counted over the same time")
-IDLE_COMMITS = Threshold("commits in the log from which the habit shows", 100, "", "8 minutes of auto-commit each 5s")
-IDLE_SHARE = Threshold("share of commits without progress", 90, "%", "below that, most commits do their work")
 
 SKEWED_LAG = Rule(
     "skewed-lag",
@@ -72,25 +65,25 @@ STALLED_COMMITS = Rule(
     "stalled-commits",
     "committed offsets do not move while records arrive",
     "Burrow's rules STOP and STALL; KIP-62",
-    (EARLY, REPEATS, STALLED, STUCK, WAITING),
+    (LEAST_SILENCE, COMMIT_WINDOW, LONE_COMMIT, STUCK, LEAST_UNREAD),
 )
 UNSUBSCRIBED = Rule(
     "unsubscribed",
     "unread records of a topic that no member subscribes to",
     "KafkaConsumer documentation: subscribe() replaces the subscription",
-    (UNREAD,),
+    (RESTART,),
 )
 NO_READER = Rule(
     "no-reader",
     "the group is Empty while its records arrive, with a large gap, or since a reset or a release",
     "Kafka's documentation of consumer groups: an Empty group has no members",
-    (UNREAD, DESERTED, ABANDONED, WAITING, STALLED, LEAST_LAG, LONG),
+    (RESTART, DESERTED, ABANDONED, LEAST_UNREAD, ASSIGN_READS, LEAST_LAG, LONG_GAP),
 )
 LARGE_GAP = Rule(
     "large-gap",
     "at the measured rate the gap needs long to be read, or grows",
     "KIP-333; Kafka's documentation of consumer lag",
-    (LEAST_LAG, LONG, RATE_SPAN),
+    (LEAST_LAG, LONG_GAP, RATE_SPAN),
 )
 COMMITS_WITHOUT_PROGRESS = Rule(
     "idle-commits",
@@ -225,7 +218,7 @@ def _hot(known: Sequence[tuple[TopicPartition, Production]]) -> list[tuple[float
 class Stall(msgspec.Struct, frozen=True):
     """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset.
 
-    ``repeated`` is whether at least ``REPEATS`` of them came over ``EARLY`` while the record was unread.
+    ``repeated`` is whether at least ``COMMIT_WINDOW`` of them came over ``LEAST_SILENCE`` while the record was unread.
     """
 
     partition: Partition
@@ -237,7 +230,7 @@ class Stall(msgspec.Struct, frozen=True):
     @property
     def is_certain(self) -> bool:
         """Whether the evidence is sufficient for a finding."""
-        return self.repeated or self.for_ms >= STALLED.value
+        return self.repeated or self.for_ms >= LONE_COMMIT.value
 
 
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
@@ -262,8 +255,8 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     stalls = [stall for stall in standing if stall.is_certain]
     if not stalls and standing:
         return STALLED_COMMITS.early(
-            f"a committed offset has not moved for less than {STALLED.text} or {REPEATS.text} commits, too short to "
-            "judge"
+            f"a committed offset has not moved for less than {LONE_COMMIT.text} or {COMMIT_WINDOW.text} commits, too "
+            "short to judge"
         )
     if not stalls:
         return partly
@@ -309,8 +302,8 @@ def unsubscribed(snapshot: GroupSnapshot) -> Answer:
         return ()
     commits = [c for p in lagging for c in (snapshot.commits or {}).get(p.tp, ())]
     last_ms = max((commit.timestamp_ms for commit in commits), default=None)
-    if last_ms is not None and snapshot.now_ms - last_ms < UNREAD.value:
-        return UNSUBSCRIBED.early(f"its last commit is younger than {UNREAD.text}, which may be a restart")
+    if last_ms is not None and snapshot.now_ms - last_ms < RESTART.value:
+        return UNSUBSCRIBED.early(f"its last commit is younger than {RESTART.text}, which may be a restart")
     lags: Counter[str] = Counter()
     for p in lagging:
         lags[p.topic] += p.lag or 0
@@ -335,7 +328,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     """An Empty group with unread records that arrive, with a large gap, or whose last commit a tool made.
 
     A consumer with ``assign()`` reads without being a member. Its commits after the group became Empty rule this out,
-    until they have stopped for ``STALLED``.
+    until they have stopped for ``ASSIGN_READS``.
     """
     group = snapshot.group
     if not group.is_empty:
@@ -347,7 +340,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return NO_READER.unknown(snapshot.why("commits", _NO_COMMITS))
     emptied_ms = snapshot.emptied_at_ms
     newest = [commits[-1] for commits in snapshot.commits.values()]
-    fresh = [c for c in newest if not c.by_tool and snapshot.now_ms - c.timestamp_ms < STALLED.value]
+    fresh = [c for c in newest if not c.by_tool and snapshot.now_ms - c.timestamp_ms < ASSIGN_READS.value]
     if any(emptied_ms is None or commit.timestamp_ms > emptied_ms for commit in fresh):
         return ()
     lagging = [p for p, _ in unread]
@@ -355,7 +348,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     last_ms = max((commit.timestamp_ms for commit in newest), default=None)
     by_tool = any(commit.by_tool for commit in newest)
     lag = sum(lag for _, lag in unread)
-    if not by_tool and arrivals is None and lag < WAITING.value:
+    if not by_tool and arrivals is None and lag < LEAST_UNREAD.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
     quiet = not by_tool and arrivals is not None and not arrivals.records
     # Of a smaller gap no rates are needed, which take long to compute.
@@ -364,8 +357,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return ()
     since_ms = emptied_ms if emptied_ms is not None else last_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
-    if for_ms is not None and for_ms < UNREAD.value:
-        return NO_READER.early(f"no member for less than {UNREAD.text}, which may be a restart")
+    if for_ms is not None and for_ms < RESTART.value:
+        return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
     critical = (
         not quiet and emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
     )
@@ -517,7 +510,7 @@ def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
 
 
 def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
-    """The same for ``EARLY``: partitions that may be stalled, the evidence is too short yet."""
+    """The same for ``LEAST_SILENCE``: partitions that may be stalled, the evidence is too short yet."""
     stalls = []
     for partition in snapshot.group.partitions:
         lag, commit = partition.lag, partition.commit
@@ -533,7 +526,7 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
         if facts is not None and (facts.unread is False or commit.offset >= _stable(facts, commit.offset + 1)):
             continue
         production = facts.production if facts else None
-        if lag < WAITING.value if production is None else not production.records:
+        if lag < LEAST_UNREAD.value if production is None else not production.records:
             continue
         same = []
         for each in reversed(logged):
@@ -543,9 +536,9 @@ def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
         # A consumer at the log end does not move either: the time counts from the first unread record.
         since_ms = max(same[-1].timestamp_ms, facts.unread_since_ms or 0) if facts else same[-1].timestamp_ms
         for_ms = snapshot.now_ms - since_ms
-        if for_ms >= EARLY.value:
+        if for_ms >= LEAST_SILENCE.value:
             tries = [each.timestamp_ms for each in same if each.timestamp_ms >= since_ms]
-            repeated = len(tries) >= REPEATS.value and tries[0] - since_ms >= EARLY.value
+            repeated = len(tries) >= COMMIT_WINDOW.value and tries[0] - since_ms >= LEAST_SILENCE.value
             stalls.append(Stall(partition, for_ms, len(same), lag, repeated))
     return stalls
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, kgroup_command, tool_command
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import MigrationPath, ReadinessResult
+from kgroup.groups.thresholds import Threshold
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of
 

@@ -8,12 +8,13 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, quoted, utc_minute
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.model import LOOP as LOOP_ATTEMPTS
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.next_commands import peek_group
+from kgroup.groups.thresholds import Threshold
 from kgroup.support.units import percent, plural, some_of
 
 WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")

@@ -8,7 +8,6 @@ from kgroup.groups.doctor.finding import (
     Answer,
     Rule,
     Severity,
-    Threshold,
     duration,
     kgroup_command,
     quoted,
@@ -17,6 +16,7 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
+from kgroup.groups.thresholds import Threshold
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
 from kgroup.support.units import NAMED, plural, some_of

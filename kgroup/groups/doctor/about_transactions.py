@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, Threshold, duration, kgroup_command, tool_command
+from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
+from kgroup.groups.thresholds import LONG_TRANSACTION, Threshold
 from kgroup.support.units import human_count, plural, some_of
 
-SLOW = Threshold("time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers")
 HANGING = Threshold(
     "time without an end that is critical",
     900_000,
@@ -23,7 +23,7 @@ LSO = Rule(
     "lso-stuck",
     "the last stable offset does not move: read_committed consumers are blocked",
     "KIP-98, KIP-664",
-    (SLOW, HANGING),
+    (LONG_TRANSACTION, HANGING),
 )
 TRANSACTION = Rule(
     "hanging-transaction",
@@ -57,7 +57,7 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
             start = facts.held_since_ms if facts.held_since_ms is not None else since.get(key)
             if start is None:
                 undated.append(str(partition.tp))
-            elif (age := snapshot.now_ms - start) >= SLOW.value:
+            elif (age := snapshot.now_ms - start) >= LONG_TRANSACTION.value:
                 beyond = partition.commit is not None and partition.commit.offset > facts.last_stable
                 blocked.append(
                     (beyond, -age, facts.last_stable - partition.log.end, str(partition.tp), facts.last_stable)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kgroup.groups.thresholds import Threshold
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
@@ -130,26 +131,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
 def sort_findings(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
     """The findings by severity, worst first, then in the order of the rule ids ``order``."""
     return tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, order.index(finding.rule))))
-
-
-Unit = Literal["", "ms", "%", "x"]
-
-
-class Threshold(msgspec.Struct, frozen=True):
-    """A number from which a rule reports a finding, and the reason for this number.
-
-    ``unit`` is ``ms``, ``%``, ``x`` (times), or "" for a count; ``name`` describes what is counted.
-    """
-
-    name: str
-    value: int
-    unit: Unit
-    reason: str
-
-    @property
-    def text(self) -> str:
-        """``5m``, ``80%``, ``1000``."""
-        return format_duration(self.value / 1000) if self.unit == "ms" else f"{self.value}{self.unit}"
 
 
 class Rule(msgspec.Struct, frozen=True):

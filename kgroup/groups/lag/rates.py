@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import LogEnds, Retention
 from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
@@ -15,14 +16,14 @@ from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count
 
 _LEAST_MS = 1000
-_SPAN_MS = 600_000
-_MINUTE_MS = 60_000
+_SPAN_MS = thresholds.RATE_SPAN.value
+_MINUTE_MS = thresholds.RECENT_SPAN.value
 SPANS_MS = (_MINUTE_MS, _SPAN_MS)
 """The spans over which rates are measured, the shortest first."""
 
-_FEW = 3
-_EVEN = 0.02
-_PAUSES = 2
+_FEW = thresholds.FEW_COMMITS.value
+_EVEN = thresholds.EVEN_RATES.value / 100
+_PAUSES = thresholds.COMMIT_PAUSES.value
 _LONGEST_S = 366 * 86_400.0
 
 
@@ -243,7 +244,7 @@ def slow_outlook(lag: int, rates: Rates, *, close: bool = False) -> Outlook | No
     found = outlook(lag, rates, close=close)
     if found.pace is LagTrend.NOT_AT_THIS_RATE:
         return None if rates.is_even else found
-    return found if found.seconds is not None and found.seconds * 1000 > _SPAN_MS else None
+    return found if found.seconds is not None and found.seconds * 1000 > thresholds.LONG_GAP.value else None
 
 
 def slowest(outlooks: Sequence[Outlook]) -> Outlook:

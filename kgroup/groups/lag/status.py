@@ -24,6 +24,7 @@ from operator import sub
 
 import msgspec
 
+from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import LogEnds
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
@@ -76,16 +77,16 @@ class StatusRules(msgspec.Struct, frozen=True):
     """
 
     allowed: int = 0
-    window: int = 10
-    distance_ms: int = 1000
-    least_span_ms: int = 30_000
-    lone_ms: int = 300_000
-    rewind_ms: int = 600_000
-    pause_ms: int = 10_000
+    window: int = thresholds.COMMIT_WINDOW.value
+    distance_ms: int = thresholds.COMMIT_DISTANCE.value
+    least_span_ms: int = thresholds.LEAST_SILENCE.value
+    lone_ms: int = thresholds.LONE_COMMIT.value
+    rewind_ms: int = thresholds.REWIND_SHOWN.value
+    pause_ms: int = thresholds.SERIES_PAUSE.value
 
 
 DEFAULT_RULES = StatusRules()
-_FEW = 3
+_FEW = thresholds.FEW_COMMITS.value
 """The number of commits that show a regular pattern, and of usual pauses without a commit that show its end."""
 
 

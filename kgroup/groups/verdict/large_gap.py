@@ -8,10 +8,8 @@ from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.thresholds import LEAST_LAG
 from kgroup.support.durations import format_duration
-
-LEAST_RECORDS = 1_000
-"""Two batches of max.poll.records (500)."""
 
 
 class LargeGap(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
     that was rewound or that a tool committed last: its records may be meant to be read again.
     """
     slow = [(p, rate, late) for p in report.partitions if (found := _slow(p, evidence)) for rate, late in (found,)]
-    if sum(p.lag or 0 for p, _, _ in slow) < LEAST_RECORDS:
+    if sum(p.lag or 0 for p, _, _ in slow) < LEAST_LAG.value:
         return None
     late_s = [late for _, _, late in slow]
     return LargeGap(

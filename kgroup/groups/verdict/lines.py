@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups import thresholds
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
@@ -60,9 +61,6 @@ def _age(report: GroupLag, evidence: LagEvidence) -> str:
 def _phantom(report: GroupLag) -> str:
     phantom = sum(p.phantom for p in report.partitions)
     return f"; {human_count(phantom)} more offsets hold no record" if phantom else ""
-
-
-_LONG_MS = 60_000
 
 
 def stuck_of(report: GroupLag) -> list[PartitionLag]:
@@ -172,7 +170,7 @@ def _hangs(row: PartitionLag, report: GroupLag) -> bool:
     transaction = row.open_transaction
     if transaction is None or transaction.since_ms is None:
         return report.isolation is Isolation.READ_COMMITTED
-    return report.now_ms - transaction.since_ms >= _LONG_MS
+    return report.now_ms - transaction.since_ms >= thresholds.LONG_TRANSACTION.value
 
 
 def transaction_line(report: GroupLag) -> str | None:
@@ -248,16 +246,17 @@ def _known(report: GroupLag, rate: Callable[[PartitionLag], float | None]) -> st
     return rate_words(sum(value for value, _ in rates)) + span_words(spans.pop() if len(spans) == 1 else None) + of
 
 
-_UNLIKE = 0.25
-
-
 def _unlike_spans(report: GroupLag) -> tuple[Rates, ...]:
     """The rates of the last minute and of the last ten, if all are known and one of them clearly differs; or none."""
     spans = report.total.spans
     if len(spans) < 2 or any(each.growth is None for each in spans):
         return ()
     pairs = ([each.incoming or 0.0 for each in spans], [each.outgoing or 0.0 for each in spans])
-    return spans if any(max(rates) - min(rates) > _UNLIKE * max(rates) for rates in pairs) else ()
+    return (
+        spans
+        if any(max(rates) - min(rates) > thresholds.UNLIKE_RATES.value / 100 * max(rates) for rates in pairs)
+        else ()
+    )
 
 
 def _with_spans(rates: Sequence[float | None], spans: Sequence[Rates]) -> str:
@@ -306,10 +305,6 @@ def _at_rate(report: GroupLag) -> str:
     return f"at the {format_duration(span_ms // 1000)} rate"
 
 
-_SOON_MS = 900_000
-_CLOSE_MS = 3_600_000
-
-
 class RetentionVerdict(msgspec.Struct, frozen=True):
     """The retention left of the partition whose unread records are deleted first.
 
@@ -354,8 +349,14 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
         when = f"catches up only in {format_duration(row.outlook.seconds or 0)}"
         place = "" if row is first else f"; {row.where} has {format_duration(left_of_late_ms / 1000)} left"
         text += f"{place}, {when} at this rate"
-    style: LineSeverity | None = "bad" if left_ms < _SOON_MS else "warn" if left_ms < _CLOSE_MS or late else None
+    style = _style(left_ms, late=late is not None)
     return RetentionVerdict(text + beside, style, left_ms, too_late=late is not None)
+
+
+def _style(left_ms: int, *, late: bool) -> LineSeverity | None:
+    if left_ms < thresholds.RETENTION_SOON.value:
+        return "bad"
+    return "warn" if late or left_ms < thresholds.RETENTION_CLOSE.value else None
 
 
 def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:

@@ -7,20 +7,13 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import Sibling
 from kgroup.groups.lag.report import GroupLag, PartitionLag
-from kgroup.groups.lag.status import DEFAULT_RULES, LagStatus
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Group
 from kgroup.support.units import plural
-
-_SHARE = 5
-_SMALL_LAG = 1000
-_SIBLING_SECONDS = 60
-OLD_MS = 60_000
-"""Another group with a first unread record older than this lags."""
-_RESTART_MS = DEFAULT_RULES.least_span_ms
-_QUIET_MS = 3_600_000
 
 
 class LagShape(StrEnum):
@@ -82,7 +75,7 @@ def _is_behind(row: PartitionLag, largest: int) -> bool:
         return False
     if row.status is LagStatus.REWIND or (row.status is not None and row.status.is_stuck):
         return True
-    return (row.is_behind or row.status is None) and row.lag * _SHARE >= largest
+    return (row.is_behind or row.status is None) and 100 * row.lag >= thresholds.BEHIND_SHARE.value * largest
 
 
 def _common(
@@ -170,7 +163,7 @@ def siblings_of(
     for sibling in siblings:
         if sibling.topic not in topics or sibling.group == report.group:
             continue
-        if sibling.last_commit_ms is not None and report.now_ms - sibling.last_commit_ms > _QUIET_MS:
+        if sibling.last_commit_ms is not None and report.now_ms - sibling.last_commit_ms > thresholds.QUIET.value:
             verdict = "quiet"
         elif _lacks_reader(sibling, report.now_ms):
             verdict = "without_reader"
@@ -195,7 +188,7 @@ def _lacks_reader(sibling: Sibling, now_ms: int) -> bool:
     """Whether an Empty group has unread records. One that commits has a consumer with ``assign()``, or restarts."""
     if not sibling.is_empty or not sibling.lag:
         return False
-    return sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > _RESTART_MS
+    return sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > thresholds.LEAST_SILENCE.value
 
 
 def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:
@@ -203,8 +196,8 @@ def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:
     if not lag:
         return False
     if sibling.unread_since_ms is None:
-        return lag > max(_SMALL_LAG, incoming * _SIBLING_SECONDS)
-    return now_ms - sibling.unread_since_ms > OLD_MS
+        return lag > max(thresholds.LEAST_LAG.value, incoming * thresholds.LATE_SIBLING.value / 1000)
+    return now_ms - sibling.unread_since_ms > thresholds.LATE_SIBLING.value
 
 
 def siblings_words(siblings: OtherGroupsLag, *, too: bool) -> str:

@@ -1,0 +1,89 @@
+"""The thresholds of lag, of the verdict and of the doctor's rules about them, each with its reason.
+
+``describe``, ``lag`` and ``doctor`` take them from here, so that they judge the same facts alike.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kgroup.support.durations import format_duration
+
+Unit = Literal["", "ms", "%", "x"]
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """A number from which something is reported, and the reason for this number.
+
+    ``unit`` is ``ms``, ``%``, ``x`` (times), or "" for a count; ``name`` describes what is counted.
+    """
+
+    name: str
+    value: int
+    unit: Unit
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """``5m``, ``80%``, ``1000``."""
+        return format_duration(self.value / 1000) if self.unit == "ms" else f"{self.value}{self.unit}"
+
+
+# Status of a partition
+COMMIT_WINDOW = Threshold("last commits that count", 10, "", "the window of Burrow")
+COMMIT_DISTANCE = Threshold("time between two commits that count", 1_000, "ms", "else ten within a second are a window")
+FEW_COMMITS = Threshold("commits that show a pattern", 3, "", "two are one pause, which may be chance")
+LEAST_SILENCE = Threshold("time at one offset that is too short to judge", 30_000, "ms", "a usual commit interval")
+LONE_COMMIT = Threshold(
+    "time at one offset after few commits", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
+)
+SERIES_PAUSE = Threshold("pause that ends a series of commits", 10_000, "ms", "twice the default auto-commit interval")
+REWIND_SHOWN = Threshold("time for which a rewind is shown", 600_000, "ms", "after it the lag itself shows it")
+STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
+
+# Groups without a reader
+ASSIGN_READS = Threshold(
+    "time without a commit to an Empty group that is no reader", 300_000, "ms", "assign() reads without being a member"
+)
+RESTART = Threshold("time without a reader that is a warning", 60_000, "ms", "a restart is shorter")
+DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "longer than a deployment")
+ABANDONED = Threshold(
+    "time without a reader from which it is a warning again", 86_400_000, "ms", "a day: the group is probably not used"
+)
+QUIET = Threshold("time without a commit of another group that is quiet", 3_600_000, "ms", "its lag shows nothing")
+
+# Rates and gaps
+RATE_SPAN = Threshold("time over which rates are measured", 600_000, "ms", "a batch producer has some rounds in it")
+RECENT_SPAN = Threshold("time over which a reversed trend shows", 60_000, "ms", "some commits of a usual interval")
+EVEN_RATES = Threshold("difference of rates that are equal", 2, "%", "less is the error of measurement")
+UNLIKE_RATES = Threshold("difference of rates that are both shown", 25, "%", "less is not worth a second number")
+COMMIT_PAUSES = Threshold("commit intervals that explain a lag", 2, "", "a healthy consumer has such a lag too")
+LONG_GAP = Threshold("time to read the gap", 600_000, "ms", "new records wait for as long")
+LEAST_LAG = Threshold("records of lag from which its shape counts", 1_000, "", "two batches of max.poll.records (500)")
+LEAST_UNREAD = Threshold(
+    "unread offsets where it is not known whether they hold records", 100, "", "the mark of a transaction is a lag of 1"
+)
+LATE_SIBLING = Threshold("age of the first unread record of another group that lags", 60_000, "ms", "as a restart")
+
+# Shape of the lag
+BEHIND_SHARE = Threshold("share of the largest lag that is behind too", 20, "%", "15 k next to 3.9 M is not")
+FEW_PARTITIONS = Threshold(
+    "partitions from which one is compared with the others", 3, "", "of two, one always has half or more"
+)
+HOT = Threshold("times the median of the topic's other partitions", 5, "x", "hashed keys stay within twice of it")
+HOT_LEAST = Threshold("records in ten minutes", 1_000, "", "fewer are noise in any batch producer")
+
+# Transactions and retention
+LONG_TRANSACTION = Threshold(
+    "time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers"
+)
+RETENTION_SOON = Threshold(
+    "time to the deletion of unread records that is bad", 900_000, "ms", "a broker checks every 5 minutes"
+)
+RETENTION_CLOSE = Threshold("time to the deletion that is a warning", 3_600_000, "ms", "time to act")
+
+# Commits that move nothing
+IDLE_COMMITS = Threshold("commits in the log from which the habit shows", 100, "", "8 minutes of auto-commit each 5s")
+IDLE_SHARE = Threshold("share of commits without progress", 90, "%", "below that, most commits do their work")
