@@ -6,20 +6,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from msgspec import Struct
+
+from kgroup.model.numbers import Count
 from kgroup.model.topic_partition import PartitionValue
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """(name, value) pairs. A name may occur more than once, and the order matters."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class OffsetRange(PartitionValue):
+class OffsetRange(PartitionValue, Struct, frozen=True, order=True):
     """The offsets [start, end) of a partition. Compaction and transactions leave fewer records than offsets."""
 
     topic: str
-    partition: int
-    start: int
-    end: int
+    partition: Count
+    start: Count
+    end: Count
 
     @property
     def offsets(self) -> int:

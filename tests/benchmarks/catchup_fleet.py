@@ -247,7 +247,7 @@ def _chunks(ranges: Sequence[GapRange], size: Size) -> Iterator[Chunk]:
     number = 0
     for item in ranges:
         for start, end in pairwise(edges):
-            yield Chunk(number, item.topic, item.partition, start, end)
+            yield Chunk(item.topic, item.partition, start, end, number)
             number += 1
 
 

@@ -59,7 +59,7 @@ def measurements(records: int = 1_500_000, runs: int = 5) -> Iterator[Measuremen
         for size, total, hold in ((1024, records, 1.2), (100, 3 * records, 1.0)):
             topic, until = fill(world, f"bench-{size}", CORES, total, size), ends(CORES, total)
             config = {"bootstrap.servers": bootstrap}
-            tasks = [Reading(n, (Chunk(n, topic, n, 0, end),), config) for n, end in enumerate(until)]
+            tasks = [Reading(n, (Chunk(topic, n, 0, end, n),), config) for n, end in enumerate(until)]
 
             def ours(tasks: list[Reading] = tasks, total: int = total) -> None:
                 answers = run(session, tasks, work=count)

@@ -126,7 +126,7 @@ class _ChunkRun(Struct, frozen=True):
     def chunks(self) -> Iterator[Chunk]:
         """The chunks."""
         for number, (start, end) in enumerate(pairwise(self.edges), self.first):
-            yield Chunk(number, self.topic, self.partition, start, end)
+            yield Chunk(self.topic, self.partition, start, end, number)
 
 
 class _StoredPlan(PlanWithoutChunks, frozen=True, kw_only=True):

@@ -244,7 +244,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             self._states(runner).write(runner.snapshot.state.state, note=note)
         if verification.undelivered or note is not None:
             return
-        lost = ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in verification.lost)
+        lost = ", ".join(str(row) for row in verification.lost)
         self._states(runner).write(PlanState.DONE, note=f"lost: {lost}" if lost else None)
 
     def verification(

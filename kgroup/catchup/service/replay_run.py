@@ -278,7 +278,7 @@ def _run_tasks(
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(snapshot.plan)
     run_tasks = _on_spark(snapshot, delivery, tasks)
-    total = sum(chunk.end - chunk.start for task in tasks for chunk in task.chunks)
+    total = sum(chunk.offsets for task in tasks for chunk in task.chunks)
     with engine.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
 
@@ -406,9 +406,8 @@ def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | N
         )
     elif verification.lost:
         first, offsets = verification.lost[0], sum(row.offsets for row in verification.lost)
-        where = f"{first.tp} [{first.start}, {first.end})"
         more = f" and {len(verification.lost) - 1} more ranges" if len(verification.lost) > 1 else ""
-        engine.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {where}{more}: {first.why}")
+        engine.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {first}{more}: {first.why}")
     elif not verification.undelivered and (why := contradiction_note(verification)) is not None:
         engine.reporter.event("NOT VERIFIED", f"{plan_id}  {why}; {commands(state.snapshot).abandon} closes the plan")
     else:

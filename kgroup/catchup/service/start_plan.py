@@ -168,7 +168,7 @@ def _refusals(
         checked = guarded.unknown is None and "active-committer" not in (change.accept or ())
         checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
     if gap.skips and "skip" not in (change.accept or ()):
-        abandoned = sum(row.end - row.start for row in gap.abandoned)
+        abandoned = sum(row.offsets for row in gap.abandoned)
         refusals.append(
             Refusal(
                 gap.group,

@@ -199,9 +199,8 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
         count = run.counted(chunk.number)
         taken = count.delivered + count.filtered_now
         if taken != count.visible:
-            where = f"{chunk.tp} [{chunk.start}, {chunk.end})"
             raise KgroupError(
-                f"internal error: {where}: {count.visible} records read, {taken} written or filtered; no file was kept",
+                f"internal error: {chunk}: {count.visible} records read, {taken} written or filtered; no file was kept",
                 hint="please report this; then resume the plan",
                 code="not-counted",
             )

@@ -165,12 +165,12 @@ def _plan(asked: ReadOptions, config: Mapping[str, Any], timeout_s: float) -> Pl
 
 def split(ranges: Sequence[OffsetRange], least_parts: int) -> tuple[SourceRange, ...]:
     """Split the ranges into at least ``least_parts`` parts. Pure."""
-    everything = sum(item.end - item.start for item in ranges)
+    everything = sum(item.offsets for item in ranges)
     largest = max(1, -(-everything // max(1, least_parts))) if least_parts > len(ranges) else everything
     parts = []
     for item in ranges:
-        pieces = -(-(item.end - item.start) // max(1, largest))
-        edges = [item.start + (item.end - item.start) * edge // pieces for edge in range(pieces + 1)]
+        pieces = -(-item.offsets // max(1, largest))
+        edges = [item.start + item.offsets * edge // pieces for edge in range(pieces + 1)]
         parts += [SourceRange(item.topic, item.partition, start, end) for start, end in pairwise(edges)]
     return tuple(parts)
 

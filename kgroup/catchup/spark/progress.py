@@ -133,10 +133,10 @@ class ProgressBoard:
             for chunk, done in zip(task.chunks, self._done(task), strict=True):
                 offsets += done
                 chunks_total += 1
-                chunks += done == chunk.end - chunk.start
+                chunks += done == chunk.offsets
                 topic = by_topic.setdefault(chunk.topic, [0, 0])
                 topic[0] += done
-                topic[1] += chunk.end - chunk.start
+                topic[1] += chunk.offsets
             written = [self._ledger[c.number] for c in task.chunks if c.number in self._ledger]
             counts = [(p.records, p.filtered, p.dead, p.size) for p in written]
             known = tuple(map(sum, zip(*counts, strict=True))) or (0, 0, 0, 0)
@@ -170,8 +170,8 @@ class ProgressBoard:
             if task.told is not None and task.told.chunk == chunk.number:
                 offsets, passed = max(offsets, task.told.position - chunk.start), False
             elif passed:
-                offsets = chunk.end - chunk.start
-            done.append(max(0, min(offsets, chunk.end - chunk.start)))
+                offsets = chunk.offsets
+            done.append(max(0, min(offsets, chunk.offsets)))
         return done
 
 

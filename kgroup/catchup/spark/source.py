@@ -18,7 +18,7 @@ from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
 from kgroup.groups.catchup.model import LostOffsets
-from kgroup.model.topic_partition import PartitionValue
+from kgroup.model.records import OffsetRange
 from kgroup.support.errors import Refused
 
 if TYPE_CHECKING:
@@ -40,14 +40,9 @@ WANTED = "_wanted"
 """The column that a filter adds to them: whether a record passed it (``where.with_wanted``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRange(PartitionValue):
-    """Offsets [start, end) of a partition; ``chunk`` is its number in the plan, None without a plan."""
+class SourceRange(OffsetRange, frozen=True):
+    """A part that a worker reads; ``chunk`` is the number of its chunk in the plan, None without a plan."""
 
-    topic: str
-    partition: int
-    start: int
-    end: int
     chunk: int | None = None
 
 

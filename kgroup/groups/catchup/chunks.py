@@ -51,10 +51,9 @@ def cut_into_chunks(
     chunks: list[Chunk] = []
     for item, pieces in zip(ranges, wanted, strict=True):
         count = pieces if surplus <= 1 else min(pieces, max(1, int(pieces / surplus)))
-        offsets = item.end - item.start
-        edges = [item.start + offsets * edge // count for edge in range(count + 1)] if count else []
+        edges = [item.start + item.offsets * edge // count for edge in range(count + 1)] if count else []
         for start, end in pairwise(edges):
-            chunks.append(Chunk(len(chunks), item.topic, item.partition, start, end))
+            chunks.append(Chunk(item.topic, item.partition, start, end, len(chunks)))
     return tuple(chunks)
 
 
@@ -74,15 +73,14 @@ def chunk_limits(ranges: Sequence[GapRange], parallelism: int, rate: RateLimit |
 
 def _pieces(item: GapRange, records: float, size: float) -> int:
     """The number of chunks of a range: never more than it has offsets."""
-    offsets = item.end - item.start
-    if offsets <= 0:
+    if item.offsets == 0:
         return 0
     wanted = max(_records(item) / records, (item.size or 0) / size)
-    return min(offsets, max(1, math.ceil(wanted)))
+    return min(item.offsets, max(1, math.ceil(wanted)))
 
 
 def _records(item: GapRange) -> int:
-    return item.end - item.start if item.records is None else item.records
+    return item.offsets if item.records is None else item.records
 
 
 def assign_to_tasks(
@@ -134,5 +132,5 @@ def _weights(ranges: Sequence[GapRange], chunks: Sequence[Chunk]) -> dict[int, f
         own = next(item for item in by_partition[chunk.tp] if item.start <= chunk.start < item.end)
         whole = float(own.size or 0) if in_bytes else float(_records(own))
         # Never 0: chunks without bytes take time too.
-        weights[chunk.number] = max(1.0, whole * (chunk.end - chunk.start) / (own.end - own.start))
+        weights[chunk.number] = max(1.0, whole * chunk.offsets / own.offsets)
     return weights

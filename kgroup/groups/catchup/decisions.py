@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kgroup.groups.catchup.delivered import lowest_undelivered, started_chunks, undelivered, unfinished
-from kgroup.groups.catchup.model import Abandoned, GapRange, PlanState
+from kgroup.groups.catchup.model import ExplainedRange, GapRange, PlanState
 from kgroup.groups.catchup.offset_moves import (
     back_to_origin,
     find_reprocessed,
@@ -27,7 +27,6 @@ from kgroup.groups.catchup.steps import (
     Refuse,
     Release,
     Replay,
-    Reprocessed,
     Situation,
     WriteReleased,
 )
@@ -126,7 +125,7 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = Fa
         return Close(_note("abandoned", rows), rows)
     if plan.group is None:
         pending = undelivered(plan, ledgered.progress)
-        rows = tuple(Abandoned(row.topic, row.partition, row.start, row.end, "cancelled") for row in pending)
+        rows = tuple(ExplainedRange(row.topic, row.partition, row.start, row.end, "cancelled") for row in pending)
         return Close(_note("cancelled; no group was moved", rows), rows)
     if state is PlanState.PLANNED:
         return Close("cancelled before any offset was moved")
@@ -209,7 +208,7 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     return objection or MoveBack(moves, again)
 
 
-def _not_where_released(now: Situation, again: tuple[Reprocessed, ...]) -> Refuse | None:
+def _not_where_released(now: Situation, again: tuple[ExplainedRange, ...]) -> Refuse | None:
     """Why a group may have processed a part of an undelivered plan: it is not where kgroup released it; None: it is."""
     plan, found = now.ledgered.plan, _sorted_out(now)
     if now.set_back or _not_at_end(now, plan.ranges):
@@ -227,7 +226,7 @@ def _not_at_end(now: Situation, ranges: Iterable[GapRange]) -> bool:
     return any(_current(now, item) != item.end for item in ranges)
 
 
-def _abandoned(now: Situation) -> Iterator[Abandoned]:
+def _abandoned(now: Situation) -> Iterator[ExplainedRange]:
     """The undelivered offsets that the group will not read: it still reads what was not released, or moved back."""
     plan = now.ledgered.plan
     if plan.group is not None and now.ledgered.state.state is PlanState.PLANNED:
@@ -236,13 +235,13 @@ def _abandoned(now: Situation) -> Iterator[Abandoned]:
         evidence = now.evidence.get(row.tp)
         if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.CONTINUED):
             unsure = " (it is unknown whether it was released)" if evidence is ReleaseEvidence.UNKNOWN else ""
-            yield Abandoned(row.topic, row.partition, row.start, row.end, f"--abandon{unsure}")
+            yield ExplainedRange(row.topic, row.partition, row.start, row.end, f"--abandon{unsure}")
 
 
-def _note(what: str, rows: Collection[Abandoned]) -> str:
+def _note(what: str, rows: Collection[ExplainedRange]) -> str:
     if not rows:
         return f"{what}; no undelivered records remain"
-    return f"{what}: " + ", ".join(f"{row.tp} [{row.start}, {row.end})" for row in rows)
+    return f"{what}: " + ", ".join(str(row) for row in rows)
 
 
 def _sorted_out(now: Situation) -> dict[ReleaseEvidence, list[GapRange]]:
@@ -313,9 +312,9 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
     )
 
 
-def _duplicates(now: Situation, why: str, again: Iterable[Reprocessed]) -> Refuse:
+def _duplicates(now: Situation, why: str, again: Iterable[ExplainedRange]) -> Refuse:
     plan = now.ledgered.plan
-    rows = _few(f"{row.tp} [{row.start}, {row.end}): {row.why}" for row in again)
+    rows = _few(f"{row}: {row.why}" for row in again)
     return _refuse(
         _DUPLICATES,
         f"{why}. Moving {plan.group} back would make it process these records again.",

@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.groups.catchup.delivered import lowest_undelivered
 from kgroup.groups.catchup.gap import Gap, NotMoved, total
-from kgroup.groups.catchup.model import Abandoned, Chunk, GapRange, PlanSnapshot
+from kgroup.groups.catchup.model import Chunk, GapRange, PlanSnapshot
 from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.verification import PartitionVerification, Verification, deleted_before
 from kgroup.model.topic_partition import TopicPartition
@@ -50,8 +50,8 @@ def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk], desti
         "retention_deadline_at": rfc3339(deadline),
         "retention_deadline_at_ms": deadline,
         "ranges": [_range(item, gap.group, None) for item in gap.ranges],
-        "abandoned": [_abandoned(row) for row in gap.abandoned],
-        "already_deleted": [_abandoned(row) for row in gap.already_deleted],
+        "abandoned": [row.document() for row in gap.abandoned],
+        "already_deleted": [row.document() for row in gap.already_deleted],
         "not_moved": [row.document() for row in gap.not_moved],
         "rewinds": [],
         "totals": _totals(gap.ranges, len(chunks), None, None),
@@ -89,8 +89,8 @@ def plan_document(
         "retention_deadline_at": rfc3339(deadline),
         "retention_deadline_at_ms": deadline,
         "ranges": [_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges],
-        "abandoned": [_abandoned(row) for row in plan.abandoned],
-        "already_deleted": [_abandoned(row) for row in deleted_before(plan)],
+        "abandoned": [row.document() for row in plan.abandoned],
+        "already_deleted": [row.document() for row in deleted_before(plan)],
         "not_moved": [row.document() for row in not_moved],
         "rewinds": []
         if verification is None
@@ -166,7 +166,7 @@ def _totals(
 ) -> dict[str, Any]:
     planned = {
         "partition_count": len(ranges),
-        "offset_count": sum(item.end - item.start for item in ranges),
+        "offset_count": sum(item.offsets for item in ranges),
         "pending_offset_count": pending,
         "estimated_record_count": total(item.records for item in ranges),
         "estimated_bytes": total(item.size for item in ranges),
@@ -176,17 +176,6 @@ def _totals(
         return {**planned, **dict.fromkeys(_UNVERIFIED)}
     found = verification.totals()
     return {**planned, **{name: found[name] for name in ("chunk_count", *_UNVERIFIED)}}
-
-
-def _abandoned(row: Abandoned) -> dict[str, Any]:
-    return {
-        "topic": row.topic,
-        "partition": row.partition,
-        "start": row.start,
-        "end": row.end,
-        "offset_count": row.end - row.start,
-        "reason": row.why,
-    }
 
 
 def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
-from kgroup.groups.catchup.model import LOG_END, UNTIL, Abandoned, GapRange
+from kgroup.groups.catchup.model import LOG_END, UNTIL, ExplainedRange, GapRange
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
@@ -125,15 +125,15 @@ class Gap(msgspec.Struct, frozen=True):
     group: str | None
     group_type: str | None
     ranges: tuple[GapRange, ...]
-    abandoned: tuple[Abandoned, ...]
-    already_deleted: tuple[Abandoned, ...]
+    abandoned: tuple[ExplainedRange, ...]
+    already_deleted: tuple[ExplainedRange, ...]
     not_moved: tuple[NotMoved, ...]
     release_point: str = LOG_END
 
     @property
     def offsets(self) -> int:
         """Offsets to be replayed."""
-        return sum(item.end - item.start for item in self.ranges)
+        return sum(item.offsets for item in self.ranges)
 
     @property
     def records(self) -> int | None:
@@ -222,8 +222,8 @@ class _Rows:
 
     def __init__(self) -> None:
         self._ranges: list[GapRange] = []
-        self._abandoned: list[Abandoned] = []
-        self._already_deleted: list[Abandoned] = []
+        self._abandoned: list[ExplainedRange] = []
+        self._already_deleted: list[ExplainedRange] = []
         self._stay: list[NotMoved] = []
 
     def gap(self, group: str | None, group_type: str | None, release_point: str) -> Gap:
@@ -299,14 +299,14 @@ class _Rows:
             self._nothing(tp, commit, log, end, cut_off=cut_off)
             return
         if commit is not None and commit.offset < log.start:
-            self._already_deleted.append(Abandoned(*tp, commit.offset, log.start, _passed(log)))
+            self._already_deleted.append(ExplainedRange(*tp, commit.offset, log.start, _passed(log)))
         if latest and log.start < end:
-            self._abandoned.append(Abandoned(*tp, log.start, end, UNREAD))
+            self._abandoned.append(ExplainedRange(*tp, log.start, end, UNREAD))
         start = base
         if request.skip_before_ms is not None:
             start = min(end if log.skip_to is None else max(base, log.skip_to), end)
             if start > base:
-                self._abandoned.append(Abandoned(*tp, base, start, SKIPPED))
+                self._abandoned.append(ExplainedRange(*tp, base, start, SKIPPED))
         maybe = None if commit is None else _maybe_processed(tp, commit, start, end, work)
         self._ranges.append(_row(tp, start, end, commit, log, maybe, now_ms, cut_off=cut_off))
 
@@ -343,7 +343,7 @@ class _Rows:
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
-                self._already_deleted.append(Abandoned(*tp, wanted.start, start, _passed(log)))
+                self._already_deleted.append(ExplainedRange(*tp, wanted.start, start, _passed(log)))
             if start == wanted.end:
                 self.stays(tp, "nothing-to-do", f"no record of {wanted} is left: {_passed(log)}")
             else:

@@ -8,12 +8,13 @@ half-open, times are in ms since 1970, and an unknown value is None, never -1.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, field
 
 from kgroup.model.commit import Commit
 from kgroup.model.numbers import Count, Int64
-from kgroup.model.topic_partition import PartitionValue
+from kgroup.model.records import OffsetRange
 from kgroup.support.errors import KgroupError
 
 LATEST = "latest-per-key"
@@ -65,7 +66,7 @@ class _Span:
             raise ValueError(f"the end {self.end} is below the start {self.start}")
 
 
-class GapRange(PartitionValue, _Span, Struct, frozen=True):
+class GapRange(_Span, OffsetRange, frozen=True):
     """A partition's part of the gap: offsets [start, end).
 
     ``before`` is the group's commit at the time of the plan, which a cancel restores. It is None if there was no commit
@@ -75,10 +76,6 @@ class GapRange(PartitionValue, _Span, Struct, frozen=True):
     record. ``retention_deadline_ms`` is when retention may delete that record; None: never, or unknown.
     """
 
-    topic: str
-    partition: Count
-    start: Count
-    end: Count
     before: Commit | None
     end_leader_epoch: Count | None
     topic_id: str | None
@@ -89,24 +86,26 @@ class GapRange(PartitionValue, _Span, Struct, frozen=True):
     retention_deadline_ms: Int64 | None
 
 
-class Abandoned(PartitionValue, _Span, Struct, frozen=True):
-    """Offsets [start, end) that will not be delivered, and the reason, such as ``--skip-before`` or ``--abandon``."""
+class ExplainedRange(_Span, OffsetRange, frozen=True):
+    """Offsets [start, end) and what is special about them: why they are lost, not delivered, or read again."""
 
-    topic: str
-    partition: Count
-    start: Count
-    end: Count
     why: str
 
+    def document(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "start": self.start,
+            "end": self.end,
+            "offset_count": self.offsets,
+            "reason": self.why,
+        }
 
-class Chunk(PartitionValue, Struct, frozen=True):
+
+class Chunk(OffsetRange, frozen=True):
     """Offsets [start, end) of one partition; ``number`` is unique in the plan, starts at 0 and never changes."""
 
     number: Count
-    topic: str
-    partition: Count
-    start: Count
-    end: Count
 
 
 class Task(Struct, frozen=True):
@@ -132,7 +131,7 @@ class PlanWithoutChunks(Struct, frozen=True):
     reason: str | None
     command: tuple[str, ...]
     ranges: tuple[GapRange, ...]
-    abandoned: tuple[Abandoned, ...] = ()
+    abandoned: tuple[ExplainedRange, ...] = ()
     release_point: str = LOG_END
 
 

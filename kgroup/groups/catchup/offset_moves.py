@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kgroup.groups.catchup.delivered import delivered_to
-from kgroup.groups.catchup.model import CatchupPlan, Chunk, GapRange
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ExplainedRange, GapRange
 from kgroup.groups.catchup.release_evidence import move_back_target
-from kgroup.groups.catchup.steps import OffsetMove, Reprocessed, Situation
+from kgroup.groups.catchup.steps import OffsetMove, Situation
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
@@ -72,7 +72,7 @@ def restore_moves(now: Situation) -> Iterator[OffsetMove]:
             yield OffsetMove(*item.tp, current, (_own(item, current.offset),))
 
 
-def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Reprocessed, ...]:
+def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[ExplainedRange, ...]:
     """What the group reads again after a move back: offsets that the replay delivered, and that it processed itself."""
     plan = now.ledgered.plan
     chunks: dict[TopicPartition, list[Chunk]] = {}
@@ -82,20 +82,20 @@ def find_reprocessed(now: Situation, moves: Iterable[OffsetMove]) -> tuple[Repro
     return tuple(row for move in moves for row in _of_move(now, move, chunks.get(move.tp, ()), ends[move.tp]))
 
 
-def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int) -> Iterator[Reprocessed]:
+def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int) -> Iterator[ExplainedRange]:
     tp, group, progress = move.tp, now.ledgered.plan.group, now.ledgered.progress
     for chunk in chunks:
         done, known = delivered_to(chunk, progress), progress.get(chunk.number)
         if max(chunk.start, move.offset) < done:
-            yield Reprocessed(*tp, max(chunk.start, move.offset), done, "delivered by the replay")
+            yield ExplainedRange(*tp, max(chunk.start, move.offset), done, "delivered by the replay")
         if known is not None and known.may_repeat and done < chunk.end:
-            yield Reprocessed(
+            yield ExplainedRange(
                 *tp, done, chunk.end, f"up to {plural(known.may_repeat, 'record')} processed by the replay"
             )
     current = offset_of(move.old_commit)
     if current is not None and current > end:
-        yield Reprocessed(*tp, max(end, move.offset), current, f"processed by {group} since the release")
+        yield ExplainedRange(*tp, max(end, move.offset), current, f"processed by {group} since the release")
     for row in now.set_back:
         if row.tp == tp and row.end > move.offset:
             why = f"the commit of {group} was deleted" if row.deleted else f"{group} was rewound after the release"
-            yield Reprocessed(*tp, max(row.start, move.offset), row.end, why)
+            yield ExplainedRange(*tp, max(row.start, move.offset), row.end, why)

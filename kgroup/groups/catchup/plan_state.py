@@ -79,7 +79,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     @property
     def offsets(self) -> int:
         """Offsets of the whole plan."""
-        return sum(item.end - item.start for item in self.snapshot.plan.ranges)
+        return sum(item.offsets for item in self.snapshot.plan.ranges)
 
     @property
     def silent_s(self) -> float | None:

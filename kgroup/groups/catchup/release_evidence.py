@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.groups.catchup.model import Abandoned, CatchupPlan, GapRange
+from kgroup.groups.catchup.model import CatchupPlan, ExplainedRange, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import CommitWritten
-from kgroup.model.topic_partition import PartitionValue, TopicPartition
+from kgroup.model.records import OffsetRange
+from kgroup.model.topic_partition import TopicPartition
 
 
 class ReleaseEvidence(StrEnum):
@@ -113,18 +114,13 @@ def _stands_as_before(item: GapRange, now: Commit | None) -> bool:
     return (None if before is None else before.offset) == (None if now is None else now.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRewind(PartitionValue):
+class OffsetRewind(OffsetRange, frozen=True):
     """Another client moved a released partition below its end: the group and the replay both read [start, end).
 
     ``at_ms`` is the time of the first such commit. ``deleted`` is whether the commit was deleted, or has expired. Then
     the group continues by its ``auto.offset.reset``, and there may be no duplicates.
     """
 
-    topic: str
-    partition: int
-    start: int
-    end: int
     at_ms: int
     deleted: bool = False
 
@@ -172,5 +168,5 @@ def move_back_target(plan: CatchupPlan, item: GapRange) -> int:
     return lowest
 
 
-def _abandoned(plan: CatchupPlan, tp: TopicPartition) -> list[Abandoned]:
+def _abandoned(plan: CatchupPlan, tp: TopicPartition) -> list[ExplainedRange]:
     return [row for row in plan.abandoned if row.tp == tp]

@@ -130,7 +130,7 @@ def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
 
 
 def _skew(gap: Gap) -> Iterator[Risk]:
-    sizes = [item.end - item.start for item in gap.ranges if item.end > item.start]
+    sizes = [item.offsets for item in gap.ranges if item.end > item.start]
     if len(sizes) > 1:
         yield Risk(
             RiskLevel.NOTE,
@@ -195,11 +195,11 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
 
 def _rows(gap: Gap, logs: Mapping[TopicPartition, PartitionLog]) -> Iterator[Risk]:
     for row in gap.already_deleted:
-        lost = plural(row.end - row.start, "offset")
+        lost = plural(row.offsets, "offset")
         message = f"{row.tp}: [{row.start}, {row.end}) is already deleted ({lost}): {row.why}"
         yield Risk(RiskLevel.WARNING, "already-deleted", message, row.topic, row.partition)
     for row in gap.abandoned:
-        lost = plural(row.end - row.start, "offset")
+        lost = plural(row.offsets, "offset")
         message = f"{row.tp}: [{row.start}, {row.end}) is abandoned ({lost}): {row.why}"
         yield Risk(RiskLevel.WARNING, "abandoned", message, row.topic, row.partition)
     for item in gap.ranges:

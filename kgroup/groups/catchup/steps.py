@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kgroup.groups.catchup.model import Abandoned, PlanSnapshot, PlanState, StateRecord
+from kgroup.groups.catchup.model import ExplainedRange, PlanSnapshot, PlanState, StateRecord
 from kgroup.groups.catchup.release_evidence import OffsetRewind, ReleaseEvidence
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
@@ -51,16 +51,6 @@ class OffsetMove(PartitionValue, msgspec.Struct, frozen=True):
         return self.commits[-1].offset
 
 
-class Reprocessed(PartitionValue, msgspec.Struct, frozen=True):
-    """Offsets [start, end) that the group will read though some were processed already; ``why`` names by whom."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    why: str
-
-
 class Release(msgspec.Struct, frozen=True):
     """Write ``releasing``, commit ``moves``, read them back, write ``released``.
 
@@ -86,7 +76,7 @@ class MoveBack(msgspec.Struct, frozen=True):
     """Write ``cancelling`` (if ``write``), commit ``moves``, read them back, write ``cancelled``."""
 
     moves: tuple[OffsetMove, ...]
-    reprocessed: tuple[Reprocessed, ...] = ()
+    reprocessed: tuple[ExplainedRange, ...] = ()
     write: bool = True
 
 
@@ -98,7 +88,7 @@ class Close(msgspec.Struct, frozen=True):
     """
 
     note: str
-    abandoned: tuple[Abandoned, ...] = ()
+    abandoned: tuple[ExplainedRange, ...] = ()
     restores: tuple[OffsetMove, ...] = ()
     refused: Refused | None = None
 

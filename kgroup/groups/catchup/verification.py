@@ -13,10 +13,10 @@ from typing import Any
 
 from kgroup.groups.catchup.delivered import delivered_to, undelivered_range
 from kgroup.groups.catchup.model import (
-    Abandoned,
     CatchupPlan,
     Chunk,
     ChunkProgress,
+    ExplainedRange,
     GapRange,
     LostOffsets,
     PlanSnapshot,
@@ -48,32 +48,6 @@ class ChunkResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LostRange(PartitionValue):
-    """Offsets [start, end) that could not be read, with the reason."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    why: str
-
-    @property
-    def offsets(self) -> int:
-        """The number of offsets; the number of records is unknown."""
-        return self.end - self.start
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "start": self.start,
-            "end": self.end,
-            "offset_count": self.offsets,
-            "reason": self.why,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionVerification(PartitionValue):
     """The verification of one range of the plan; if a group is moved, there is one range per partition.
 
@@ -92,7 +66,7 @@ class PartitionVerification(PartitionValue):
     dead: int
     size: int
     may_repeat: int
-    lost: tuple[LostRange, ...]
+    lost: tuple[ExplainedRange, ...]
     undelivered: tuple[OffsetRange, ...]
     contradictions: tuple[str, ...]
     chunks: int
@@ -138,7 +112,7 @@ class Verification:
         return sum(item.delivered for item in self.partitions)
 
     @property
-    def lost(self) -> tuple[LostRange, ...]:
+    def lost(self) -> tuple[ExplainedRange, ...]:
         """All ranges that could not be read."""
         return tuple(row for item in self.partitions for row in item.lost)
 
@@ -243,7 +217,7 @@ def _of_totals(item: GapRange, row: RangeTotals) -> PartitionVerification:
         dead=row.dead,
         size=row.size,
         may_repeat=row.may_repeat,
-        lost=tuple(LostRange(*item.tp, lost.start, lost.end, lost.why) for lost in row.lost),
+        lost=tuple(ExplainedRange(*item.tp, lost.start, lost.end, lost.why) for lost in row.lost),
         undelivered=tuple(OffsetRange(*item.tp, start, end) for start, end in row.undelivered),
         contradictions=_miscounted(row.records, row.filtered, row.dead),
         chunks=row.chunks,
@@ -303,14 +277,14 @@ def _of_range(
     )
 
 
-def _merged(tp: TopicPartition, lost: Iterable[tuple[int, int, str]]) -> Iterator[LostRange]:
+def _merged(tp: TopicPartition, lost: Iterable[tuple[int, int, str]]) -> Iterator[ExplainedRange]:
     """The same offsets in as few rows as possible; each row has one reason, and no offset is in two rows."""
     by_reason: dict[str, list[OffsetRange]] = {}
     seen_to = 0
     for start, end, why in sorted(lost):
         by_reason.setdefault(why, []).append(OffsetRange(*tp, max(start, seen_to), end))
         seen_to = max(seen_to, end)
-    rows = [LostRange(*tp, row.start, row.end, why) for why, some in by_reason.items() for row in merged(some)]
+    rows = [ExplainedRange(*tp, row.start, row.end, why) for why, some in by_reason.items() for row in merged(some)]
     yield from sorted(rows, key=lambda row: row.start)
 
 
@@ -330,14 +304,14 @@ def _disputed(
         yield f"{where}: the worker read to {result.position}, but the ledger has {ledger}"
 
 
-def deleted_before(plan: CatchupPlan) -> tuple[Abandoned, ...]:
+def deleted_before(plan: CatchupPlan) -> tuple[ExplainedRange, ...]:
     """Offsets from the group's commit to the log start offset that retention had deleted before the plan was made."""
     rows = (_gone(plan, item) for item in plan.ranges)
     return tuple(row for row in rows if row is not None)
 
 
-def _gone(plan: CatchupPlan, item: GapRange) -> Abandoned | None:
+def _gone(plan: CatchupPlan, item: GapRange) -> ExplainedRange | None:
     first = move_back_target(plan, item)
     if item.before is None or item.before.offset >= first:
         return None
-    return Abandoned(*item.tp, item.before.offset, first, f"the log started at {first}")
+    return ExplainedRange(*item.tp, item.before.offset, first, f"the log started at {first}")

@@ -240,10 +240,10 @@ def _rewinds(state: VerifiedPlan) -> Iterator[Block]:
     """Ranges that both the replay and the group read, because another client moved the group back."""
     group = state.snapshot.plan.group
     for row in state.verification.rewinds:
-        what, at = f"{row.tp} [{row.start}, {row.end})", short_time(row.at_ms, state.now_ms)
-        text = f"{group} was rewound at {at}: it reads {what} too"
+        at = short_time(row.at_ms, state.now_ms)
+        text = f"{group} was rewound at {at}: it reads {row} too"
         if row.deleted:
-            text = f"the commit of {group} was deleted at {at}: it may read {what} too"
+            text = f"the commit of {group} was deleted at {at}: it may read {row} too"
         yield _line("REWOUND", text, "warn")
 
 
@@ -283,13 +283,11 @@ def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
                 yield Text((f"{len(rows) - ROWS_ON_A_PAGE} more: -o json shows all",))
             yield Text((f"{plan.group} continues at the new offsets and processes the gap itself.",))
             for row in decision.reprocessed[:ROWS_ON_A_PAGE]:
-                what = f"{row.tp} [{row.start}, {row.end}): {row.why}"
-                yield LabelledLine("POSSIBLE DUPLICATES", what, "warn")
+                yield LabelledLine("POSSIBLE DUPLICATES", f"{row}: {row.why}", "warn")
         case Close(note=note, abandoned=abandoned):
             yield Text((f"{note[0].upper()}{note[1:]}.",))
             for lost in abandoned[:ROWS_ON_A_PAGE]:
-                what = f"{lost.tp} [{lost.start}, {lost.end})"
-                yield LabelledLine("ABANDONED", f"{what}, {plural(lost.end - lost.start, 'offset')}", "warn")
+                yield LabelledLine("ABANDONED", f"{lost}, {plural(lost.offsets, 'offset')}", "warn")
         case AlreadyDone(why=why):
             yield Text((f"{why}: nothing to do",))  # starts with the plan id, which users paste: no capital
         case _:

@@ -105,7 +105,7 @@ def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
         f"{item.tp}",
         item.start if item.before is None else item.before.offset,
         item.end,
-        item.records if item.records is not None else item.end - item.start,
+        item.records if item.records is not None else item.offsets,
         None if item.size is None else human_bytes(item.size),
         None if item.oldest_ms is None else format_duration(max(0, now_ms - item.oldest_ms) / 1000),
         None if left is None else format_duration(max(0, left - now_ms) / 1000),

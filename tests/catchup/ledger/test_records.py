@@ -25,11 +25,11 @@ from kgroup.catchup.ledger.records import (
 )
 from kgroup.changes import journal
 from kgroup.groups.catchup.model import (
-    Abandoned,
     CatchupPlan,
     Chunk,
     ChunkProgress,
     Delivery,
+    ExplainedRange,
     GapRange,
     LostOffsets,
     Order,
@@ -51,13 +51,13 @@ from tests.helpers.places import ROOT
 
 LEDGER = ROOT / "tests" / "contracts" / "files" / "ledger.jsonl"
 PLAN = replace(
-    make_plan(gap_range(maybe=80), gap_range(1, before=None), abandoned=(Abandoned("orders", 0, 60, 70, "why"),)),
+    make_plan(gap_range(maybe=80), gap_range(1, before=None), abandoned=(ExplainedRange("orders", 0, 60, 70, "why"),)),
     reason="INC-4711",
     chunks=(
-        Chunk(0, "orders", 0, 70, 90),
-        Chunk(1, "orders", 0, 90, 120),
-        Chunk(2, "orders", 1, 70, 120),
-        Chunk(7, "orders", 1, 120, 120),
+        Chunk("orders", 0, 70, 90, 0),
+        Chunk("orders", 0, 90, 120, 1),
+        Chunk("orders", 1, 70, 120, 2),
+        Chunk("orders", 1, 120, 120, 7),
     ),
 )
 STATE = StateRecord(PlanState.RELEASING, 1, "me@here", 2, 500, note=None)
@@ -350,7 +350,7 @@ def test_random_plans_come_back_as_they_were(seed: int) -> None:
     )
     edges = sorted(pick.randrange(10**6) for _ in range(9))
     chunks = [
-        Chunk(index, pick.choice("ab"), pick.randrange(2), start, end)
+        Chunk(pick.choice("ab"), pick.randrange(2), start, end, index)
         for index, (start, end) in enumerate(pairwise(edges))
         if pick.random() < 0.8
     ]
@@ -363,7 +363,7 @@ def test_random_plans_come_back_as_they_were(seed: int) -> None:
 def test_ten_thousand_chunks_fit_into_one_message() -> None:
     ranges = [gap_range(number, 10**12, 10**12 + 10**9) for number in range(1_000)]
     chunks = [
-        Chunk(10 * number + part, "orders", number, 10**12 + part * 10**8, 10**12 + (part + 1) * 10**8)
+        Chunk("orders", number, 10**12 + part * 10**8, 10**12 + (part + 1) * 10**8, 10 * number + part)
         for number in range(1_000)
         for part in range(10)
     ]

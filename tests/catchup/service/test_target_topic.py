@@ -12,7 +12,7 @@ from tests.helpers.catchup.plans import gap_range, ledgered, make_plan
 
 BEFORE = TargetTopic("id", (5, 0))
 SAME = TargetBounds("id", (5, 0), (50, 40))
-CHUNKS = (Chunk(0, "orders", 0, 70, 90), Chunk(1, "orders", 0, 90, 120))
+CHUNKS = (Chunk("orders", 0, 70, 90, 0), Chunk("orders", 0, 90, 120, 1))
 PLACE = TopicPartition("orders", 0)
 
 

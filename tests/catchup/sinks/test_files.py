@@ -358,7 +358,7 @@ def test_options_that_mean_nothing_are_refused(chosen: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("topic", "expected"), [("a.b-c_d", "a.b-c_d"), ("..", "%2E%2E"), (".", "%2E"), ("_x", "_x")])
 def test_a_topic_is_a_directory_whatever_its_name(topic: str, expected: str) -> None:
-    file = ChunkFile.of(Path("/out"), "cu-7f3a", Chunk(0, topic, 3, 5, 12), "parquet")
+    file = ChunkFile.of(Path("/out"), "cu-7f3a", Chunk(topic, 3, 5, 12, 0), "parquet")
 
     assert file.path == Path(f"/out/cu-7f3a/{expected}/3/00000000000000000005-00000000000000000012.parquet")
 

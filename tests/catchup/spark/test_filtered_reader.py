@@ -16,7 +16,7 @@ from kgroup.cluster.reader.batches import Batch, LostBatchRange
 from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import KgroupError, NotFound
 
-CHUNKS = (Chunk(4, "t", 0, 10, 20), Chunk(5, "t", 0, 20, 30), Chunk(2, "t", 1, 0, 5))
+CHUNKS = (Chunk("t", 0, 10, 20, 4), Chunk("t", 0, 20, 30, 5), Chunk("t", 1, 0, 5, 2))
 
 
 def row(chunk: int, offset: int, *, wanted: bool = True, **more: Any) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def test_what_the_log_start_has_passed_is_lost_where_it_was_not_delivered(
 
 
 def test_what_is_delivered_is_read_without_a_chunk() -> None:
-    plan = make_plan(gap_range(0, 0, 30), chunks=tuple(Chunk(n, "orders", 0, 10 * n, 10 * n + 10) for n in range(3)))
+    plan = make_plan(gap_range(0, 0, 30), chunks=tuple(Chunk("orders", 0, 10 * n, 10 * n + 10, n) for n in range(3)))
     delivery = Delivery("topic", Order.NONE, (Task(0, (0, 2)), Task(1, (1,))), {})
     progress = {1: ChunkProgress(1, 14, 4, 0, 0, 0, 0, 0), 2: ChunkProgress(2, 30, 10, 0, 0, 0, 0, 0)}
 

@@ -17,8 +17,8 @@ from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from tests.helpers.waiting import wait_for
 
 CHUNKS = {
-    0: (Chunk(0, "orders", 0, 100, 200), Chunk(1, "orders", 0, 200, 300)),
-    1: (Chunk(2, "payments", 0, 0, 50),),
+    0: (Chunk("orders", 0, 100, 200, 0), Chunk("orders", 0, 200, 300, 1)),
+    1: (Chunk("payments", 0, 0, 50, 2),),
 }
 
 

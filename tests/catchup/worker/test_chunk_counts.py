@@ -38,7 +38,7 @@ def test_a_tally_knows_how_many_records_lie_below_an_offset(each: bool) -> None:
 
 def test_what_was_read_counts_in_place_of_what_the_sink_says() -> None:
     before = ChunkProgress(0, 40, 38, 6, 0, 320, 0, 1)
-    count = ChunkCount.of(Chunk(0, "orders", 0, 0, 100), before).with_records(100, 29, 29, 290)
+    count = ChunkCount.of(Chunk("orders", 0, 0, 100, 0), before).with_records(100, 29, 29, 290)
 
     found = count.read(35, 5)
 

@@ -180,6 +180,6 @@ def test_ranges_of_one_partition_make_one_task_by_offset() -> None:
     late, early = gap_range(0, 200, 300, None), gap_range(0, 70, 120, None)
     chunks = cut_into_chunks([late, early])
 
-    assert chunks == (Chunk(0, "orders", 0, 200, 300), Chunk(1, "orders", 0, 70, 120))
+    assert chunks == (Chunk("orders", 0, 200, 300, 0), Chunk("orders", 0, 70, 120, 1))
     (task,) = assign_to_tasks([late, early], chunks, Order.PARTITION, 8)
     assert task.chunks == (1, 0)

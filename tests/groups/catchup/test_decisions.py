@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.decisions import cancel, resume
-from kgroup.groups.catchup.model import Abandoned, CatchupPlan, Chunk, ChunkProgress, PlanState
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, ExplainedRange, PlanState
 from kgroup.groups.catchup.release_evidence import (
     OffsetRewind,
     ReleaseEvidence,
@@ -27,7 +27,6 @@ from kgroup.groups.catchup.steps import (
     Refuse,
     Release,
     Replay,
-    Reprocessed,
     Situation,
     WriteReleased,
     next_state,
@@ -319,7 +318,7 @@ def test_what_was_skipped_comes_back_with_a_cancel_while_nothing_is_delivered() 
     plan = make_plan(
         gap_range(0, 90),
         gap_range(1, 120),
-        abandoned=tuple(Abandoned("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
+        abandoned=tuple(ExplainedRange("orders", p, 70, e, "skip") for p, e in ((0, 90), (1, 120))),
     )
 
     assert told(cancel(situation(PlanState.RELEASED, (120, 120), (E, E), plan=plan))) == "back 0:70 1:70"
@@ -338,7 +337,7 @@ def test_a_partition_that_had_no_commit_goes_back_to_its_start() -> None:
 
 
 def test_what_comes_twice_is_named() -> None:
-    chunks = (Chunk(0, "orders", 0, 70, 95), Chunk(1, "orders", 0, 95, 110), Chunk(2, "orders", 0, 110, 120))
+    chunks = (Chunk("orders", 0, 70, 95, 0), Chunk("orders", 0, 95, 110, 1), Chunk("orders", 0, 110, 120, 2))
     plan = make_plan(chunks=chunks)
     progress = [made(0, 80, 10, may_repeat=3), made(1, 110, 15)]
     now = situation(
@@ -355,10 +354,10 @@ def test_what_comes_twice_is_named() -> None:
     assert isinstance(forced, MoveBack)
     assert [move.offset for move in forced.moves] == [80]
     assert forced.reprocessed == (
-        Reprocessed("orders", 0, 80, 95, "up to 3 records processed by the replay"),
-        Reprocessed("orders", 0, 95, 110, "delivered by the replay"),
-        Reprocessed("orders", 0, 120, 150, "processed by orders-svc since the release"),
-        Reprocessed("orders", 0, 80, 120, "orders-svc was rewound after the release"),
+        ExplainedRange("orders", 0, 80, 95, "up to 3 records processed by the replay"),
+        ExplainedRange("orders", 0, 95, 110, "delivered by the replay"),
+        ExplainedRange("orders", 0, 120, 150, "processed by orders-svc since the release"),
+        ExplainedRange("orders", 0, 80, 120, "orders-svc was rewound after the release"),
     )
     assert isinstance(refused, Refuse)
     assert refused.error.details == (
@@ -392,7 +391,7 @@ def test_abandon_lists_what_is_not_delivered(now: Situation, rows: list[tuple[in
     decision = cancel(now, abandon=True)
 
     assert isinstance(decision, Close)
-    assert decision.abandoned == tuple(Abandoned("orders", *row) for row in rows)
+    assert decision.abandoned == tuple(ExplainedRange("orders", *row) for row in rows)
     assert all(f"orders:{row[0]} [{row[1]}, {row[2]})" in decision.note for row in rows)
 
 
@@ -406,7 +405,7 @@ def test_a_plan_that_moves_no_group() -> None:
     assert isinstance(resume(now(PlanState.RELEASING)), WriteReleased)
     assert resume(now(PlanState.RELEASED)) == Replay((0,))
     assert cancel(now(PlanState.RELEASED, made(0, 90))) == Close(
-        "cancelled; no group was moved: orders:0 [90, 120)", (Abandoned("orders", 0, 90, 120, "cancelled"),)
+        "cancelled; no group was moved: orders:0 [90, 120)", (ExplainedRange("orders", 0, 90, 120, "cancelled"),)
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kgroup.groups.catchup.gap import SKIPPED, UNREAD, Gap, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, parse_ranges
-from kgroup.groups.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.model import ExplainedRange, GapRange
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, Partition
@@ -120,7 +120,7 @@ def test_what_is_replayed_and_what_is_not(
 
     assert spans(gap) == [span]
     assert tuple((row.start, row.end) for row in gap.already_deleted) == gone
-    assert gap.abandoned == tuple(Abandoned("orders", 0, *row) for row in abandoned)
+    assert gap.abandoned == tuple(ExplainedRange("orders", 0, *row) for row in abandoned)
     assert gap.skips == any(why == SKIPPED for _, _, why in abandoned)
     assert gap.not_moved == ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.catchup.model import Abandoned
+from kgroup.groups.catchup.model import ExplainedRange
 from kgroup.groups.catchup.release_evidence import (
     OffsetRewind,
     ReleaseEvidence,
@@ -188,7 +188,7 @@ def test_where_an_untouched_partition_goes_back_to(
     start: int, before: Commit | None, abandoned: list[tuple[int, int]], expected: int
 ) -> None:
     item = gap_range(0, start, 120, before)
-    rows = tuple(Abandoned("orders", 0, *span, "--skip-before") for span in abandoned)
-    plan = make_plan(item, abandoned=(*rows, Abandoned("orders", 1, 0, start, "another")))
+    rows = tuple(ExplainedRange("orders", 0, *span, "--skip-before") for span in abandoned)
+    plan = make_plan(item, abandoned=(*rows, ExplainedRange("orders", 1, 0, start, "another")))
 
     assert move_back_target(plan, item) == expected

@@ -14,7 +14,7 @@ from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
 PLAN = make_plan(
     gap_range(0, 0, 1000),
     gap_range(1, 0, 1000),
-    chunks=(Chunk(0, "orders", 0, 0, 500), Chunk(1, "orders", 0, 500, 1000), Chunk(2, "orders", 1, 0, 1000)),
+    chunks=(Chunk("orders", 0, 0, 500, 0), Chunk("orders", 0, 500, 1000, 1), Chunk("orders", 1, 0, 1000, 2)),
 )
 Moment = tuple[int, int, int, int]
 """Seconds, and what the three chunks are delivered to."""

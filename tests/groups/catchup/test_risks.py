@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
-from kgroup.groups.catchup.model import Abandoned, GapRange
+from kgroup.groups.catchup.model import ExplainedRange, GapRange
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import gap_range
@@ -119,8 +119,8 @@ def test_what_may_come_twice() -> None:
 def test_what_is_gone_given_up_or_hidden_is_named() -> None:
     gap = replace(
         gap_of(gap_range()),
-        already_deleted=(Abandoned("orders", 0, 50, 60, "the log starts at 60"),),
-        abandoned=(Abandoned("orders", 0, 60, 61, SKIPPED),),
+        already_deleted=(ExplainedRange("orders", 0, 50, 60, "the log starts at 60"),),
+        abandoned=(ExplainedRange("orders", 0, 60, 61, SKIPPED),),
         release_point="until",
     )
     held = PartitionLog(0, 120, 7, 126)

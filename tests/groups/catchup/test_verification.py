@@ -12,12 +12,20 @@ from kgroup.groups.catchup.chunks import cut_into_chunks
 from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
 from kgroup.groups.catchup.documents import PlanSummary, gap_document, next_deadline_ms, plan_document
 from kgroup.groups.catchup.gap import Gap, NotMoved
-from kgroup.groups.catchup.model import Abandoned, Chunk, ChunkProgress, Delivery, LostOffsets, Order, PlanState, Task
+from kgroup.groups.catchup.model import (
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    ExplainedRange,
+    LostOffsets,
+    Order,
+    PlanState,
+    Task,
+)
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.risks import Risk, RiskLevel
 from kgroup.groups.catchup.verification import (
     ChunkResult,
-    LostRange,
     contradiction_note,
     deleted_before,
     totals_of,
@@ -28,7 +36,7 @@ from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
 from tests.helpers.for_each import for_each
 
-HALVES = (Chunk(0, "orders", 0, 70, 100), Chunk(1, "orders", 0, 100, 120))
+HALVES = (Chunk("orders", 0, 70, 100, 0), Chunk("orders", 0, 100, 120, 1))
 PLAN = make_plan(chunks=HALVES)
 
 
@@ -125,10 +133,10 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
     proof = verify(ledgered(PLAN, progress=progress))
 
     assert proof.lost == (
-        LostRange("orders", 0, 70, 85, gone),
-        LostRange("orders", 0, 90, 105, gone),
-        LostRange("orders", 0, 105, 110, other),
-        LostRange("orders", 0, 110, 112, gone),
+        ExplainedRange("orders", 0, 70, 85, gone),
+        ExplainedRange("orders", 0, 90, 105, gone),
+        ExplainedRange("orders", 0, 105, 110, other),
+        ExplainedRange("orders", 0, 110, 112, gone),
     )
     assert not proof.complete
     assert proof.partitions[0].read_to_end
@@ -139,7 +147,7 @@ def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
     proof = verify(ledgered(PLAN, progress=[made(0, 80, 10)]), log_starts={TopicPartition("orders", 0): 105})
 
     why = "the log starts at 105, and they were not delivered"
-    assert proof.lost == (LostRange("orders", 0, 80, 105, why),)
+    assert proof.lost == (ExplainedRange("orders", 0, 80, 105, why),)
     assert spans(proof.undelivered) == [(0, 105, 120)]
     everything = verify(ledgered(PLAN), log_starts={TopicPartition("orders", 0): 500})
     assert [(row.start, row.end) for row in everything.lost] == [(70, 120)]
@@ -262,10 +270,10 @@ def test_what_was_deleted_before_the_plan_is_named_to_the_end() -> None:
         gap_range(1, 90),
         gap_range(2, 70),
         gap_range(3, 5, 120, None),
-        abandoned=(Abandoned("orders", 0, 80, 90, "skip"), Abandoned("orders", 1, 70, 90, "skip")),
+        abandoned=(ExplainedRange("orders", 0, 80, 90, "skip"), ExplainedRange("orders", 1, 70, 90, "skip")),
     )
 
-    assert deleted_before(plan) == (Abandoned("orders", 0, 70, 80, "the log started at 80"),)
+    assert deleted_before(plan) == (ExplainedRange("orders", 0, 70, 80, "the log started at 80"),)
 
 
 # JSON

@@ -45,7 +45,7 @@ def new_plan(group: str | None, *partitions: int, start: int = 70, end: int = 12
     ranges = [gap_range(partition, start, end) for partition in partitions or (0,)]
     step = (end - start) // chunks
     cut = tuple(
-        Chunk(number * chunks + part, "orders", item.partition, start + part * step, start + (part + 1) * step)
+        Chunk("orders", item.partition, start + part * step, start + (part + 1) * step, number * chunks + part)
         for number, item in enumerate(ranges)
         for part in range(chunks)
     )

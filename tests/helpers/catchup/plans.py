@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kgroup.groups.catchup.model import (
-    Abandoned,
     CatchupPlan,
     Chunk,
     ChunkProgress,
     Delivery,
+    ExplainedRange,
     GapRange,
     LostOffsets,
     PlanHead,
@@ -44,14 +44,14 @@ def gap_range(
 def whole_chunks(ranges: Sequence[GapRange]) -> tuple[Chunk, ...]:
     """A chunk for each range."""
     full = [item for item in ranges if item.start < item.end]
-    return tuple(Chunk(number, item.topic, item.partition, item.start, item.end) for number, item in enumerate(full))
+    return tuple(Chunk(item.topic, item.partition, item.start, item.end, number) for number, item in enumerate(full))
 
 
 def make_plan(
     *ranges: GapRange,
     chunks: tuple[Chunk, ...] | None = None,
     group: str | None = "orders-svc",
-    abandoned: tuple[Abandoned, ...] = (),
+    abandoned: tuple[ExplainedRange, ...] = (),
 ) -> CatchupPlan:
     given = ranges or (gap_range(),)
     cut = whole_chunks(given) if chunks is None else chunks

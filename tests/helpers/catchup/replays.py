@@ -74,7 +74,7 @@ def replay(
     bootstrap: str, ledger_topic: str, spans: Sequence[Span], tasks: Sequence[Sequence[int]] | None = None
 ) -> Iterator[Replay]:
     """A plan in a ledger of its own."""
-    chunks = tuple(Chunk(number, *span) for number, span in enumerate(spans))
+    chunks = tuple(Chunk(*span, number) for number, span in enumerate(spans))
     dealt = tuple(
         Task(number, tuple(some)) for number, some in enumerate(tasks or [[chunk.number for chunk in chunks]])
     )

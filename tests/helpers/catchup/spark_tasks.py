@@ -30,7 +30,7 @@ class Task:
 
 def task(number: int, directory: Path | str = "", *, secret: str = "", topic: str = "orders") -> Task:
     """A task of two chunks with ten offsets each, of the partition that has its number."""
-    chunks = tuple(Chunk(2 * number + i, topic, number, 10 * i, 10 * i + 10) for i in range(2))
+    chunks = tuple(Chunk(topic, number, 10 * i, 10 * i + 10, 2 * number + i) for i in range(2))
     return Task(number, chunks, str(directory), secret)
 
 
