@@ -32,6 +32,26 @@ class OffsetRange(PartitionValue, Struct, frozen=True, order=True):
         return f"{self.tp} [{self.start}, {self.end})"
 
 
+class AscendingOffsets:
+    """Base of values with offsets [start, end) of which the end is never below the start."""
+
+    __slots__ = ()
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if self.start > self.end:
+            raise ValueError(f"the end {self.end} is below the start {self.start}")
+
+
+class LostOffsets(AscendingOffsets, Struct, frozen=True):
+    """Offsets [start, end) of a partition that cannot be read any more, and why: the log start had passed them."""
+
+    start: Count
+    end: Count
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord(PartitionValue):
     """A record with its topic, partition and offset.

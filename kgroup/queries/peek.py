@@ -32,7 +32,7 @@ from kgroup.groups.verdict.group import stuck_records
 from kgroup.groups.verdict.lines import stuck_of
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.json_lines import ValueFormat
-from kgroup.model.records import ConsumerRecord
+from kgroup.model.records import ConsumerRecord, LostOffsets
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag import LagReadOptions, read_evidence
@@ -273,13 +273,12 @@ def _records_of(
     reader: BatchReader, tp: TopicPartition, offsets: LogRange, count: int, limits: _Limits
 ) -> tuple[list[ConsumerRecord], int]:
     """The first ``count`` records of the range, and the offset up to which all were read."""
-    from kgroup.cluster.reader.batches import LostBatchRange
 
     records: list[ConsumerRecord] = []
     position = offsets.start
     try:
         for batch in reader.batches(tp.topic, tp.partition, offsets.start, offsets.end):
-            if isinstance(batch, LostBatchRange):
+            if isinstance(batch, LostOffsets):
                 raise Refused(
                     f"{tp}: offsets {batch.start} to {batch.end - 1} are deleted: the log starts at "
                     f"{reader.log_start} now",

@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Iterator
 
 from kgroup.catchup.worker.arrow import record_batch
-from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
+from kgroup.cluster.reader.batches import BatchReader
+from kgroup.model.records import LostOffsets
 from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import FOR_REPLAYS, broker, fill
@@ -47,7 +48,7 @@ def read(bootstrap: str, topic: str, end: int, *, arrow: bool) -> int:
     found = 0
     with BatchReader({"bootstrap.servers": bootstrap}, timeout_s=30) as reader:
         for batch in reader.batches(topic, 0, 0, end):
-            assert not isinstance(batch, LostBatchRange)
+            assert not isinstance(batch, LostOffsets)
             if len(batch):
                 found += record_batch(batch).num_rows if arrow else len(batch)
     return found

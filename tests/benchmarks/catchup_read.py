@@ -17,8 +17,9 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
+from kgroup.cluster.reader.batches import BatchReader
 from kgroup.groups.catchup.model import Chunk
+from kgroup.model.records import LostOffsets
 from tests.benchmarks.measure import timed, turns
 from tests.benchmarks.measurement import Hold, Measurement, of_rates
 from tests.benchmarks.replaying import CORES, FOR_REPLAYS, Connector, broker, ends, fill
@@ -42,7 +43,7 @@ def count(task: Reading, tell: Tell, stop: Stop) -> int:
     with BatchReader(task.config, timeout_s=30) as reader:
         for chunk in task.chunks:
             for batch in reader.batches(chunk.topic, chunk.partition, chunk.start, chunk.end):
-                assert not isinstance(batch, LostBatchRange)
+                assert not isinstance(batch, LostOffsets)
                 found += len(batch)
     return found
 

@@ -24,8 +24,9 @@ from msgspec.structs import asdict
 from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, LostOffsets
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress
 from kgroup.model.numbers import Count
+from kgroup.model.records import LostOffsets
 from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, try_to_create, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError
 

@@ -17,9 +17,9 @@ from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, reader_error
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.task_run import TaskRun
-from kgroup.cluster.reader.batches import Batch, BatchReader, HeaderList, LostBatchRange
-from kgroup.groups.catchup.model import Chunk, LostOffsets
-from kgroup.model.records import OffsetRange
+from kgroup.cluster.reader.batches import Batch, BatchReader, HeaderList
+from kgroup.groups.catchup.model import Chunk
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ class _Piece:
         """Whether it has no records."""
         return self.wanted is None
 
-    def items(self, topic: str, partition: int, start: int) -> Iterator[Batch | FilteredOut | LostBatchRange]:
+    def items(self, topic: str, partition: int, start: int) -> Iterator[Batch | FilteredOut | LostOffsets]:
         """What a reader yields for the part of this piece from offset ``start`` on."""
         if self.wanted is None or self.filtered_out is None:
-            yield from (LostBatchRange(one.start, one.end, one.why) for one in self.lost if one.end > start)
+            yield from (one for one in self.lost if one.end > start)
             yield Batch(topic, partition, [], max(self.position, start))
         elif self.position > start:
             offsets = self.filtered_out.to_pylist()
@@ -170,9 +170,7 @@ class FilteredReader:
     def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
         """Do nothing: Spark decides when its source reads what."""
 
-    def batches(
-        self, topic: str, partition: int, start: int, end: int
-    ) -> Iterator[Batch | FilteredOut | LostBatchRange]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | FilteredOut | LostOffsets]:
         """Yield the records of [start, end) in order: the offsets that were filtered out before the others.
 
         Raises the error of Spark's reader, and KgroupError if the rows end too early.
@@ -237,7 +235,7 @@ class FilteredReader:
 
 def _marks(number: int, rows: pyarrow.RecordBatch) -> Iterator[_Piece]:
     for row in rows.select(["offset", "_lost"]).to_pylist():
-        lost = tuple(LostOffsets(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+        lost = tuple(LostOffsets(**one) for one in row["_lost"] or ())
         yield _Piece(number, row["offset"], lost=lost)
 
 

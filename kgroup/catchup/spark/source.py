@@ -12,13 +12,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
-from kgroup.cluster.reader.batches import BatchReader, LostBatchRange
-from kgroup.groups.catchup.model import LostOffsets
-from kgroup.model.records import OffsetRange
+from kgroup.cluster.reader.batches import BatchReader
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import Refused
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ def _of_part(
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
         if sender is not None and sender.must_stop():
             return
-        if isinstance(item, LostBatchRange):
+        if isinstance(item, LostOffsets):
             if bookkeeping is not None:
-                yield bookkeeping.progress_row(part, item.end, LostOffsets(item.start, item.end, item.why))
+                yield bookkeeping.progress_row(part, item.end, item)
             elif not reading.loses:
                 raise Refused(
                     f"{part.tp} [{item.start}, {item.end}) cannot be read: {item.why}",
@@ -168,7 +169,7 @@ class _Bookkeeping:
         row = dict.fromkeys(self._schema.names)
         row |= {"topic": part.topic, "partition": part.partition, "offset": position}
         row |= {"_chunk": part.chunk, NOT_A_RECORD: True, "_error": error}
-        row["_lost"] = [] if lost is None else [{"start": lost.start, "end": lost.end, "why": lost.why}]
+        row["_lost"] = [] if lost is None else [asdict(lost)]
         return pa.RecordBatch.from_pylist([row], schema=self._schema)
 
 

@@ -22,8 +22,9 @@ from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.groups.catchup.delivered import delivered_to
-from kgroup.groups.catchup.model import Chunk, ChunkProgress, LostOffsets
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.verification import ChunkResult
+from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.redact import redact
 
@@ -212,7 +213,7 @@ class _Counting:
         for row in batch.filter(marks).select(["_chunk", "offset", "_lost"]).to_pylist():
             tally = self._of(row["_chunk"])
             tally.position = row["offset"]
-            tally.lost.extend(LostOffsets(one["start"], one["end"], one["why"]) for one in row["_lost"] or ())
+            tally.lost.extend(LostOffsets(**one) for one in row["_lost"] or ())
         for one in compute.value_counts(batch.filter(compute.invert(marks)).column("_chunk")).to_pylist():
             self._of(one["values"]).visible += one["counts"]
         whole = 0

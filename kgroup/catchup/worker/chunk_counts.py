@@ -7,8 +7,9 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kgroup.groups.catchup.model import Chunk, ChunkProgress, LostOffsets
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.verification import ChunkResult
+from kgroup.model.records import LostOffsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
-from kgroup.cluster.reader.batches import Batch, LostBatchRange
-from kgroup.groups.catchup.model import Chunk, LostOffsets
-from kgroup.model.records import OffsetRange
+from kgroup.cluster.reader.batches import Batch
+from kgroup.groups.catchup.model import Chunk
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 
 _TICK_S = 0.1  # the longest delay of a stop
@@ -33,9 +33,7 @@ class TaskReader(Protocol):
     def partitions(self, topic: str) -> frozenset[int]:
         """The partitions of a topic."""
 
-    def batches(
-        self, topic: str, partition: int, start: int, end: int
-    ) -> Iterator[Batch | FilteredOut | LostBatchRange]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | FilteredOut | LostOffsets]:
         """Yield all records of [start, end), in order; what is filtered out comes before the records around it."""
 
 
@@ -110,9 +108,8 @@ class TaskRun:
         self._read[number] = read = RecordTally(self.counts[number].visible)
         self._filtered[number] = filtered = RecordTally(self.counts[number].filtered_now)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
-            if isinstance(item, LostBatchRange):
-                lost = LostOffsets(item.start, item.end, item.why)
-                self.counts[number] = self.counts[number].with_lost(lost)
+            if isinstance(item, LostOffsets):
+                self.counts[number] = self.counts[number].with_lost(item)
                 yield Batch(chunk.topic, chunk.partition, [], item.end)
             elif isinstance(item, FilteredOut):
                 read.add(item, self.counts[number].position)

@@ -24,7 +24,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
 from kgroup.model.kafka_tools import find_hanging
-from kgroup.model.records import ConsumerRecord, OffsetRange
+from kgroup.model.records import ConsumerRecord, LostOffsets, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 
@@ -160,15 +160,6 @@ class Batch:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class LostBatchRange:
-    """Offsets [start, end) that cannot be read any more, and why; the read continues at ``end``."""
-
-    start: int
-    end: int
-    why: str
-
-
 @dataclass(slots=True)
 class _RangeAhead:
     """A range that is fetched before it is read, and the messages that have come, events included."""
@@ -195,7 +186,7 @@ class BatchReader:
 
     def __init__(self, config: Mapping[str, Any], *, timeout_s: float, isolation: str = "read_committed") -> None:
         self.log_start = 0
-        """The log start that the last LostBatchRange is due to."""
+        """The log start that the last LostOffsets is due to."""
         self._watch = ClientWatch(timeout_s)
         settings = {**_TUNING, **config, **REQUIRED, "isolation.level": isolation}
         self._consumer: Any = client(Consumer, settings, self._watch)
@@ -242,7 +233,7 @@ class BatchReader:
         self._consumer.assign([ClientPartition(item.topic, item.partition, item.start) for item in ranges])
         self._ahead, self._ahead_size, self._mixed = {item.tp: _RangeAhead(item) for item in ranges}, 0, True
 
-    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostBatchRange]:
+    def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostOffsets]:
         """All records of [start, end), in order. If nothing came for a moment, yields a batch without records.
 
         The last item's end is ``end``: the iterator ends only when the position has reached it. A range that starts at
@@ -356,7 +347,7 @@ class BatchReader:
                 self._unassign(incomplete.offset_range)
                 del self._ahead[incomplete.offset_range.tp]
 
-    def _lost_range(self, offset_range: OffsetRange, error: KafkaError) -> LostBatchRange | None:
+    def _lost_range(self, offset_range: OffsetRange, error: KafkaError) -> LostOffsets | None:
         """The range that the log start has passed; moves to its end. None: try again. Raises any other error."""
         name = f"{offset_range.tp}"
         if error.code() not in _OUT_OF_RANGE:
@@ -374,7 +365,7 @@ class BatchReader:
             end = min(low, offset_range.end)
             self._go_to(offset_range, end)
             self.log_start = low
-            return LostBatchRange(position, end, f"the log start had passed them: it was {low}")
+            return LostOffsets(position, end, f"the log start had passed them: it was {low}")
         if high < offset_range.end:
             raise beyond_end(offset_range, high)
         if self._watch.over:

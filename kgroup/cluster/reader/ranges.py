@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from kgroup.cluster.librdkafka import ClientWatch, client
-from kgroup.cluster.reader.batches import REQUIRED, BatchReader, LostBatchRange, check_partition, partitions_of
-from kgroup.model.records import ConsumerRecord, OffsetRange, merged
+from kgroup.cluster.reader.batches import REQUIRED, BatchReader, check_partition, partitions_of
+from kgroup.model.records import ConsumerRecord, LostOffsets, OffsetRange, merged
 from kgroup.support.errors import Refused
 
 _TUNING = {
@@ -53,7 +53,7 @@ def read_ranges(
             reader.fetch_ahead(merged_ranges)
         for item in merged_ranges:
             for batch in reader.batches(item.topic, item.partition, item.start, item.end):
-                if isinstance(batch, LostBatchRange):
+                if isinstance(batch, LostOffsets):
                     raise Refused(
                         f"{item.tp}: offsets {batch.start} to {batch.end - 1} are gone, the log "
                         f"starts at {reader.log_start} now",

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from kgroup.model.commit import Commit
 from kgroup.model.numbers import Count, Int64
-from kgroup.model.records import OffsetRange
+from kgroup.model.records import AscendingOffsets, LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError
 
 LATEST = "latest-per-key"
@@ -54,19 +54,7 @@ class Order(StrEnum):
     NONE = "none"
 
 
-class _Span:
-    """Base of values with offsets [start, end)."""
-
-    __slots__ = ()
-    start: int
-    end: int
-
-    def __post_init__(self) -> None:
-        if self.start > self.end:
-            raise ValueError(f"the end {self.end} is below the start {self.start}")
-
-
-class GapRange(_Span, OffsetRange, frozen=True):
+class GapRange(AscendingOffsets, OffsetRange, frozen=True):
     """A partition's part of the gap: offsets [start, end).
 
     ``before`` is the group's commit at the time of the plan, which a cancel restores. It is None if there was no commit
@@ -86,7 +74,7 @@ class GapRange(_Span, OffsetRange, frozen=True):
     retention_deadline_ms: Int64 | None
 
 
-class ExplainedRange(_Span, OffsetRange, frozen=True):
+class ExplainedRange(AscendingOffsets, OffsetRange, frozen=True):
     """Offsets [start, end) and what is special about them: why they are lost, not delivered, or read again."""
 
     why: str
@@ -216,14 +204,6 @@ class RunnerEpoch(Struct, frozen=True):
     who: str
     at_ms: Int64
     seen_ms: Int64
-
-
-class LostOffsets(_Span, Struct, frozen=True):
-    """Offsets [start, end) of a chunk that could not be read, and why: the log start offset had passed them."""
-
-    start: Count
-    end: Count
-    why: str
 
 
 class ChunkProgress(Struct, frozen=True):

@@ -18,13 +18,12 @@ from kgroup.groups.catchup.model import (
     ChunkProgress,
     ExplainedRange,
     GapRange,
-    LostOffsets,
     PlanSnapshot,
     PlanTotals,
     RangeTotals,
 )
 from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_target
-from kgroup.model.records import OffsetRange, merged
+from kgroup.model.records import LostOffsets, OffsetRange, merged
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 
 _NOT_VERIFIED = "not verified: "

@@ -31,7 +31,6 @@ from kgroup.groups.catchup.model import (
     Delivery,
     ExplainedRange,
     GapRange,
-    LostOffsets,
     Order,
     PlanHead,
     PlanState,
@@ -44,6 +43,7 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.commit import Commit
+from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.helpers.catchup.plans import PLAN_ID, gap_range, make_plan
 from tests.helpers.for_each import for_each

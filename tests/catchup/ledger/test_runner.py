@@ -15,8 +15,9 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.groups.catchup.model import LostOffsets, PlanState, RunnerEpoch
+from kgroup.groups.catchup.model import PlanState, RunnerEpoch
 from kgroup.groups.catchup.verification import totals_of
+from kgroup.model.records import LostOffsets
 from kgroup.support.errors import Refused
 from tests.helpers.catchup.ledgers import (
     code_of,

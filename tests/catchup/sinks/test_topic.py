@@ -19,7 +19,8 @@ from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.catchup.model import LostOffsets, Order, PlanState
+from kgroup.groups.catchup.model import Order, PlanState
+from kgroup.model.records import LostOffsets
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.catchup.spark.test_filtered_reader import batch, rows

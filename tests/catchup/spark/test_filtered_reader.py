@@ -12,8 +12,9 @@ from kgroup.catchup.spark.filtered_reader import ArrowBatch, FilteredReader, run
 from kgroup.catchup.spark.source import WANTED, _Bookkeeping
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut
 from kgroup.catchup.worker.failure import failure_of
-from kgroup.cluster.reader.batches import Batch, LostBatchRange
+from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.model import Chunk
+from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound
 
 CHUNKS = (Chunk("t", 0, 10, 20, 4), Chunk("t", 0, 20, 30, 5), Chunk("t", 1, 0, 5, 2))
@@ -68,7 +69,7 @@ def read(reader: FilteredReader, chunk: Chunk, start: int | None = None) -> list
     """Offsets, those filtered out negative, positions of empty batches as ``@20``, and what is gone as (start, end)."""
     found: list[Any] = []
     for item in reader.batches(chunk.topic, chunk.partition, chunk.start if start is None else start, chunk.end):
-        if isinstance(item, LostBatchRange):
+        if isinstance(item, LostOffsets):
             found.append((item.start, item.end))
         elif isinstance(item, FilteredOut):
             found.extend(-offset for offset in item.offsets())

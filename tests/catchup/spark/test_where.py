@@ -21,7 +21,7 @@ from kgroup.catchup.spark.sql_job import filtered
 from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.catchup.model import LostOffsets
+from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.helpers.catchup import handler_functions

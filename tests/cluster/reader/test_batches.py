@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from kgroup.catchup.sinks.formats import HashingFile, writer
 from kgroup.catchup.worker import arrow
-from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
+from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.model.json_lines import json_line
-from kgroup.model.records import OffsetRange
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import NotFound, Refused, Unreachable
 from tests.helpers.catchup.replays import hurried_at_the_end, producer
 from tests.helpers.kafka_world import KafkaWorld
@@ -122,7 +122,7 @@ def test_ranges_that_are_fetched_at_once_are_read_as_one_by_one(
     lost = []
     for partition in partitions:
         for item in reader.batches(topic, partition, 0, ends[partition]):
-            if isinstance(item, LostBatchRange):
+            if isinstance(item, LostOffsets):
                 lost.append((partition, item.start, item.end))
             else:
                 found[partition] += item.offsets()
@@ -162,14 +162,14 @@ def test_what_is_gone_is_told_exactly(reader: BatchReader, world: KafkaWorld, lo
     world.delete_records(log, 0, 20)
 
     items = list(reader.batches(log, 0, 5, 30))
-    (gone,) = [item for item in items if isinstance(item, LostBatchRange)]
+    (gone,) = [item for item in items if isinstance(item, LostOffsets)]
     assert (gone.start, gone.end) == (5, 20)
     assert [offset for item in items if isinstance(item, Batch) for offset in item.offsets()] == list(range(20, 30))
-    (whole,) = [item for item in reader.batches(log, 0, 5, 15) if isinstance(item, LostBatchRange)]
+    (whole,) = [item for item in reader.batches(log, 0, 5, 15) if isinstance(item, LostOffsets)]
     assert (whole.start, whole.end) == (5, 15)
     assert read(reader, log, 0, 25, 30) == list(range(25, 30))
     world.delete_records(log, 0, 30)
-    (all_of_it,) = [item for item in reader.batches(log, 0, 0, 30) if isinstance(item, LostBatchRange)]
+    (all_of_it,) = [item for item in reader.batches(log, 0, 0, 30) if isinstance(item, LostOffsets)]
     assert (all_of_it.start, all_of_it.end) == (0, 30)
 
 
@@ -208,7 +208,7 @@ def test_an_idle_reader_hands_on_empty_batches(reader: BatchReader, bootstrap: s
     writer.begin_transaction()
     writer.produce(log, b"open", partition=0)
     assert writer.flush(30) == 0
-    empty: list[Batch | LostBatchRange] = []
+    empty: list[Batch | LostOffsets] = []
     with hurried_at_the_end(items=4), pytest.raises(Refused) as caught:
         empty.extend(reader.batches(log, 0, 0, 1))
     assert len(empty) > 3

@@ -12,16 +12,7 @@ from kgroup.groups.catchup.chunks import cut_into_chunks
 from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
 from kgroup.groups.catchup.documents import PlanSummary, gap_document, next_deadline_ms, plan_document
 from kgroup.groups.catchup.gap import Gap, NotMoved
-from kgroup.groups.catchup.model import (
-    Chunk,
-    ChunkProgress,
-    Delivery,
-    ExplainedRange,
-    LostOffsets,
-    Order,
-    PlanState,
-    Task,
-)
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, ExplainedRange, Order, PlanState, Task
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.risks import Risk, RiskLevel
 from kgroup.groups.catchup.verification import (
@@ -31,7 +22,7 @@ from kgroup.groups.catchup.verification import (
     totals_of,
     verify,
 )
-from kgroup.model.records import OffsetRange
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
 from tests.helpers.for_each import for_each

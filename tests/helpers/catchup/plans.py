@@ -11,13 +11,13 @@ from kgroup.groups.catchup.model import (
     Delivery,
     ExplainedRange,
     GapRange,
-    LostOffsets,
     PlanHead,
     PlanSnapshot,
     PlanState,
     StateRecord,
 )
 from kgroup.model.commit import Commit
+from kgroup.model.records import LostOffsets
 
 NOW_MS = 1_700_000_000_000
 ME = "me@here"

@@ -18,11 +18,11 @@ from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
-from kgroup.cluster.reader.batches import Batch, BatchReader, LostBatchRange
+from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
 from kgroup.groups.catchup.verification import Verification, verify
 from kgroup.groups.commit_tags import new_plan_id
-from kgroup.model.records import OffsetRange, merged
+from kgroup.model.records import LostOffsets, OffsetRange, merged
 from tests.helpers.catchup.plans import ME, NOW_MS, gap_range, make_plan
 
 TIMEOUT_S = 15.0
@@ -158,9 +158,7 @@ def hurried_at_the_end(items: int = 1) -> Iterator[None]:
     """Nothing is waited for at the end of a log, once it was heard of and so many batches were handed on."""
     batches = BatchReader.batches
 
-    def hurried(
-        self: BatchReader, topic: str, partition: int, start: int, end: int
-    ) -> Iterator[Batch | LostBatchRange]:
+    def hurried(self: BatchReader, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | LostOffsets]:
         for number, item in enumerate(batches(self, topic, partition, start, end), 1):
             yield item
             if self._ended_at is not None and number >= items:
