@@ -9,9 +9,9 @@ import msgspec
 
 from kgroup.groups.catchup.delivered import lowest_undelivered
 from kgroup.groups.catchup.gap import Gap, NotMoved, total
-from kgroup.groups.catchup.model import Chunk, GapRange, PlanSnapshot
+from kgroup.groups.catchup.model import Chunk, GapRange, PlanSnapshot, RangeVerification
 from kgroup.groups.catchup.risks import Risk
-from kgroup.groups.catchup.verification import PartitionVerification, Verification, deleted_before
+from kgroup.groups.catchup.verification import Verification, deleted_before
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
@@ -111,7 +111,7 @@ def plan_document(
     }
 
 
-def _range(item: GapRange, group: str | None, found: PartitionVerification | None) -> dict[str, Any]:
+def _range(item: GapRange, group: str | None, found: RangeVerification | None) -> dict[str, Any]:
     """``old_offset`` None: there was no commit, or no group is moved; ``new_offset`` None: no group is moved."""
     return {
         "topic": item.topic,
@@ -141,7 +141,7 @@ def _range(item: GapRange, group: str | None, found: PartitionVerification | Non
         else [{"start": row.start, "end": row.end, "offset_count": row.offsets} for row in found.undelivered],
         "contradictions": None if found is None else list(found.contradictions),
         "chunk_count": None if found is None else found.chunks,
-        "finished_chunk_count": None if found is None else found.chunks_done,
+        "finished_chunk_count": None if found is None else found.finished_chunks,
         "verified": None if found is None else found.complete,
     }
 

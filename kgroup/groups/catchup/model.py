@@ -227,11 +227,12 @@ class ChunkProgress(Struct, frozen=True):
     may_repeat: Count = 0
 
 
-class RangeTotals(Struct, frozen=True):
-    """What became of one range of a plan until the plan ended: the progress of all its chunks.
+class RangeVerification(OffsetRange, frozen=True):
+    """The verification of one range of a plan; if a group is moved, there is one range per partition.
 
-    Everything below ``delivered_to`` is delivered, or lost. ``undelivered`` are ranges [start, end). ``chunks`` and
-    ``finished_chunks`` are counts; the other fields are sums of those in ChunkProgress.
+    ``records`` were visible: the sum of ``delivered``, ``filtered`` and ``dead``. Everything below ``delivered_to`` is
+    finished. ``undelivered`` are chunks, or parts of chunks, that are not finished. ``contradictions`` are sentences
+    about results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
     """
 
     delivered_to: Count
@@ -242,18 +243,34 @@ class RangeTotals(Struct, frozen=True):
     may_repeat: Count
     chunks: Count
     finished_chunks: Count
-    lost: tuple[LostOffsets, ...]
-    undelivered: tuple[tuple[Count, Count], ...]
+    lost: tuple[ExplainedRange, ...]
+    undelivered: tuple[OffsetRange, ...]
+    contradictions: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if any(start > end for start, end in self.undelivered):
-            raise ValueError("the end of an undelivered range is below its start")
+        if any(row.start > row.end for row in (self, *self.undelivered)):
+            raise ValueError("the end of a range, or of an undelivered one, is below its start")
+
+    @property
+    def delivered(self) -> int:
+        """Records that the sink has."""
+        return self.records - self.filtered - self.dead
+
+    @property
+    def read_to_end(self) -> bool:
+        """Whether the reader's position reached the end of each chunk."""
+        return self.delivered_to >= self.end
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record of the range is accounted for."""
+        return self.read_to_end and not self.lost and not self.contradictions
 
 
 class PlanTotals(Struct, frozen=True):
-    """The totals of the plan's ranges, in order of partition and start. A list needs no chunk of a plan with totals."""
+    """The ranges of a plan when it ended, by partition and start. A list needs no chunk of a plan with totals."""
 
-    ranges: tuple[RangeTotals, ...]
+    ranges: tuple[RangeVerification, ...]
 
 
 class PlanSnapshot(Struct, frozen=True):

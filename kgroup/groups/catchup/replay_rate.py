@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kgroup.groups.catchup.verification import PartitionVerification, Verification
+from kgroup.groups.catchup.model import RangeVerification
+from kgroup.groups.catchup.verification import Verification
 
 WINDOW_MS = 60_000
 """Rates are averages over this time: a task writes its progress to the ledger only every few seconds."""
@@ -54,11 +55,11 @@ class ReplaySamples(msgspec.Struct, frozen=True):
         return ReplayRate(per_s, left_s, span_ms, ranges)
 
 
-def range_key(row: PartitionVerification) -> RangeKey:
+def range_key(row: RangeVerification) -> RangeKey:
     """The range that a row is about."""
     return row.topic, row.partition, row.start
 
 
-def delivered_offsets(row: PartitionVerification) -> int:
+def delivered_offsets(row: RangeVerification) -> int:
     """Offsets of the range that are delivered, also those above one that is not."""
     return row.end - row.start - sum(part.offsets for part in row.undelivered)

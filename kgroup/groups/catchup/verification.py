@@ -20,11 +20,11 @@ from kgroup.groups.catchup.model import (
     GapRange,
     PlanSnapshot,
     PlanTotals,
-    RangeTotals,
+    RangeVerification,
 )
 from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_target
-from kgroup.model.records import LostOffsets, OffsetRange, merged
-from kgroup.model.topic_partition import PartitionValue, TopicPartition
+from kgroup.model.records import OffsetRange, merged
+from kgroup.model.topic_partition import TopicPartition
 
 _NOT_VERIFIED = "not verified: "
 
@@ -47,47 +47,6 @@ class ChunkResult:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionVerification(PartitionValue):
-    """The verification of one range of the plan; if a group is moved, there is one range per partition.
-
-    ``records`` were visible: the sum of ``delivered``, ``filtered`` and ``dead``. Everything below ``delivered_to`` is
-    finished. ``undelivered`` are chunks, or parts of chunks, that are not finished. ``contradictions`` are sentences
-    about results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
-    """
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    delivered_to: int
-    records: int
-    filtered: int
-    dead: int
-    size: int
-    may_repeat: int
-    lost: tuple[ExplainedRange, ...]
-    undelivered: tuple[OffsetRange, ...]
-    contradictions: tuple[str, ...]
-    chunks: int
-    chunks_done: int
-
-    @property
-    def delivered(self) -> int:
-        """Records that the sink has."""
-        return self.records - self.filtered - self.dead
-
-    @property
-    def read_to_end(self) -> bool:
-        """Whether the reader's position reached the end of each chunk."""
-        return self.delivered_to >= self.end
-
-    @property
-    def complete(self) -> bool:
-        """Whether every record of the range is accounted for."""
-        return self.read_to_end and not self.lost and not self.contradictions
-
-
-@dataclass(frozen=True, slots=True)
 class Verification:
     """The verification of a plan, by topic, partition, offset.
 
@@ -95,7 +54,7 @@ class Verification:
     """
 
     plan_id: str
-    partitions: tuple[PartitionVerification, ...]
+    partitions: tuple[RangeVerification, ...]
     rewinds: tuple[OffsetRewind, ...]
     contradictions: tuple[str, ...] = ()
     """Contradictions that belong to no range."""
@@ -139,7 +98,7 @@ class Verification:
             "undelivered_offset_count": sum(row.offsets for row in self.undelivered),
             "possible_duplicate_count": sum(item.may_repeat for item in self.partitions),
             "chunk_count": sum(item.chunks for item in self.partitions),
-            "finished_chunk_count": sum(item.chunks_done for item in self.partitions),
+            "finished_chunk_count": sum(item.finished_chunks for item in self.partitions),
             "verified": self.complete,
         }
 
@@ -161,8 +120,7 @@ def verify(
     note = ledgered.state.note or ""
     noted = (note.removeprefix(_NOT_VERIFIED),) if note.startswith(_NOT_VERIFIED) else ()
     if totals is not None:
-        ended = tuple(_of_totals(item, row) for item, row in zip(_in_order(plan), totals.ranges, strict=True))
-        return Verification(plan.id, ended, tuple(rewinds), noted)
+        return Verification(plan.id, totals.ranges, tuple(rewinds), noted)
     disputes: dict[int, list[str]] = {}
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     for result in results:
@@ -172,7 +130,7 @@ def verify(
     for chunk in plan.chunks:
         by_partition.setdefault(chunk.tp, []).append(chunk)
     proofs = []
-    for item in _in_order(plan):
+    for item in sorted(plan.ranges, key=lambda one: (one.tp, one.start)):
         chunks = [chunk for chunk in by_partition.get(item.tp, ()) if item.start <= chunk.start < item.end]
         sentences = tuple(sentence for chunk in chunks for sentence in disputes.pop(chunk.number, ()))
         proofs.append(_of_range(item, chunks, progress, sentences, (log_starts or {}).get(item.tp, 0)))
@@ -182,46 +140,7 @@ def verify(
 
 def totals_of(ledgered: PlanSnapshot) -> PlanTotals:
     """What the ledger keeps of the chunks of a plan that ends; ``verify`` has the same result with it."""
-    return PlanTotals(
-        tuple(
-            RangeTotals(
-                row.delivered_to,
-                row.records,
-                row.filtered,
-                row.dead,
-                row.size,
-                row.may_repeat,
-                row.chunks,
-                row.chunks_done,
-                tuple(LostOffsets(lost.start, lost.end, lost.why) for lost in row.lost),
-                tuple((pending.start, pending.end) for pending in row.undelivered),
-            )
-            for row in verify(ledgered).partitions
-        )
-    )
-
-
-def _in_order(plan: CatchupPlan) -> list[GapRange]:
-    return sorted(plan.ranges, key=lambda one: (one.tp, one.start))
-
-
-def _of_totals(item: GapRange, row: RangeTotals) -> PartitionVerification:
-    return PartitionVerification(
-        *item.tp,
-        start=item.start,
-        end=item.end,
-        delivered_to=row.delivered_to,
-        records=row.records,
-        filtered=row.filtered,
-        dead=row.dead,
-        size=row.size,
-        may_repeat=row.may_repeat,
-        lost=tuple(ExplainedRange(*item.tp, lost.start, lost.end, lost.why) for lost in row.lost),
-        undelivered=tuple(OffsetRange(*item.tp, start, end) for start, end in row.undelivered),
-        contradictions=_miscounted(row.records, row.filtered, row.dead),
-        chunks=row.chunks,
-        chunks_done=row.finished_chunks,
-    )
+    return PlanTotals(verify(ledgered).partitions)
 
 
 def _miscounted(records: int, filtered: int, dead: int) -> tuple[str, ...]:
@@ -249,7 +168,7 @@ def _of_range(
     progress: Mapping[int, ChunkProgress],
     disputed: tuple[str, ...],
     log_start: int,
-) -> PartitionVerification:
+) -> RangeVerification:
     tp = item.tp
     pending = merged(undelivered_range(chunk, progress) for chunk in chunks)
     known = [progress[chunk.number] for chunk in chunks if chunk.number in progress]
@@ -258,7 +177,7 @@ def _of_range(
     lost = [(row.start, row.end, row.why) for one in known for row in one.lost]
     lost += [(row.start, row.end, f"the log starts at {log_start}, and they were not delivered") for row in passed]
     records, filtered, dead = (sum(getattr(one, name) for one in known) for name in ("records", "filtered", "dead"))
-    return PartitionVerification(
+    return RangeVerification(
         *tp,
         start=item.start,
         end=item.end,
@@ -272,7 +191,7 @@ def _of_range(
         undelivered=tuple(left),
         contradictions=disputed + _miscounted(records, filtered, dead),
         chunks=len(chunks),
-        chunks_done=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
+        finished_chunks=sum(delivered_to(chunk, progress) >= chunk.end for chunk in chunks),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kgroup.groups.catchup.documents import next_deadline_ms
-from kgroup.groups.catchup.model import PlanState
+from kgroup.groups.catchup.model import PlanState, RangeVerification
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
 from kgroup.groups.catchup.replay_rate import ReplayRate, range_key
 from kgroup.groups.catchup.results import Cancellation, PlanStatus
 from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
-from kgroup.groups.catchup.verification import PartitionVerification, Verification
+from kgroup.groups.catchup.verification import Verification
 from kgroup.groups.lag.rates import rate_words
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Style, Styled, Table, Text, Title
@@ -154,7 +154,7 @@ def _contradictions(verification: Verification) -> Iterator[str]:
         yield from row.contradictions
 
 
-def _table(partitions: Sequence[PartitionVerification], rate: ReplayRate | None, *, verbose: bool) -> Iterator[Block]:
+def _table(partitions: Sequence[RangeVerification], rate: ReplayRate | None, *, verbose: bool) -> Iterator[Block]:
     ranked = sorted(partitions, key=lambda row: row.delivered_to - row.end)
     shown = ranked if verbose else ranked[:ROWS_ON_A_PAGE]
     rows = [
@@ -165,7 +165,7 @@ def _table(partitions: Sequence[PartitionVerification], rate: ReplayRate | None,
             row.end,
             sum(part.offsets for part in row.undelivered),
             None if rate is None else rate_words(rate.ranges.get(range_key(row), 0.0)),
-            f"{row.chunks_done} of {row.chunks}",
+            f"{row.finished_chunks} of {row.chunks}",
         )
         for row in shown
     ]

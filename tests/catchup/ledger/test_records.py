@@ -35,7 +35,7 @@ from kgroup.groups.catchup.model import (
     PlanHead,
     PlanState,
     PlanTotals,
-    RangeTotals,
+    RangeVerification,
     RunnerEpoch,
     StateRecord,
     TargetTopic,
@@ -43,7 +43,7 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.commit import Commit
-from kgroup.model.records import LostOffsets
+from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.helpers.catchup.plans import PLAN_ID, gap_range, make_plan
 from tests.helpers.for_each import for_each
@@ -60,6 +60,9 @@ PLAN = replace(
         Chunk("orders", 1, 120, 120, 7),
     ),
 )
+LOST = (ExplainedRange("orders", 1, 70, 75, "log start"),)
+REVERSED = {"topic": "orders", "partition": 0, "start": 5, "end": 4}
+UNDELIVERED = OffsetRange("orders", 1, 90, 97)
 STATE = StateRecord(PlanState.RELEASING, 1, "me@here", 2, 500, note=None)
 EVERY: list[Value] = [
     PLAN,
@@ -84,8 +87,8 @@ EVERY: list[Value] = [
     Delivery("topic", Order.NONE, (Task(0, (4,)),), {"topic": "t"}, target=TargetTopic(None, ())),
     PlanTotals(
         (
-            RangeTotals(120, 50, 0, 0, 500, 0, 2, 2, (), ()),
-            RangeTotals(90, 20, 1, 2, 300, 4, 3, 1, (LostOffsets(70, 75, "log start"),), ((90, 92), (95, 97))),
+            RangeVerification("orders", 0, 70, 120, 120, 50, 0, 0, 500, 0, 2, 2, (), (), ()),
+            RangeVerification("orders", 1, 70, 97, 90, 20, 1, 2, 300, 4, 3, 1, LOST, (UNDELIVERED,), ("so",)),
         )
     ),
     PlanTotals(()),
@@ -278,9 +281,10 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
         (EVERY[7], {"records": True}, "Expected `int`, got `bool` - at `$.records`"),
         (EVERY[7], {"records": -1}, "Expected `int` >= 0 - at `$.records`"),
         (EVERY[7], {"records": 2**63}, "`$.records`"),
-        (EVERY[11], {"ranges": [{"delivered_to": 1}]}, "missing required field `records` - at `$.ranges[0]`"),
+        (EVERY[11], {"ranges": [{"delivered_to": 1}]}, "missing required field `topic` - at `$.ranges[0]`"),
         (EVERY[11], {"ranges": None}, "Expected `array`, got `null` - at `$.ranges`"),
-        (EVERY[11], {"ranges": [totals_row(undelivered=[[5, 4]])]}, "`$.ranges[0]`"),
+        (EVERY[11], {"ranges": [totals_row(start=5, end=4)]}, "is below its start - at `$.ranges[0]`"),
+        (EVERY[11], {"ranges": [totals_row(undelivered=[REVERSED])]}, "is below its start - at `$.ranges[0]`"),
         (PLAN, {"ranges": [range_row(start=5, end=4)]}, "the end 4 is below the start 5 - at `$.ranges[0]`"),
         (PLAN, {"ranges": [range_row(before=[70, -1, ""])]}, "`$.ranges[0].before[1]`"),
         (PLAN, {"ranges": [range_row(before=[True, None, ""])]}, "`$.ranges[0].before[0]`"),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, affecting, nothing_wanted, refuse_overlap
-from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState, PlanTotals, RangeTotals
+from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState, PlanTotals, RangeVerification
 from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import KgroupError
 from tests.helpers.catchup.ledgers import code_of, new_plan, progress, state
@@ -61,7 +61,7 @@ def test_a_list_needs_no_chunk_of_a_plan_with_totals(last: PlanState) -> None:
     ("last", "totals"),
     [
         (DONE, None),
-        (RELEASED, PlanTotals((RangeTotals(120, 50, 0, 0, 500, 0, 5, 5, (), ()),))),
+        (RELEASED, PlanTotals((RangeVerification("orders", 0, 70, 120, 120, 50, 0, 0, 500, 0, 5, 5, (), (), ()),))),
         (DONE, PlanTotals(())),  # of another plan: no kgroup writes it
     ],
 )

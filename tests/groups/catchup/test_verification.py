@@ -109,7 +109,7 @@ def test_a_plan_of_which_a_part_is_owed() -> None:
     proof = verify(ledgered(PLAN, progress=[made(0, 90, 20)]))
 
     (item,) = proof.partitions
-    assert (item.read_to_end, item.complete, item.delivered_to, item.chunks_done) == (False, False, 90, 0)
+    assert (item.read_to_end, item.complete, item.delivered_to, item.finished_chunks) == (False, False, 90, 0)
     assert spans(proof.undelivered) == [(0, 90, 120)]
     assert not proof.complete
 
