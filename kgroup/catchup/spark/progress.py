@@ -62,14 +62,6 @@ class _Task:
     told: TaskProgress | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    at_s: float
-    offsets: int
-    records: int
-    size: int
-
-
 class ProgressBoard:
     """Collects the reports of tasks, by number. All ``now_s`` come from one monotonic clock."""
 
@@ -80,8 +72,7 @@ class ProgressBoard:
         self._tasks = {number: _Task(tuple(chunks)) for number, chunks in tasks.items()}
         self._ledger: dict[int, ChunkProgress] = dict(ledger or {})
         self._heard_s: float | None = None
-        start = self._summed(now_s)
-        self._samples: deque[_Sample] = deque([_Sample(now_s, start.offsets, start.records, start.size)])
+        self._samples = deque([(now_s, self._summed(now_s))])
 
     def update(self, task: int, attempt: int, told: TaskProgress, now_s: float) -> bool:
         """Store a report of a task's ``attempt`` (a rising number); False if it does not fit the task's chunks."""
@@ -113,18 +104,18 @@ class ProgressBoard:
     def silent_s(self, now_s: float) -> float:
         """Seconds since the last report of any task, or since the start if there was none."""
         with self._lock:
-            return now_s - (self._samples[0].at_s if self._heard_s is None else self._heard_s)
+            return now_s - (self._samples[0][0] if self._heard_s is None else self._heard_s)
 
     def totals(self, now_s: float) -> ProgressTotals:
         """The totals at this moment. Call it regularly: rates are computed between calls."""
         with self._lock:
             now = self._summed(now_s)
-            sample = _Sample(now_s, now.offsets, now.records, now.size)
-            if now_s - self._samples[-1].at_s >= _SAMPLE_EVERY_S:
-                self._samples.append(sample)
-            while len(self._samples) > 2 and now_s - self._samples[1].at_s >= WINDOW_S:
+            if now_s - self._samples[-1][0] >= _SAMPLE_EVERY_S:
+                self._samples.append((now_s, now))
+            while len(self._samples) > 2 and now_s - self._samples[1][0] >= WINDOW_S:
                 self._samples.popleft()
-            return _rated(now, self._samples[0], sample)
+            first_s, first = self._samples[0]
+            return _rated(now, first, now_s - first_s)
 
     def _summed(self, now_s: float) -> ProgressTotals:
         by_topic: dict[str, list[int]] = {}
@@ -175,15 +166,14 @@ class ProgressBoard:
         return done
 
 
-def _rated(now: ProgressTotals, first: _Sample, last: _Sample) -> ProgressTotals:
+def _rated(now: ProgressTotals, first: ProgressTotals, elapsed_s: float) -> ProgressTotals:
     left = now.offsets_total - now.offsets
-    elapsed_s = last.at_s - first.at_s
     if elapsed_s < _SHORTEST_S:
         return replace(now, left_s=None if left else 0.0)
-    rate = max(0.0, (last.offsets - first.offsets) / elapsed_s)
+    rate = max(0.0, (now.offsets - first.offsets) / elapsed_s)
     return replace(
         now,
-        records_per_s=max(0.0, (last.records - first.records) / elapsed_s),
-        bytes_per_s=max(0.0, (last.size - first.size) / elapsed_s),
+        records_per_s=max(0.0, (now.records - first.records) / elapsed_s),
+        bytes_per_s=max(0.0, (now.size - first.size) / elapsed_s),
         left_s=0.0 if left == 0 else left / rate if rate else None,
     )
