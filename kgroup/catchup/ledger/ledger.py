@@ -101,7 +101,7 @@ class Ledger:
         self._reader = CommittedReader(config, topic, timeout_s=timeout_s, on_wait=on_wait)
         self._reading = threading.Lock()
         self._ready: dict[str, Future[Transactions | None]] = {}
-        self._looked: Future[LedgerTopic | None] | None = None
+        self._topic_lookup: Future[LedgerTopic | None] | None = None
 
     def __enter__(self) -> Ledger:
         return self
@@ -126,10 +126,10 @@ class Ledger:
         """
         if transactional_id not in self._ready:
             if not self._ready:
-                self._looked = in_background(self._look)
+                self._topic_lookup = in_background(self._find_topic)
             self._ready[transactional_id] = in_background(lambda: self._connected(transactional_id))
 
-    def _look(self) -> LedgerTopic | None:
+    def _find_topic(self) -> LedgerTopic | None:
         # Imported here, as below what else only writers need: describe reads.
         from kgroup.catchup.ledger import topic as ledger_topic
 
@@ -139,17 +139,17 @@ class Ledger:
             return None
 
     def _connected(self, transactional_id: str) -> Transactions | None:
-        found: Transactions | None = None
+        transactions: Transactions | None = None
         try:
             with self._reading:
                 self._reader.connect()  # first, because a producer waits long for a topic that does not exist
-            found = self._transactions(transactional_id)
-            found.connect()
+            transactions = self._transactions(transactional_id)
+            transactions.connect()
         except KgroupError:
-            if found is not None:
-                found.close()
+            if transactions is not None:
+                transactions.close()
             return None
-        return found
+        return transactions
 
     def check(self) -> LedgerTopic:
         """``ledger_topic.check`` for this topic: whether it may be written. Changes nothing."""
@@ -161,8 +161,8 @@ class Ledger:
         """``ledger_topic.prepare`` for this topic: ``check``, and create the topic if it does not exist."""
         from kgroup.catchup.ledger import topic as ledger_topic
 
-        looked, self._looked = self._looked, None
-        known = None if looked is None else looked.result()
+        lookup, self._topic_lookup = self._topic_lookup, None
+        known = None if lookup is None else lookup.result()
         return known or ledger_topic.prepare(self._config, self.topic, timeout_s=self._timeout_s)
 
     def create(self, plan: CatchupPlan, delivery: Delivery | None = None, *, now_ms: int) -> PlanSnapshot:
@@ -200,14 +200,14 @@ class Ledger:
 
     def _created(self, plan: CatchupPlan, start: int, lost: KgroupError | None) -> PlanSnapshot:
         try:
-            found = self.view(plan.id, start).ledgered(plan.id)
+            created = self.view(plan.id, start).ledgered(plan.id)
         except Unreachable as error:
             hint = Hint(f"nothing was moved; if {{}} shows {plan.id}, resume or cancel that plan", ("catchup", "list"))
             raise (lost or error).with_context(hint=hint) from error
         except NotFound:
-            found = None
-        if found is not None and found.plan == plan:
-            return found
+            created = None
+        if created is not None and created.plan == plan:
+            return created
         whose = "without a group" if plan.group is None else f"of {plan.group}"
         if isinstance(lost, CommitUnknown):
             self._refuse_overtaken(plan)
@@ -242,7 +242,7 @@ class Ledger:
         ``wanted`` chooses the plans that are listed with all their records; None: all. A ledger that does not exist has
         no plans.
         """
-        plans, listing = self.fold(lambda found: found, patience_s=patience_s, wanted=wanted, early=False)
+        plans, listing = self.fold(lambda snapshot: snapshot, patience_s=patience_s, wanted=wanted, early=False)
         return replace(listing, plans=plans)
 
     def fold(
@@ -270,14 +270,14 @@ class Ledger:
 
         view = LedgerView(wanted=choose)
         hidden = self._read_for_display(view, patience_s)
-        found, heads, unread, headless = [], [], [], set[str]()
+        folds, heads, unread, headless = [], [], [], set[str]()
         for plan_id in view.plan_ids():
             try:
                 head = view.head(plan_id)
                 if plan_id in folded:
-                    found.append(folded[plan_id])
+                    folds.append(folded[plan_id])
                 elif view.has_progress(plan_id):
-                    found.append(each(view.ledgered(plan_id)))
+                    folds.append(each(view.ledgered(plan_id)))
             except KgroupError as error:
                 salvaged = view.salvaged(plan_id, error)
                 plan, state = salvaged.plan, salvaged.state.state
@@ -286,10 +286,10 @@ class Ledger:
                 if not plan.ranges:
                     headless.add(plan_id)
                 if wanted is None or wanted(head) or not plan.ranges:
-                    found.append(each(salvaged))
+                    folds.append(each(salvaged))
             heads.append(head)
         listing = PlanListing((), tuple(unread), hidden, view.pruned_ids(), tuple(heads), frozenset(headless))
-        return tuple(found), listing
+        return tuple(folds), listing
 
     def _read_for_display(self, view: LedgerView, patience_s: float) -> Refused | None:
         """Add the records, none if there is no ledger; returns the error if an open transaction hides the newest."""
@@ -360,10 +360,10 @@ class Ledger:
         """Raise if the plan cannot be read. Uncommitted records count, so it does not wait; tombstones do not."""
         with self._reading:
             try:
-                found = [item for item in self._reader.everything(offset) if item[2] is not None]
+                records = [item for item in self._reader.everything(offset) if item[2] is not None]
             except NotFound as error:
                 raise no_plan(plan_id) from error
-        LedgerView({plan_id}, lenient=lenient).add(found).ledgered(plan_id)
+        LedgerView({plan_id}, lenient=lenient).add(records).ledgered(plan_id)
 
     def _runs(self, plan_ids: Iterable[str], offset: int | None) -> dict[str, tuple[Item, ...]]:
         """The epochs and deliveries that were ever written for these plans, committed or not, so it does not wait."""
@@ -373,8 +373,8 @@ class Ledger:
         }
         every = frozenset(key for some in keys.values() for key in some)
         with self._reading:
-            found = [item for item in self._reader.everything(offset) if item[1] in every]
-        return {plan_id: tuple(item for item in found if item[1] in some) for plan_id, some in keys.items()}
+            records = [item for item in self._reader.everything(offset) if item[1] in every]
+        return {plan_id: tuple(item for item in records if item[1] in some) for plan_id, some in keys.items()}
 
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
         """Take the ids of these tasks: their workers can no longer commit, and open transactions are aborted."""
@@ -504,10 +504,10 @@ def _next_run(plan_id: str, items: Iterable[Item]) -> tuple[int, frozenset[int]]
     return max(numbers) + damaged + 1, frozenset(tasks if any(numbers) else ())
 
 
-def _finished(found: PlanSnapshot) -> PlanSnapshot:
-    if found.state.state.is_open:
-        hint = Hint("continue the plan:  {}", ("catchup", "resume", found.plan.id))
-        if found.damage is not None:
-            hint = Hint("close the plan:  {}", ("catchup", "cancel", found.plan.id, "--abandon"))
-        raise Refused(f"{found.plan.id} is {found.state.state}, not finished", hint=hint, code="plan-open")
-    return found
+def _finished(snapshot: PlanSnapshot) -> PlanSnapshot:
+    if snapshot.state.state.is_open:
+        hint = Hint("continue the plan:  {}", ("catchup", "resume", snapshot.plan.id))
+        if snapshot.damage is not None:
+            hint = Hint("close the plan:  {}", ("catchup", "cancel", snapshot.plan.id, "--abandon"))
+        raise Refused(f"{snapshot.plan.id} is {snapshot.state.state}, not finished", hint=hint, code="plan-open")
+    return snapshot

@@ -59,7 +59,7 @@ class Runner:
         self._offset = offset
         self._lenient = lenient
         self._damaged: tuple[bytes, ...] = ()
-        self._found: PlanSnapshot | None = None
+        self._snapshot: PlanSnapshot | None = None
         self._transactions: Transactions | None = taken
         self._over: KgroupError | None = None
         self._lock = threading.RLock()
@@ -81,8 +81,8 @@ class Runner:
     @property
     def snapshot(self) -> PlanSnapshot:
         """The plan as last read by ``read``, with everything that this runner has written since."""
-        assert self._found is not None
-        return self._found
+        assert self._snapshot is not None
+        return self._snapshot
 
     def read(self, view: LedgerView | None = None) -> PlanSnapshot:
         """The plan as it is in the ledger now. Raises Refused with code ``superseded``.
@@ -92,13 +92,13 @@ class Runner:
         with self._lock:
             self._check()
             view = view or self._ledger.view(self.plan_id, self._offset, lenient=self._lenient)
-            found = view.ledgered(self.plan_id)
-            if found.epoch is None or self._is_anothers(found.epoch):
-                raise self._superseded(found.epoch)
-            self._found, self._offset = found, found.offset
-            if found.damage is not None:
-                self._damaged = view.keys(self.plan_id) if not found.plan.ranges else view.damaged_keys(self.plan_id)
-            return found
+            snapshot = view.ledgered(self.plan_id)
+            if snapshot.epoch is None or self._is_anothers(snapshot.epoch):
+                raise self._superseded(snapshot.epoch)
+            self._snapshot, self._offset = snapshot, snapshot.offset
+            if snapshot.damage is not None:
+                self._damaged = view.keys(self.plan_id) if not snapshot.plan.ranges else view.damaged_keys(self.plan_id)
+            return snapshot
 
     def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
         """Write these values in one transaction, and return after its commit; a state gets this runner's epoch.
@@ -120,8 +120,8 @@ class Runner:
                 written = ()
             records = [(key_of(self.plan_id, value).encode(), encode(value)) for value in written]
             self._commit([*((key, None) for key in deleted), *records], written)
-            if self._found is not None:
-                self._found = _after(self._found, final)
+            if self._snapshot is not None:
+                self._snapshot = _after(self._snapshot, final)
 
     def heartbeat(self, now_ms: int) -> None:
         """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
@@ -242,23 +242,23 @@ class Runner:
 
 
 def _after(
-    found: PlanSnapshot, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]
+    snapshot: PlanSnapshot, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]
 ) -> PlanSnapshot:
     """The plan after these values were written."""
     for value in values:
         match value:
             case StateRecord():
-                found = replace(found, state=value)
+                snapshot = replace(snapshot, state=value)
             case Delivery():
-                found = replace(found, delivery=value)
+                snapshot = replace(snapshot, delivery=value)
             case RunnerEpoch():
-                found = replace(found, epoch=value)
+                snapshot = replace(snapshot, epoch=value)
             case ChunkProgress():
-                found = replace(found, progress={**found.progress, value.chunk: value})
-    return found
+                snapshot = replace(snapshot, progress={**snapshot.progress, value.chunk: value})
+    return snapshot
 
 
-def _totals(found: PlanSnapshot) -> tuple[PlanTotals, ...]:
+def _totals(snapshot: PlanSnapshot) -> tuple[PlanTotals, ...]:
     """The totals of a plan that ends; none if they are larger than the plan, as the ledger might refuse the record."""
-    totals = totals_of(found)
-    return (totals,) if len(encode(totals)) <= len(encode(found.plan)) else ()
+    totals = totals_of(snapshot)
+    return (totals,) if len(encode(totals)) <= len(encode(snapshot.plan)) else ()

@@ -109,7 +109,7 @@ class LedgerView:
             if not wanted(self.head(plan_id)):
                 self._dropped.add(plan_id)
                 records = self._newest[plan_id]
-                self._newest[plan_id] = {key: found for key, found in records.items() if b"/chunk/" not in key}
+                self._newest[plan_id] = {key: record for key, record in records.items() if b"/chunk/" not in key}
 
     def group(self, plan_id: str) -> str | None:
         """The group of a plan; raises as ``head``, but does not read the state."""
@@ -122,24 +122,24 @@ class LedgerView:
 
     def _head(self, plan_id: str) -> PlanHead:
         key = RecordKey(plan_id, RecordKind.PLAN)
-        found = self._newest.get(plan_id, {}).get(key.encode())
-        if found is None:
+        record = self._newest.get(plan_id, {}).get(key.encode())
+        if record is None:
             raise no_plan(plan_id)
-        return decode_plan_head(key, *found)
+        return decode_plan_head(key, *record)
 
     def plan_ids(self) -> tuple[str, ...]:
         """The plans whose own record is present, in the order of these records."""
-        found = ((records[key][0], plan_id) for plan_id, key, records in self._with_plan())
-        return tuple(plan_id for _, plan_id in sorted(found))
+        offsets = ((records[key][0], plan_id) for plan_id, key, records in self._with_plan())
+        return tuple(plan_id for _, plan_id in sorted(offsets))
 
     def pruned_ids(self) -> frozenset[str]:
         """The plans of which only the state is left, and which were finished."""
-        found = set[str]()
+        pruned = set[str]()
         for plan_id in self._newest.keys() - set(self.plan_ids()):
             with suppress(KgroupError):  # by a newer kgroup: whether it was finished is unknown
                 if not self.state(plan_id).state.is_open:
-                    found.add(plan_id)
-        return frozenset(found)
+                    pruned.add(plan_id)
+        return frozenset(pruned)
 
     def _with_plan(self) -> Iterator[tuple[str, bytes, dict[bytes, tuple[int, bytes]]]]:
         for plan_id, records in self._newest.items():
@@ -153,37 +153,37 @@ class LedgerView:
 
     def value(self, key: RecordKey) -> Value | None:
         """The newest value of a key, None if there is none. Raises as ``decode``."""
-        found = self._newest.get(key.plan_id, {}).get(key.encode())
-        return None if found is None else decode(key, found[1])
+        record = self._newest.get(key.plan_id, {}).get(key.encode())
+        return None if record is None else decode(key, record[1])
 
     def plan(self, plan_id: str) -> CatchupPlan:
         """The plan's own record. Raises NotFound if there is none, and as ``decode``."""
-        found = self.value(RecordKey(plan_id, RecordKind.PLAN))
-        if not isinstance(found, CatchupPlan):
+        plan = self.value(RecordKey(plan_id, RecordKind.PLAN))
+        if not isinstance(plan, CatchupPlan):
             raise no_plan(plan_id)
-        return found
+        return plan
 
     def state(self, plan_id: str) -> StateRecord:
         """The state of a plan. Raises Refused [ledger-damaged] if there is none, and as ``decode``."""
-        found = self.value(RecordKey(plan_id, RecordKind.STATE))
-        if not isinstance(found, StateRecord):
+        state = self.value(RecordKey(plan_id, RecordKind.STATE))
+        if not isinstance(state, StateRecord):
             raise Refused(f"the ledger has plan {plan_id}, but not its state", code="ledger-damaged")
-        return found
+        return state
 
     def epoch(self, plan_id: str) -> RunnerEpoch | None:
         """The epoch of the plan's runner, None before the first runner. Raises as ``decode``."""
-        found = self.value(RecordKey(plan_id, RecordKind.EPOCH))
-        return found if isinstance(found, RunnerEpoch) else None
+        epoch = self.value(RecordKey(plan_id, RecordKind.EPOCH))
+        return epoch if isinstance(epoch, RunnerEpoch) else None
 
     def delivery(self, plan_id: str) -> Delivery | None:
         """The delivery of the plan, None if it is not set yet. Raises as ``decode``."""
-        found = self.value(RecordKey(plan_id, RecordKind.DELIVERY))
-        return found if isinstance(found, Delivery) else None
+        delivery = self.value(RecordKey(plan_id, RecordKind.DELIVERY))
+        return delivery if isinstance(delivery, Delivery) else None
 
     def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, ChunkProgress]:
         """The progress of these chunks by number; chunks without progress are left out. Raises as ``decode``."""
-        found = ((number, self.value(RecordKey(plan_id, RecordKind.CHUNK, number))) for number in chunks)
-        return {number: value for number, value in found if isinstance(value, ChunkProgress)}
+        values = ((number, self.value(RecordKey(plan_id, RecordKind.CHUNK, number))) for number in chunks)
+        return {number: value for number, value in values if isinstance(value, ChunkProgress)}
 
     def ledgered(self, plan_id: str) -> PlanSnapshot:
         """Everything about a plan. Raises NotFound if there is none, and as ``decode`` for any of its records.
@@ -210,14 +210,14 @@ class LedgerView:
         if not isinstance(state, StateRecord):
             state = StateRecord(PlanState.RELEASING, 0, plan.who, 0)
         chunks = (RecordKey(plan_id, RecordKind.CHUNK, chunk.number) for chunk in plan.chunks)
-        found = {key.chunk: self._readable(key) for key in chunks if key.encode() in self._newest[plan_id]}
+        readable = {key.chunk: self._readable(key) for key in chunks if key.encode() in self._newest[plan_id]}
         return PlanSnapshot(
             plan,
             offset,
             state,
             epoch if isinstance(epoch, RunnerEpoch) else None,
             delivery if isinstance(delivery, Delivery) else None,
-            {value.chunk: value for value in found.values() if isinstance(value, ChunkProgress)},
+            {value.chunk: value for value in readable.values() if isinstance(value, ChunkProgress)},
             damage=damage,
         )
 
@@ -244,8 +244,8 @@ class LedgerView:
         records = self._newest[plan_id]
         delivery = self.delivery(plan_id)
         keys = [(decode_key(raw), value) for raw, (_, value) in records.items()]
-        found = ((key.chunk, decode(key, value)) for key, value in keys if key.chunk is not None)
-        progress = {number: value for number, value in found if isinstance(value, ChunkProgress)}
+        values = ((key.chunk, decode(key, value)) for key, value in keys if key.chunk is not None)
+        progress = {number: value for number, value in values if isinstance(value, ChunkProgress)}
         return PlanSnapshot(
             plan,
             records[RecordKey(plan_id, RecordKind.PLAN).encode()][0],

@@ -91,8 +91,8 @@ def _find(engine: CatchupEngine, text: str, patience_s: float, *, finished: bool
 
     listing = list_plans(engine, patience_s, wanted=wanted)
     head = _choose(engine, text, listing, finished=finished)
-    found = next((found for found in listing.plans if found.plan.id == head.id), None)
-    return engine.ledger.read(head.id, head.offset, lenient=True) if found is None else found
+    listed = next((listed for listed in listing.plans if listed.plan.id == head.id), None)
+    return engine.ledger.read(head.id, head.offset, lenient=True) if listed is None else listed
 
 
 def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished: bool) -> PlanHead:

@@ -115,7 +115,7 @@ class FollowedPlan:
 
     def __init__(self, engine: CatchupEngine, text: str) -> None:
         self._engine, self._text = engine, text
-        self._found: PlanSnapshot | None = None
+        self._snapshot: PlanSnapshot | None = None
         self._samples = ReplaySamples()
 
     def read(self) -> PlanStatus:
@@ -123,15 +123,15 @@ class FollowedPlan:
 
         Raises as ``find_plan`` the first time, then as ``Ledger.read``.
         """
-        if self._found is None:
-            self._found = find_plan(self._engine, self._text, finished=True)
+        if self._snapshot is None:
+            self._snapshot = find_plan(self._engine, self._text, finished=True)
         else:
-            self._found = self._engine.ledger.read(self._found.plan.id, self._found.offset, lenient=True)
-        state = VerifiedPlan(self._found, verify(self._found), utc_ms())
+            self._snapshot = self._engine.ledger.read(self._snapshot.plan.id, self._snapshot.offset, lenient=True)
+        state = VerifiedPlan(self._snapshot, verify(self._snapshot), utc_ms())
         self._samples = self._samples.after(state.now_ms, state.verification)
-        status = PlanStatus(state, commands(self._found), None, followed=True)
+        status = PlanStatus(state, commands(self._snapshot), None, followed=True)
         if not status.is_replaying:
-            return plan_status(self._engine, self._found)
+            return plan_status(self._engine, self._snapshot)
         return replace(status, rate=self._samples.rate(state.pending))
 
 
@@ -149,7 +149,7 @@ def summaries(engine: CatchupEngine, wanted: Wanted | None = None) -> tuple[Veri
     """The plans that are wanted, oldest first, for a list (``VerifiedPlan.summary``); unreadable ones are reported."""
     at_ms = utc_ms()
     states, listing = engine.ledger.fold(
-        lambda found: VerifiedPlan(found, verify(found), at_ms).summary(), wanted=wanted
+        lambda snapshot: VerifiedPlan(snapshot, verify(snapshot), at_ms).summary(), wanted=wanted
     )
     note_unread(engine, listing)
     return states

@@ -64,9 +64,9 @@ def check_target(
         message = f"--to-topic {topic}: the gap is in this topic, so the group would read the copies as new records"
         return (
             SinkFinding(RiskLevel.WARNING, message),
-            *_found(topic, facts, ranges, sources, options, now_ms, replay_s),
+            *_target_findings(topic, facts, ranges, sources, options, now_ms, replay_s),
         )
-    return tuple(_found(topic, facts, ranges, sources, options, now_ms, replay_s))
+    return tuple(_target_findings(topic, facts, ranges, sources, options, now_ms, replay_s))
 
 
 def check_sources(sources: Mapping[str, TopicDescription | None]) -> tuple[SinkFinding, ...]:
@@ -100,7 +100,7 @@ def check_dead_letters(
     return ()
 
 
-def _found(
+def _target_findings(
     topic: str,
     facts: TopicDescription,
     ranges: tuple[GapRange, ...],

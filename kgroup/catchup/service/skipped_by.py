@@ -176,7 +176,7 @@ def _listed(ranges: Sequence[OffsetRange]) -> str:
 def _warn_of_group(engine: CatchupEngine, group: str, ranges: Sequence[OffsetRange]) -> None:
     """Warn about what the group reads itself, if its offset was moved back without ``kgroup undo``."""
     snapshot = engine.cluster.describe([group], COMMITS)
-    now: Mapping[TopicPartition, Commit] = next((committed(found) for found in snapshot.groups), {})
+    now: Mapping[TopicPartition, Commit] = next((committed(group_now) for group_now in snapshot.groups), {})
     for item in ranges:
         commit = now.get(item.tp)
         if commit is not None and commit.offset < item.end:

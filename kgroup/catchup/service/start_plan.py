@@ -200,8 +200,8 @@ def _ledger_refusals(engine: CatchupEngine, request: StartRequest, group: Group 
     # With --execute, the write of the plan waits for open transactions later.
     patience_s = _SOON_S if gap.ranges and execute else PATIENCE_S
     listing = list_plans(engine, patience_s, wanted=affecting(None if gap.group is None else {gap.group}))
-    found = (_open_plan_refusal(engine.reporter, request, gap, other) for other in listing.plans)
-    refusals = [refusal for refusal in found if refusal is not None]
+    checked = (_open_plan_refusal(engine.reporter, request, gap, other) for other in listing.plans)
+    refusals = [refusal for refusal in checked if refusal is not None]
     if gap.group is not None:
         refusals += [
             _damaged_refusal(f"{one.plan.id} may be an open catch-up of {gap.group}", one)

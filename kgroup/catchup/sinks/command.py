@@ -54,11 +54,11 @@ def parse_answer(text: str, record: str) -> str | None:
     ``error orders:0:17: no such customer`` refuses the record at offset 17. Raises KgroupError with code
     ``handler-answer`` for an answer that does not name ``record``, and HandlerRefusal for a line that is no answer.
     """
-    found = _ANSWER.fullmatch(text.strip())
+    answer = _ANSWER.fullmatch(text.strip())
     expected = f"'ok {record}' or 'error {record}: REASON'"
-    if found is None or (found[3] is None) is not (found[1] is not None):
+    if answer is None or (answer[3] is None) is not (answer[1] is not None):
         raise HandlerRefusal(f"{WRONG_ANSWER}: not {expected}: {text.strip()[:_TAIL]!r}")
-    if found[2] != record:
+    if answer[2] != record:
         raise KgroupError(
             f"the handler answered {text.strip()[:_TAIL]!r}, which does not name the record that kgroup gave it",
             details=(f"Expected: {expected}.", f"{record} does not count as delivered, and is delivered again."),
@@ -66,7 +66,7 @@ def parse_answer(text: str, record: str) -> str | None:
             "REASON' once for each line, with the fields topic, partition and offset of that line",
             code=WRONG_ANSWER,
         )
-    return None if found[1] else found[3].strip() or "error"
+    return None if answer[1] else answer[3].strip() or "error"
 
 
 def check(options: Mapping[str, str]) -> None:
@@ -232,7 +232,7 @@ class _Lines(_Command):
 
     def __init__(self, spec: TaskSpec) -> None:
         super().__init__(spec)
-        self._said = b""
+        self._stderr_end = b""
         self._answers = b""
         """What the process wrote to its stdout after its last answer."""
         self._listener: threading.Thread | None = None
@@ -259,7 +259,7 @@ class _Lines(_Command):
         assert process.stdin
         assert process.stderr
         os.set_blocking(process.stdin.fileno(), False)
-        self._said, self._answers = b"", b""
+        self._stderr_end, self._answers = b"", b""
         self._listener = threading.Thread(target=self._listen, args=(process.stderr,), daemon=True)
         self._listener.start()
         return process
@@ -268,7 +268,7 @@ class _Lines(_Command):
         """Keep the end of the process's stderr, and drain the pipe so that the process never blocks on it."""
         with stderr, suppress(OSError, ValueError):
             while some := stderr.read(_PIPE):
-                self._said = (self._said + some)[-_TAIL:]
+                self._stderr_end = (self._stderr_end + some)[-_TAIL:]
 
     def _exchange(self, process: subprocess.Popen[bytes], data: bytes, record: str) -> str | None:
         """Write a line and wait for its answer. See ``parse_answer``."""
@@ -296,10 +296,10 @@ class _Lines(_Command):
                     if not left:
                         poll.unregister(into)
                 else:
-                    self._hear(process, given=given)
+                    self._read_answer(process, given=given)
         return reason
 
-    def _hear(self, process: subprocess.Popen[bytes], *, given: bool) -> None:
+    def _read_answer(self, process: subprocess.Popen[bytes], *, given: bool) -> None:
         """Read from the process's stdout. Raises HandlerRefusal if it was closed, or if an answer does not end."""
         assert process.stdout
         some = os.read(process.stdout.fileno(), _PIPE)
@@ -328,7 +328,7 @@ class _Lines(_Command):
         status = process.wait()
         # The listener ends with the pipe, unless a child of the process still holds it open.
         self._listener.join(_LAST_WORDS_S)
-        return self._ended(status, self._said, given=given)
+        return self._ended(status, self._stderr_end, given=given)
 
     def _end(self, within_s: float) -> None:
         """Close the input, wait up to ``within_s`` for the process to end, then kill it. Its output is ignored."""

@@ -92,11 +92,11 @@ class ChunkFile:
         digest, number = digest_of(self.path)
         for path in self.receipts():
             try:
-                found = msgspec.json.decode(path.read_bytes(), type=Receipt)
+                receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)
             except ValueError:
                 continue
-            if (found.sha256, found.file_bytes) == (digest, number):
-                return found
+            if (receipt.sha256, receipt.file_bytes) == (digest, number):
+                return receipt
         raise Refused(
             f"{self.path} already exists, and kgroup did not write it",
             hint="move the file away, then resume the plan",

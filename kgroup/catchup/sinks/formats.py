@@ -65,12 +65,12 @@ class HashingFile:
 
 def digest_of(path: Path) -> tuple[str, int]:
     """SHA-256 and length in bytes of a file."""
-    found, number = hashlib.sha256(), 0
+    digest, number = hashlib.sha256(), 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
-            found.update(block)
+            digest.update(block)
             number += len(block)
-    return found.hexdigest(), number
+    return digest.hexdigest(), number
 
 
 class FormatWriter(Protocol):

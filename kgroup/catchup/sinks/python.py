@@ -20,18 +20,18 @@ def load(target: str) -> Function:
     if not (module_name and colon and name):
         raise UsageError(f"--to-python {target}: not MODULE:FUNCTION")
     try:
-        found: Any = importlib.import_module(module_name)
+        loaded: Any = importlib.import_module(module_name)
         for part in name.split("."):
-            found = getattr(found, part)
+            loaded = getattr(loaded, part)
     except Exception as error:  # importing a module can raise anything
         raise KgroupError(
             f"{target} could not be imported: {type(error).__name__}: {error}",
             hint="Spark's workers must be able to import it too",
             code="handler-missing",
         ) from error
-    if not callable(found):
+    if not callable(loaded):
         raise KgroupError(f"{target} is not a function", code="handler-missing")
-    function: Function = found
+    function: Function = loaded
     return function
 
 

@@ -25,25 +25,25 @@ def parse_options(words: Iterable[str]) -> dict[str, str]:
 
     Raises UsageError for a word without a key or ``=``, and for a literal secret, which the message does not repeat.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for word in words:
         key, sign, value = word.partition("=")
         if not sign or not key.strip():
             raise UsageError("--option must be KEY=VALUE")
-        if not _is_named(value) and (is_secret(key) or "token" in key.lower() or _tells(value)):
+        if not _is_named(value) and (is_secret(key) or "token" in key.lower() or _contains_secret(value)):
             raise UsageError(
                 f"--option {key}: everyone who reads the ledger would see its value",
                 hint=f"use --option {key}=@FILE, or --option '{key}=$VARIABLE': read when the replay starts",
             )
-        found[f"{_PREFIX}{key}"] = value
-    return found
+        options[f"{_PREFIX}{key}"] = value
+    return options
 
 
 def _is_named(value: str) -> bool:
     return value[:1] in ("@", "$") and value[:1] != value[1:2]
 
 
-def _tells(value: str) -> bool:
+def _contains_secret(value: str) -> bool:
     return _IN_URL.search(value) is not None or _IN_TEXT.search(value) is not None
 
 
@@ -71,9 +71,9 @@ def _looked_up(key: str, value: str) -> str:
         return value[1:] if value[:1] in ("@", "$") else value
     name = value[1:]
     if value.startswith("$"):
-        if (found := environment().get(name)) is None:
+        if (secret := environment().get(name)) is None:
             raise Refused(f"--option {key}: the variable {name} is not set here", code="sink")
-        return found
+        return secret
     try:
         return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -138,7 +138,7 @@ class _Copy:
                     run.counts[chunk.number] = run.counts[chunk.number].moved(piece.position)
                 if self._is_full():
                     self._commit()
-                self._tell(chunk)
+                self._report_progress(chunk)
         self._commit()
 
     @property
@@ -235,7 +235,7 @@ class _Copy:
             self._limit, self._failures = self._run.spec.bounds.records, 0
         self._began_at, self._records, self._size = None, 0, 0
 
-    def _tell(self, chunk: Chunk) -> None:
+    def _report_progress(self, chunk: Chunk) -> None:
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now

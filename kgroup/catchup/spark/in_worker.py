@@ -112,12 +112,12 @@ class ProgressSender:
 
     def __init__(self, endpoint: ProgressEndpoint | None, task: int, attempt: int) -> None:
         self._endpoint, self._task, self._attempt = endpoint, task, attempt
-        self._told: TaskProgress | None = None
+        self._latest: TaskProgress | None = None
         self._stop = False
         self._answered = threading.Event()
         self._ended = threading.Event()
         self._out: socket.socket | None = None
-        self._thread = threading.Thread(target=self._speak, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._send_reports, name="progress", daemon=True)
 
     def __enter__(self) -> ProgressSender:
         if self._endpoint is not None:
@@ -136,13 +136,13 @@ class ProgressSender:
 
     def send(self, told: TaskProgress) -> None:
         """Store the progress; the thread sends it at its next turn."""
-        self._told = told
+        self._latest = told
 
     def must_stop(self) -> bool:
         """Whether the driver has asked the task to stop."""
         return self._stop
 
-    def _speak(self) -> None:
+    def _send_reports(self) -> None:
         assert self._endpoint is not None
         try:
             family, _, _, _, address = socket.getaddrinfo(
@@ -152,11 +152,11 @@ class ProgressSender:
                 out.connect(address)
                 self._out = out
                 while not self._ended.is_set():
-                    self._turn(out)
+                    self._report_and_listen(out)
         except OSError:  # the driver cannot be reached at all: progress comes from the ledger
             self._answered.set()
 
-    def _turn(self, out: socket.socket) -> None:
+    def _report_and_listen(self, out: socket.socket) -> None:
         """Send the progress, then receive answers until the next turn."""
         assert self._endpoint is not None
         self._send(out)
@@ -177,4 +177,4 @@ class ProgressSender:
     def _send(self, out: socket.socket) -> None:
         assert self._endpoint is not None
         with suppress(OSError):
-            out.send(encode_progress(self._endpoint, self._task, self._attempt, self._told))
+            out.send(encode_progress(self._endpoint, self._task, self._attempt, self._latest))

@@ -245,7 +245,7 @@ class _Watch:
         self._ended = threading.Event()
         self._notes: list[str] = []
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._look, name="spark watch", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="spark watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -260,7 +260,7 @@ class _Watch:
             notes, self._notes = self._notes, []
         return notes
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         begun_s = read_s = time.monotonic()
         told = False
         while not self._ended.wait(1.0):
@@ -269,13 +269,13 @@ class _Watch:
                 continue
             if not told and self._board.totals(now_s).heard_s is None and now_s - begun_s > _NO_ROOM_AFTER_S:
                 told = True
-                self._tell_of_room()
+                self._note_no_task()
             if self._watching.ledger and now_s - read_s > _LEDGER_EVERY_S:
                 with suppress(KgroupError):
                     self._board.ledger(self._watching.ledger())
                 read_s = time.monotonic()
 
-    def _tell_of_room(self) -> None:
+    def _note_no_task(self) -> None:
         running = 0
         with suppress(Exception):
             tracker = self._context.statusTracker()

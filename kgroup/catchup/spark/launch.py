@@ -82,7 +82,7 @@ class Jvm:
         hidden: Collection[str] = (),
     ) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="kgroup-spark-")
-        self._told = Path(self._directory.name) / "gateway"
+        self._answer_file = Path(self._directory.name) / "gateway"
         heard, spoken = os.pipe()
         try:
             self.process = subprocess.Popen(
@@ -90,7 +90,11 @@ class Jvm:
                 stdin=subprocess.PIPE,
                 stdout=spoken,
                 stderr=spoken,
-                env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told), "SPARK_CONNECT_MODE": "0"},
+                env={
+                    **environment,
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer_file),
+                    "SPARK_CONNECT_MODE": "0",
+                },
                 # In its own session, ctrl-C does not reach it: kgroup first asks the workers to commit.
                 start_new_session=True,
             )
@@ -115,7 +119,7 @@ class Jvm:
 
     def gateway(self, given_up: Callable[[], bool]) -> tuple[int, str]:
         """Port and secret of Py4J's gateway. Raises KgroupError [spark-start] if the JVM ends or ``given_up``."""
-        while not self._told.is_file():  # renamed into place
+        while not self._answer_file.is_file():  # renamed into place
             if not self.is_running:
                 self.log.join(1)
                 raise KgroupError(
@@ -126,7 +130,7 @@ class Jvm:
                     "timed out waiting for Spark's JVM to start", code="spark-start", details=self.log.last(10)
                 )
             time.sleep(_LOOK_EVERY_S)
-        answer = self._told.read_bytes()
+        answer = self._answer_file.read_bytes()
         self._directory.cleanup()  # now: a driver that is killed could not remove it later
         port, length = struct.unpack_from("!ii", answer)
         return port, answer[8 : 8 + length].decode()

@@ -91,11 +91,11 @@ class ProgressListener:
                 data, sender = self._socket.recvfrom(LONGEST + 1)
             except OSError:  # a timeout, or a network error for one of our answers
                 continue
-            if self._hear(data):
+            if self._handle_report(data):
                 with suppress(OSError):
                     self._socket.sendto(answer(self.endpoint, stop=self._stop.is_set()), sender)
 
-    def _hear(self, data: bytes) -> bool:
+    def _handle_report(self, data: bytes) -> bool:
         """Handle a datagram; False if it is not of a task of this job."""
         match _unpacked(data):
             case [str(token), int(task), int(attempt), *counts] if hmac.compare_digest(

@@ -193,7 +193,7 @@ class DriverSession:
         from pyspark import SparkConf, SparkContext
         from pyspark.java_gateway import launch_gateway
 
-        _hush()
+        _silence_py4j()
         _drop_numpy_converters()
         python = python_of_workers(local=local, conf=dict(settings.conf), environment=environment())
         own = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret, "PYSPARK_PYTHON": python}
@@ -296,7 +296,7 @@ def _drop_numpy_converters() -> None:
     INPUT_CONVERTER[:] = [converter for converter in INPUT_CONVERTER if not isinstance(converter, numpys)]
 
 
-def _hush() -> None:
+def _silence_py4j() -> None:
     """Keep Py4J from setting up logging to stderr, where it reports that the JVM is gone."""
     root = logging.getLogger()
     if not root.handlers:

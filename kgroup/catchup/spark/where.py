@@ -31,7 +31,7 @@ def check(spark: SparkSession, sql: str) -> None:
 
     if not sql.strip():
         raise UsageError("--where requires a condition", hint='for example --where "partition = 3"')
-    with _said(sql):
+    with _as_usage_error(sql):
         rows: Any = spark.createDataFrame([], ddl()).where(functions.expr(sql))
         plan = rows._jdf.queryExecution().analyzed()
     java: Any = spark._jvm
@@ -76,7 +76,7 @@ def without_contents(rows: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def _said(sql: str) -> Iterator[None]:
+def _as_usage_error(sql: str) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:

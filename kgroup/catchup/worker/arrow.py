@@ -66,25 +66,25 @@ def record_batch(batch: Batch) -> pyarrow.RecordBatch:
     )
 
 
-def _times(found: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
+def _times(timestamps: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
     """The columns ``timestamp`` and ``timestampType``. Fast path: all records have the same timestamp type."""
     import pyarrow as pa
 
-    kinds, stamp = set(map(_KIND, found)), pa.timestamp("us", tz="UTC")
+    kinds, stamp = set(map(_KIND, timestamps)), pa.timestamp("us", tz="UTC")
     if len(kinds) == 1 and _NO_TIME not in kinds:
-        ms = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(array("q", map(_MS, found)))])
+        ms = pa.Array.from_buffers(pa.int64(), len(timestamps), [None, pa.py_buffer(array("q", map(_MS, timestamps)))])
         # Converts ms to us without a loop in Python.
         stamps = ms.view(pa.timestamp("ms", tz="UTC")).cast(stamp)
-        return stamps, pa.repeat(pa.scalar(kinds.pop() - 1, pa.int32()), len(found))
-    stamps = pa.array([None if kind == _NO_TIME else 1000 * ms for kind, ms in found], stamp)
-    return stamps, pa.array([kind - 1 for kind, _ in found], pa.int32())
+        return stamps, pa.repeat(pa.scalar(kinds.pop() - 1, pa.int32()), len(timestamps))
+    stamps = pa.array([None if kind == _NO_TIME else 1000 * ms for kind, ms in timestamps], stamp)
+    return stamps, pa.array([kind - 1 for kind, _ in timestamps], pa.int32())
 
 
 def _headers(batch: Batch) -> Any:
     import pyarrow as pa
 
-    found = batch.headers()
-    if not any(found):
-        return pa.nulls(len(found), _headers_type())
-    rows = [None if had is None else [{"key": key, "value": value} for key, value in had] for had in found]
+    headers = batch.headers()
+    if not any(headers):
+        return pa.nulls(len(headers), _headers_type())
+    rows = [None if had is None else [{"key": key, "value": value} for key, value in had] for had in headers]
     return pa.array(rows, _headers_type())

@@ -208,7 +208,9 @@ class HandlerPool:
 
     def __enter__(self) -> Self:
         for number, lane in enumerate(self._lanes):
-            lane.thread = threading.Thread(target=self._live, args=(lane,), name=f"kgroup-lane-{number}", daemon=True)
+            lane.thread = threading.Thread(
+                target=self._run_lane, args=(lane,), name=f"kgroup-lane-{number}", daemon=True
+            )
             lane.thread.start()
         return self
 
@@ -313,11 +315,11 @@ class HandlerPool:
         """Start a new turn after ``halt``. Outcomes of records still under way are not reported any more."""
         self._turn = _Turn(self._news)
 
-    def _live(self, lane: _Lane) -> None:
+    def _run_lane(self, lane: _Lane) -> None:
         try:
             lane.handler = self._make()
             try:
-                self._serve(lane, lane.handler)
+                self._handle_records(lane, lane.handler)
             finally:
                 lane.handler.close()
         except BaseException as error:
@@ -325,7 +327,7 @@ class HandlerPool:
             self._turn.halt()
             self._news.set()
 
-    def _serve(self, lane: _Lane, handler: Handler) -> None:
+    def _handle_records(self, lane: _Lane, handler: Handler) -> None:
         while True:
             turn, records = lane.inbox.take(handler.most)
             if turn is None or not records:

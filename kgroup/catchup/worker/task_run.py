@@ -59,7 +59,7 @@ class TaskRun:
         self.stopped: list[Stopped] = []
         self.counts: dict[int, ChunkCount] = {}
         self.committed: dict[int, ChunkCount] = {}
-        self._tell = tell
+        self._report = tell
         self._read: dict[int, RecordTally] = {}
         self._filtered: dict[int, RecordTally] = {}
         self._throttle = Throttle(spec.rate)
@@ -140,11 +140,11 @@ class TaskRun:
 
     def counted(self, number: int) -> ChunkCount:
         """Update a chunk's count with what was read and filtered out up to its position, and return it."""
-        found, read = self.counts[number], self._read.get(number)
+        count, read = self.counts[number], self._read.get(number)
         if read is not None:
-            found = found.read(read.at(found.position), self._filtered[number].at(found.position))
-        self.counts[number] = found
-        return found
+            count = count.read(read.at(count.position), self._filtered[number].at(count.position))
+        self.counts[number] = count
+        return count
 
     def drop(self, number: int) -> None:
         """Discard the uncommitted counts of a chunk."""
@@ -155,7 +155,7 @@ class TaskRun:
         """Report the progress of this chunk and of the task."""
         self.counted(chunk.number)
         counts = self.counts.values()
-        self._tell(
+        self._report(
             TaskProgress(
                 chunk.number,
                 self.counts[chunk.number].position,

@@ -84,18 +84,18 @@ def _first_release(now: Situation) -> Decision:
 
 def _resume_releasing(now: Situation) -> Decision:
     plan, position = now.ledgered.plan, now.ledgered.state.log_position
-    found = _sorted_out(now)
-    if found[ReleaseEvidence.UNKNOWN]:
-        return _unread(now, found[ReleaseEvidence.UNKNOWN])
-    if found[ReleaseEvidence.DELETED]:
-        return _deleted(now, found[ReleaseEvidence.DELETED])
-    if not found[ReleaseEvidence.NOT_RELEASED] and not found[ReleaseEvidence.CONTINUED]:
+    by_evidence = _sorted_out(now)
+    if by_evidence[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, by_evidence[ReleaseEvidence.UNKNOWN])
+    if by_evidence[ReleaseEvidence.DELETED]:
+        return _deleted(now, by_evidence[ReleaseEvidence.DELETED])
+    if not by_evidence[ReleaseEvidence.NOT_RELEASED] and not by_evidence[ReleaseEvidence.CONTINUED]:
         return WriteReleased()
-    if not found[ReleaseEvidence.CONTINUED]:
-        return Release(release_moves(now, found[ReleaseEvidence.NOT_RELEASED]), position)
-    on = found[ReleaseEvidence.CONTINUED]
+    if not by_evidence[ReleaseEvidence.CONTINUED]:
+        return Release(release_moves(now, by_evidence[ReleaseEvidence.NOT_RELEASED]), position)
+    on = by_evidence[ReleaseEvidence.CONTINUED]
     rows = _few(f"{_name(item)} at {_shown(_current(now, item))}" for item in on)
-    if not found[ReleaseEvidence.RELEASED]:
+    if not by_evidence[ReleaseEvidence.RELEASED]:
         message = f"{plan.group} committed new offsets before {plan.id} released it: it reads the gap itself"
         error = Refused(message, details=rows, hint="nothing is pending: the plan is closed", code="group-continued")
         return Close(f"{plan.group} committed new offsets before it was released", refused=error)
@@ -167,12 +167,12 @@ def _cancel_on(now: Situation, twice: bool) -> Decision:
 
 def _cancel_releasing(now: Situation, twice: bool) -> Decision:
     plan = now.ledgered.plan
-    found = _sorted_out(now)
-    if found[ReleaseEvidence.UNKNOWN]:
-        return _unread(now, found[ReleaseEvidence.UNKNOWN])
-    if found[ReleaseEvidence.DELETED]:
-        return _deleted(now, found[ReleaseEvidence.DELETED])
-    released = found[ReleaseEvidence.RELEASED]
+    by_evidence = _sorted_out(now)
+    if by_evidence[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, by_evidence[ReleaseEvidence.UNKNOWN])
+    if by_evidence[ReleaseEvidence.DELETED]:
+        return _deleted(now, by_evidence[ReleaseEvidence.DELETED])
+    released = by_evidence[ReleaseEvidence.RELEASED]
     if not released:
         return Close("cancelled before any offset was moved")
     if now.live:
@@ -210,12 +210,16 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
 
 def _not_where_released(now: Situation, again: tuple[ExplainedRange, ...]) -> Refuse | None:
     """Why a group may have processed a part of an undelivered plan: it is not where kgroup released it; None: it is."""
-    plan, found = now.ledgered.plan, _sorted_out(now)
+    plan, by_evidence = now.ledgered.plan, _sorted_out(now)
     if now.set_back or _not_at_end(now, plan.ranges):
         return _duplicates(now, f"{plan.group} committed new offsets after {plan.id} released it", again)
-    if found[ReleaseEvidence.UNKNOWN]:
-        return _unread(now, found[ReleaseEvidence.UNKNOWN])
-    if found[ReleaseEvidence.NOT_RELEASED] or found[ReleaseEvidence.CONTINUED] or found[ReleaseEvidence.DELETED]:
+    if by_evidence[ReleaseEvidence.UNKNOWN]:
+        return _unread(now, by_evidence[ReleaseEvidence.UNKNOWN])
+    if (
+        by_evidence[ReleaseEvidence.NOT_RELEASED]
+        or by_evidence[ReleaseEvidence.CONTINUED]
+        or by_evidence[ReleaseEvidence.DELETED]
+    ):
         return _duplicates(
             now, f"{plan.id} did not commit the current offsets of {plan.group}; its own consumers did", again
         )
@@ -245,10 +249,10 @@ def _note(what: str, rows: Collection[ExplainedRange]) -> str:
 
 
 def _sorted_out(now: Situation) -> dict[ReleaseEvidence, list[GapRange]]:
-    found: dict[ReleaseEvidence, list[GapRange]] = {evidence: [] for evidence in ReleaseEvidence}
+    by_evidence: dict[ReleaseEvidence, list[GapRange]] = {evidence: [] for evidence in ReleaseEvidence}
     for item in now.ledgered.plan.ranges:
-        found[now.evidence.get(item.tp, ReleaseEvidence.UNKNOWN)].append(item)
-    return found
+        by_evidence[now.evidence.get(item.tp, ReleaseEvidence.UNKNOWN)].append(item)
+    return by_evidence
 
 
 def _current(now: Situation, item: GapRange) -> int | None:

@@ -68,8 +68,8 @@ def plan_document(
 ) -> dict[str, Any]:
     """A plan of the ledger and what was delivered of it. ``verification`` None: the delivery was not checked."""
     plan, delivery = ledgered.plan, ledgered.delivery
-    found = () if verification is None else verification.partitions
-    verified = {(row.topic, row.partition, row.start): row for row in found}
+    partitions = () if verification is None else verification.partitions
+    verified = {(row.topic, row.partition, row.start): row for row in partitions}
     deadline = next_deadline_ms(ledgered) if summary.pending else None
     return {
         "plan_id": plan.id,
@@ -111,7 +111,7 @@ def plan_document(
     }
 
 
-def _range(item: GapRange, group: str | None, found: RangeVerification | None) -> dict[str, Any]:
+def _range(item: GapRange, group: str | None, verified: RangeVerification | None) -> dict[str, Any]:
     """``old_offset`` None: there was no commit, or no group is moved; ``new_offset`` None: no group is moved."""
     return {
         "topic": item.topic,
@@ -127,22 +127,22 @@ def _range(item: GapRange, group: str | None, found: RangeVerification | None) -
         "maybe_processed_until": item.maybe_processed_until,
         "retention_deadline_at": rfc3339(item.retention_deadline_ms),
         "retention_deadline_at_ms": item.retention_deadline_ms,
-        "delivered_to": None if found is None else found.delivered_to,
-        "read_to_end": None if found is None else found.read_to_end,
-        "record_count": None if found is None else found.records,
-        "delivered_count": None if found is None else found.delivered,
-        "filtered_count": None if found is None else found.filtered,
-        "dead_lettered_count": None if found is None else found.dead,
-        "bytes": None if found is None else found.size,
-        "possible_duplicate_count": None if found is None else found.may_repeat,
-        "lost": None if found is None else [row.document() for row in found.lost],
+        "delivered_to": None if verified is None else verified.delivered_to,
+        "read_to_end": None if verified is None else verified.read_to_end,
+        "record_count": None if verified is None else verified.records,
+        "delivered_count": None if verified is None else verified.delivered,
+        "filtered_count": None if verified is None else verified.filtered,
+        "dead_lettered_count": None if verified is None else verified.dead,
+        "bytes": None if verified is None else verified.size,
+        "possible_duplicate_count": None if verified is None else verified.may_repeat,
+        "lost": None if verified is None else [row.document() for row in verified.lost],
         "undelivered": None
-        if found is None
-        else [{"start": row.start, "end": row.end, "offset_count": row.offsets} for row in found.undelivered],
-        "contradictions": None if found is None else list(found.contradictions),
-        "chunk_count": None if found is None else found.chunks,
-        "finished_chunk_count": None if found is None else found.finished_chunks,
-        "verified": None if found is None else found.complete,
+        if verified is None
+        else [{"start": row.start, "end": row.end, "offset_count": row.offsets} for row in verified.undelivered],
+        "contradictions": None if verified is None else list(verified.contradictions),
+        "chunk_count": None if verified is None else verified.chunks,
+        "finished_chunk_count": None if verified is None else verified.finished_chunks,
+        "verified": None if verified is None else verified.complete,
     }
 
 
@@ -174,8 +174,8 @@ def _totals(
     }
     if verification is None:
         return {**planned, **dict.fromkeys(_UNVERIFIED)}
-    found = verification.totals()
-    return {**planned, **{name: found[name] for name in ("chunk_count", *_UNVERIFIED)}}
+    sums = verification.totals()
+    return {**planned, **{name: sums[name] for name in ("chunk_count", *_UNVERIFIED)}}
 
 
 def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:

@@ -61,11 +61,11 @@ def parse_ranges(given: Sequence[str]) -> tuple[OffsetRange, ...]:
 
     Raises UsageError for a malformed range, and for ranges that overlap: their records would be delivered twice.
     """
-    found = sorted(_range(item) for word in given for item in word.split(","))
-    for one, other in pairwise(found):
+    ranges = sorted(_range(item) for word in given for item in word.split(","))
+    for one, other in pairwise(ranges):
         if (one.topic, one.partition) == (other.topic, other.partition) and other.start < one.end:
             raise UsageError(f"--range: {one} and {other} overlap: their records would be delivered twice")
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _range(item: str) -> OffsetRange:
@@ -80,10 +80,10 @@ def _range(item: str) -> OffsetRange:
 
 def parse_rate(text: str) -> RateLimit:
     """``500/s`` records or ``20MiB/s``, for the whole job. Raises UsageError."""
-    found = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
-    if not found or not float(found[1]):
+    match = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
+    if not match or not float(match[1]):
         raise UsageError(f"--rate {text}: not a rate", hint="use --rate 500/s for records, or --rate 20MiB/s for bytes")
-    number, unit = float(found[1]), (found[2] or "").lower()
+    number, unit = float(match[1]), (match[2] or "").lower()
     if unit in ("", "k", "m"):
         return RateLimit(records_per_s=number * {"": 1, "k": 1e3, "m": 1e6}[unit])
     step = 1024 if unit.endswith("ib") else 1000

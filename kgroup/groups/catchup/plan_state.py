@@ -51,13 +51,13 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
 
     def summary(self) -> VerifiedPlan:
         """The same for a list. A finished plan is without chunks: a ledger may have hundreds, of 40,000 chunks each."""
-        found = self.snapshot
-        if found.state.state.is_open:
+        snapshot = self.snapshot
+        if snapshot.state.state.is_open:
             return self
-        delivery = found.delivery
+        delivery = snapshot.delivery
         if delivery is not None:
             delivery = replace(delivery, tasks=tuple(replace(task, chunks=()) for task in delivery.tasks))
-        brief = replace(found, plan=replace(found.plan, chunks=()), delivery=delivery, progress={}, totals=None)
+        brief = replace(snapshot, plan=replace(snapshot.plan, chunks=()), delivery=delivery, progress={}, totals=None)
         return VerifiedPlan(brief, self.verification, self.now_ms)
 
     @property

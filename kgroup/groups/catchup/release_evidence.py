@@ -47,10 +47,10 @@ class ReleaseHistory:
 
     def by_partition(self) -> dict[TopicPartition, list[CommitWritten]]:
         """The commits of each partition, in log order."""
-        found: dict[TopicPartition, list[CommitWritten]] = {}
+        commits: dict[TopicPartition, list[CommitWritten]] = {}
         for commit in self.commits:
-            found.setdefault(commit.tp, []).append(commit)
-        return found
+            commits.setdefault(commit.tp, []).append(commit)
+        return commits
 
 
 def find_evidence(
@@ -69,23 +69,23 @@ def find_evidence(
     only for partitions for which the history does not decide.
     """
     by_partition = history.by_partition()
-    found: dict[TopicPartition, ReleaseEvidence] = {}
+    evidence: dict[TopicPartition, ReleaseEvidence] = {}
     for item in plan.ranges:
         now = committed.get(item.tp)
         released = _was_released(plan.id, item, history, by_partition.get(item.tp, ()), now)
         if released is None and assumed is not None:
             released = assumed.get(item.tp)
         if released is None:
-            found[item.tp] = ReleaseEvidence.UNKNOWN
+            evidence[item.tp] = ReleaseEvidence.UNKNOWN
         elif released:
-            found[item.tp] = ReleaseEvidence.RELEASED
+            evidence[item.tp] = ReleaseEvidence.RELEASED
         elif now is None and item.before is not None:
             # A new member starts by its auto.offset.reset, which may be before the gap.
-            found[item.tp] = ReleaseEvidence.DELETED
+            evidence[item.tp] = ReleaseEvidence.DELETED
         else:
             by_itself = live or not _stands_as_before(item, now)
-            found[item.tp] = ReleaseEvidence.CONTINUED if by_itself else ReleaseEvidence.NOT_RELEASED
-    return found
+            evidence[item.tp] = ReleaseEvidence.CONTINUED if by_itself else ReleaseEvidence.NOT_RELEASED
+    return evidence
 
 
 def _was_released(
@@ -131,15 +131,15 @@ def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewi
     Commits before the plan's own release do not count. In a compacted or unread history, some may be missing.
     """
     by_partition = history.by_partition()
-    found: list[OffsetRewind] = []
+    rewinds: list[OffsetRewind] = []
     for item in sorted(plan.ranges, key=lambda one: one.tp):
         below = list(_below(plan.id, item, by_partition.get(item.tp, ())))
         if below:
             deleted = any(commit.offset is None for commit in below)
             lowest = min((commit.offset for commit in below if commit.offset is not None), default=item.start)
             start = item.start if deleted else max(lowest, item.start)
-            found.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].at_ms, deleted))
-    return tuple(row for row in found if row.start < row.end)
+            rewinds.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].at_ms, deleted))
+    return tuple(row for row in rewinds if row.start < row.end)
 
 
 def _below(plan_id: str, item: GapRange, commits: Sequence[CommitWritten]) -> Iterator[CommitWritten]:

@@ -83,9 +83,9 @@ def risks(
     gap: Gap, logs: Mapping[TopicPartition, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
 ) -> tuple[Risk, ...]:
     """All risks that apply: BLOCKED first, then WARNING, then NOTE; by partition within each."""
-    found = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
+    unsorted = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
     order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.NOTE]
-    return tuple(sorted(found, key=lambda risk: order.index(risk.level)))
+    return tuple(sorted(unsorted, key=lambda risk: order.index(risk.level)))
 
 
 def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:

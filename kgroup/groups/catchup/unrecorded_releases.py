@@ -75,11 +75,11 @@ def find_unrecorded_releases(
         else:
             rows = without(OffsetRange(item.topic, item.partition, mark.start, end), taken)
             ranges.setdefault(mark.plan_id, []).extend(rows)
-    found = (
+    releases = (
         UnrecordedRelease(plan_id, tuple(ranges.get(plan_id, ())), tuple(unknown.get(plan_id, ())))
         for plan_id in sorted({*ranges, *unknown})
     )
-    return tuple(row for row in found if row.ranges or row.unknown)
+    return tuple(row for row in releases if row.ranges or row.unknown)
 
 
 def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
@@ -89,5 +89,9 @@ def range_words(ranges: Iterable[OffsetRange]) -> tuple[str, ...]:
 
 
 def _taken(plans: Iterable[PlanSnapshot]) -> list[OffsetRange]:
-    kept = (found.plan for found in plans if found.plan.group is None and found.state.state is not PlanState.CANCELLED)
+    kept = (
+        snapshot.plan
+        for snapshot in plans
+        if snapshot.plan.group is None and snapshot.state.state is not PlanState.CANCELLED
+    )
     return merged(OffsetRange(*item.tp, item.start, item.end) for plan in kept for item in plan.ranges)

@@ -124,8 +124,8 @@ def verify(
     disputes: dict[int, list[str]] = {}
     by_number = {chunk.number: chunk for chunk in plan.chunks}
     for result in results:
-        found = _disputed(result, by_number.get(result.chunk), plan.id, progress)
-        disputes.setdefault(result.chunk, []).extend(found)
+        chunk = by_number.get(result.chunk)
+        disputes.setdefault(result.chunk, []).extend(_disputed(result, chunk, plan.id, progress))
     by_partition: dict[TopicPartition, list[Chunk]] = {}
     for chunk in plan.chunks:
         by_partition.setdefault(chunk.tp, []).append(chunk)
@@ -154,10 +154,10 @@ def contradiction_note(verification: Verification) -> str | None:
 
     Only the run that counted knows of the contradiction. Without the note, a later run would verify the plan.
     """
-    found = [f"{row.tp} {sentence}" for row in verification.partitions for sentence in row.contradictions]
+    of_ranges = [f"{row.tp} {sentence}" for row in verification.partitions for sentence in row.contradictions]
     return (
-        _NOT_VERIFIED + "; ".join((*verification.contradictions, *found))
-        if found or verification.contradictions
+        _NOT_VERIFIED + "; ".join((*verification.contradictions, *of_ranges))
+        if of_ranges or verification.contradictions
         else None
     )
 

@@ -220,7 +220,7 @@ def test_the_ledger_is_asked_where_no_task_is_heard(
     for name in ("_SILENT_S", "_LEDGER_EVERY_S"):
         monkeypatch.setattr(f"{job}.{name}", 0.1)
     monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 600.0)
-    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.ProgressListener._hear", lambda *_: False)
+    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.ProgressListener._handle_report", lambda *_: False)
     one, watcher = task(0, tmp_path), Watcher()
     notes: list[str] = []
     asked: list[int] = []
