@@ -1,32 +1,41 @@
-"""Each code of exit codes 6 and 9: when a change is refused, and what passes it. Help and the manual use it."""
+"""Each code of exit codes 6 and 9: when a change is refused, and what passes it. Help and the manual use it.
+
+``kgroup/data/refusals.json`` has what modules declare with ``refusal_code``: ``python -m tests.generate`` writes it.
+"""
 
 from __future__ import annotations
 
 import textwrap
+from itertools import groupby
+from pathlib import Path
 
 import msgspec
 
-from kgroup.support.errors import NOT_YET_CODES, ExitCode
+from kgroup.model.accept_codes import ACCEPTED
+from kgroup.support.errors import ExitCode
 
+DATA = Path(__file__).parents[1] / "data" / "refusals.json"
 _WIDTH = 78
 
 
-class RefusalHelp(msgspec.Struct, frozen=True):
-    """A code, the verbs that refuse with it, when they do, and what the user can do.
-
-    ``accepted`` is whether ``--accept CODE`` passes it, for at least one of the verbs.
-    """
+class RefusalHelp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A code, the verbs that refuse with it, when they do, and what the user can do, as it was declared."""
 
     code: str
     verbs: str
     when: str
-    passes: str
-    accepted: bool = False
+    to_do: str
+    not_yet: bool = False
 
     @property
     def exit_code(self) -> ExitCode:
         """NOT_YET if time mends it, else REFUSED."""
-        return ExitCode.NOT_YET if self.code in NOT_YET_CODES else ExitCode.REFUSED
+        return ExitCode.NOT_YET if self.not_yet else ExitCode.REFUSED
+
+    @property
+    def accepted(self) -> bool:
+        """Whether ``--accept CODE`` passes it, for at least one of the verbs."""
+        return any(self.code in codes for codes in ACCEPTED.values())
 
     @property
     def page(self) -> str:
@@ -37,7 +46,7 @@ class RefusalHelp(msgspec.Struct, frozen=True):
                 f"{self.code}: a refusal (exit code {self.exit_code:d}) of {self.verbs}",
                 "",
                 *_wrapped("When:   ", self.when),
-                *_wrapped("To do:  ", self.passes),
+                *_wrapped("To do:  ", self.to_do),
                 f"        {accept}",
             )
         )
@@ -59,12 +68,14 @@ _ALL = (
         _CHANGES,
         "The group has members. They are named, with host and the time until their sessions end.",
         "Stop the members, or add --wait-empty. The broker refuses too.",
+        not_yet=True,
     ),
     RefusalHelp(
         "subscribed",
         "delete-offsets",
         "A live member reads the topic.",
         "Stop the member, or add --wait-empty.",
+        not_yet=True,
     ),
     RefusalHelp(
         "active-committer",
@@ -73,7 +84,6 @@ _ALL = (
         "overwrite the change. The closing commit of the last member does not count, nor does the commit that undo "
         "--as-of reverses.",
         "Stop that client.",
-        accepted=True,
     ),
     RefusalHelp(
         "clock-skew",
@@ -81,34 +91,31 @@ _ALL = (
         "The group was idle long enough only by the clock of this machine, and the brokers do not show theirs. The "
         "user lacks DESCRIBE on the cluster, or the brokers are older than 3.3.",
         "Set the clock.",
-        accepted=True,
     ),
     RefusalHelp(
         "foreign-owner",
         _CHANGES,
         "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
         "Use the framework's tool, which the message names. Groups of type share and streams are always refused.",
-        accepted=True,
     ),
     RefusalHelp(
         "hidden-commits",
         "delete",
         "The group has, or may have, commits on topics that you may not DESCRIBE. No undo could restore them.",
         "Get DESCRIBE on these topics, or READ on __consumer_offsets, which shows whether there are any.",
-        accepted=True,
     ),
     RefusalHelp(
         "moved-since",
         _CHANGES,
         "The offsets are no longer those that the change left, or that the plan showed.",
         "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
-        accepted=True,
     ),
     RefusalHelp(
         "pending-transaction",
         _CHANGES,
         "The open transaction of a producer is about to commit that offset.",
         "Stop the producer, or wait until its transaction ends.",
+        not_yet=True,
     ),
     RefusalHelp(
         "unexpected-count",
@@ -151,6 +158,7 @@ _ALL = (
         _CHANGES,
         "Another kgroup run on this machine has been changing offsets for a minute.",
         "Wait until that run ends.",
+        not_yet=True,
     ),
     RefusalHelp(
         "broker-too-old",
@@ -226,6 +234,7 @@ _ALL = (
         "migrate",
         "A member joined the group during the conversion. Nothing was lost.",
         "Stop the member, and run the same command again.",
+        not_yet=True,
     ),
     RefusalHelp(
         "unread-commits",
@@ -253,36 +262,6 @@ _ALL = (
         "Use another value, or leave the option out.",
     ),
     # simulate
-    RefusalHelp(
-        "rebalancing",
-        "simulate",
-        "The group is rebalancing, so there is no assignment to start from.",
-        "Wait until it is stable, or use --from-file.",
-    ),
-    RefusalHelp(
-        "no-members",
-        "simulate",
-        "The group has no members, so there is no assignment to start from.",
-        "Start its members, or use --from-file.",
-    ),
-    RefusalHelp(
-        "members-hidden",
-        "simulate",
-        "The broker does not show the members or their assignment.",
-        "Get DESCRIBE on the group, or use --from-file.",
-    ),
-    RefusalHelp(
-        "too-few-members",
-        "simulate",
-        "More members are removed than the group has.",
-        "Remove fewer members.",
-    ),
-    RefusalHelp(
-        "unknown-assignor",
-        "simulate",
-        "kgroup does not have the assignor of the group.",
-        "Name one with --assignor.",
-    ),
     # reset --save-skipped
     RefusalHelp(
         "records-gone",
@@ -327,7 +306,6 @@ _ALL = (
         _START,
         "With --skip-before, older records are delivered to no consumer.",
         "Leave --skip-before out.",
-        accepted=True,
     ),
     RefusalHelp(
         "not-in-ledger",
@@ -335,7 +313,6 @@ _ALL = (
         "The commits of the group show a release that the ledger does not have: the ledger was deleted or truncated.",
         "Run the catchup start --range command of the message, or name the right --ledger-topic. Accept it if all "
         "records were delivered.",
-        accepted=True,
     ),
     RefusalHelp(
         "possible-duplicates",
@@ -343,7 +320,6 @@ _ALL = (
         "The group would process records twice: after cancel, those that were delivered; after start, those that "
         "another open plan has.",
         "Use catchup resume.",
-        accepted=True,
     ),
     RefusalHelp(
         "above-log-end",
@@ -469,8 +445,9 @@ _ALL = (
     ),
 )
 
-REFUSALS = {refusal.code: refusal for refusal in _ALL}
-"""The refusals by code, in the order of the manual: changes, undo and evict, migrate, simulate, reset, catchup."""
+_DECLARED = msgspec.json.decode(DATA.read_bytes(), type=list[RefusalHelp])
+REFUSALS = {each.code: each for each in sorted((*_ALL, *_DECLARED), key=lambda each: (each.verbs, each.code))}
+"""The refusals by code, in the order of verbs and codes."""
 
 
 def refusals_text() -> str:
@@ -480,11 +457,7 @@ def refusals_text() -> str:
         "code is in brackets on stderr, and in JSON as errors[].code. --accept CODE",
         "passes those that are marked with *.",
     ]
-    by_verbs: dict[str, list[str]] = {}
-    for refusal in _ALL:
-        by_verbs.setdefault(refusal.verbs, []).append(
-            refusal.code + " *" * refusal.accepted + " +" * (refusal.exit_code is ExitCode.NOT_YET)
-        )
-    for verbs, codes in by_verbs.items():
-        lines += ["", verbs, *(f"  {line}" for line in textwrap.wrap(", ".join(codes), 74, break_on_hyphens=False))]
+    for verbs, refusals in groupby(REFUSALS.values(), lambda each: each.verbs):
+        codes = ", ".join(f"{each.code}{' *' * each.accepted}{' +' * each.not_yet}" for each in refusals)
+        lines += ["", verbs, *(f"  {line}" for line in textwrap.wrap(codes, 74, break_on_hyphens=False))]
     return "\n".join([*lines, "", "kgroup help CODE explains one: when it is refused, and what passes it."])

@@ -45,13 +45,22 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
 
-NOT_YET_CODES = frozenset(
-    {"not-empty", "subscribed", "joined-meanwhile", "pending-transaction", "rebalancing", "locked"}
-)
+NOT_YET_CODES = {"not-empty", "subscribed", "joined-meanwhile", "pending-transaction", "locked"}
 """The refusals that time mends: members leave, a rebalance, a transaction or another run ends. They exit with 9.
 
 Not ``open-transaction``: kgroup has waited for that transaction already, and it may hang for ever.
 """
+
+
+def refusal_code(code: str, verbs: str, when: str, to_do: str, *, not_yet: bool = False) -> str:
+    """Declares a code of exit code 6, or 9 if time mends it, in the lowest module that raises it; returns the code.
+
+    ``kgroup help CODE`` and the manual show which verbs refuse with it, when they do, and what the user can do.
+    ``python -m tests.generate`` reads these texts from the sources, so they are literals.
+    """
+    if not_yet:
+        NOT_YET_CODES.add(code)
+    return code
 
 
 def decisive(codes: Sequence[ExitCode]) -> ExitCode:

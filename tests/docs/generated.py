@@ -122,7 +122,7 @@ def _refusals() -> str:
             int(each.exit_code),
             each.verbs,
             each.when,
-            each.passes + f" `--accept {each.code}` passes it." * each.accepted,
+            each.to_do + f" `--accept {each.code}` passes it." * each.accepted,
         )
         for each in REFUSALS.values()
     ]

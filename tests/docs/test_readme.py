@@ -36,8 +36,8 @@ from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.deployments import Deployments
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import FRONT, INDEX, MANUAL, PAGES, anchors, links, page, prose, read, section
-from tests.helpers.parsing import parsed
 from tests.helpers.places import ROOT
+from tests.helpers.refusal_codes import declared
 from tests.helpers.waiting import wait_for
 
 _MADE_ID = r"\bc[hu]-[2-9a-z]{4}\b"
@@ -273,31 +273,16 @@ def test_every_verb_has_an_example() -> None:
         assert f"kgroup {verb.name} " in page(f"commands/{verb.name}.md").replace("`", " ")
 
 
-def refusals() -> set[str]:
-    """The codes of every Refused in the product, but for those of the sandbox."""
-    found: set[str] = set()
-    for path in (ROOT / "kgroup").rglob("*.py"):
-        if "sandbox" in path.parts:
-            continue
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refused":
-                codes = [k.value.value for k in node.keywords if k.arg == "code" and isinstance(k.value, ast.Constant)]
-                found.update(str(code) for code in codes)
-    return found
-
-
 def test_every_refusal_is_explained() -> None:
-    codes = refusals()
-
-    assert "not-empty" in codes
-    assert sorted(codes - anchors(page("reference/refusals.md"))) == []
-    assert sorted(code for code in codes if not re.search(rf"\b{code}\b", TOPICS["refusals"])) == []
+    assert "not-empty" in REFUSALS
+    assert sorted(set(REFUSALS) - anchors(page("reference/refusals.md"))) == []
+    assert sorted(code for code in REFUSALS if not re.search(rf"\b{code}\b", TOPICS["refusals"])) == []
 
 
 def error_codes() -> dict[str, set[str]]:
     """All codes of errors in the product, and the classes that are made with them."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "kgroup").rglob("*.py")]
-    named: dict[str, set[str]] = {}
+    named = {name: {each["code"]} for name, each in declared().items()}
     for assigned in (each for tree in trees for each in tree.body if isinstance(each, ast.Assign)):
         for target, value in zip(
             *(getattr(side, "elts", [side]) for side in (assigned.targets[0], assigned.value)), strict=False

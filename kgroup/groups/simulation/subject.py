@@ -9,9 +9,35 @@ from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
 from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
+
+UNKNOWN_ASSIGNOR = refusal_code(
+    "unknown-assignor", "simulate", "kgroup does not have the assignor of the group.", "Name one with --assignor."
+)
+TOO_FEW_MEMBERS = refusal_code(
+    "too-few-members", "simulate", "More members are removed than the group has.", "Remove fewer members."
+)
+MEMBERS_HIDDEN = refusal_code(
+    "members-hidden",
+    "simulate",
+    "The broker does not show the members or their assignment.",
+    "Get DESCRIBE on the group, or use --from-file.",
+)
+NO_MEMBERS = refusal_code(
+    "no-members",
+    "simulate",
+    "The group has no members, so there is no assignment to start from.",
+    "Start its members, or use --from-file.",
+)
+REBALANCING = refusal_code(
+    "rebalancing",
+    "simulate",
+    "The group is rebalancing, so there is no assignment to start from.",
+    "Wait until it is stable, or use --from-file.",
+    not_yet=True,
+)
 
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
 """A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
@@ -26,13 +52,13 @@ def check_subject(group: Group) -> None:
         raise Refused(f"{group.name} {what}: its members are not assigned partitions", code="foreign-owner")
     if group.members is None:
         raise Refused(
-            f"{group.name}: this user may not see its members (DESCRIBE on the Group is needed)", code="members-hidden"
+            f"{group.name}: this user may not see its members (DESCRIBE on the Group is needed)", code=MEMBERS_HIDDEN
         )
     if group.state not in _AT_REST.get(group.type, ()):
         raise Refused(
             f"{group.name} is in the middle of a rebalance ({group.state}): there is no assignment to start from",
             hint=Hint("{}", ("wait", group.name, "--for", "stable")),
-            code="rebalancing",
+            code=REBALANCING,
         )
 
 
@@ -64,7 +90,7 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
         topic, number = next(tp for tp in owned if owned.count(tp) > 1)
         raise Refused(
             f"{group.name}: {topic}:{number} has two owners, which is possible only during a rebalance",
-            code="rebalancing",
+            code=REBALANCING,
         )
     known = known_assignors(group.type)
     assignor = group.assignor or (SERVER_DEFAULT if group.type == "consumer" else _CLIENT_DEFAULT)
@@ -73,7 +99,7 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
             raise Refused(
                 f"{group.name} uses the assignor {assignor}, which only its own clients know",
                 hint="--assignor range (or another one) simulates that assignor",
-                code="unknown-assignor",
+                code=UNKNOWN_ASSIGNOR,
             )
         assignor = instead if instead in known else next(iter(known))
     return SimulatedGroup(group.type, assignor, members, tuple(topics))
@@ -139,10 +165,10 @@ def check_numbers(group: Group, change: GroupChange) -> None:
     there = len(group.members or ())
     members = plural(there, "member")
     if change.remove > there:
-        raise Refused(f"{group.name} has {members}: {change.remove} cannot be removed", code="too-few-members")
+        raise Refused(f"{group.name} has {members}: {change.remove} cannot be removed", code=TOO_FEW_MEMBERS)
     remaining = there - (change.remove or len(change.leaving)) + change.add
     if change.kill > remaining:
-        raise Refused(f"{group.name} has {members}: {change.kill} cannot be killed", code="too-few-members")
+        raise Refused(f"{group.name} has {members}: {change.kill} cannot be killed", code=TOO_FEW_MEMBERS)
 
 
 def no_members_error(group: Group) -> KgroupError:
@@ -150,7 +176,7 @@ def no_members_error(group: Group) -> KgroupError:
     return Refused(
         f"{group.name} is {group.state}: it has no members to remove or restart",
         hint="--add N shows what N members would be assigned",
-        code="no-members",
+        code=NO_MEMBERS,
     )
 
 
