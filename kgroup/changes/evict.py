@@ -16,7 +16,7 @@ from kgroup.groups.eviction import Eviction
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.groups import Group, RowError
 from kgroup.settings.invocation import Invocation
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused, Unreachable
+from kgroup.support.errors import FOREIGN_OWNER, ExitCode, KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
@@ -41,7 +41,7 @@ def eviction_refusal(run: Invocation, group: Group, plan: Sequence[Eviction], ho
         if error.code == "no-journal":  # evict has no --backup
             return error.with_context(hint="set KGROUP_STATE_DIR to a directory that can be written")
         return error
-    owner = foreign_owner(group) if "foreign-owner" not in (how.accept or ()) else None
+    owner = foreign_owner(group) if FOREIGN_OWNER not in (how.accept or ()) else None
     if owner:
         return refuse_foreign_owner(group.name, owner)
     if how.expect is not None and how.expect != len(plan):

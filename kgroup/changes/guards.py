@@ -23,7 +23,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_now
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import FOREIGN_OWNER, NOT_EMPTY, KgroupError, Refused
 from kgroup.support.units import plural, some_of
 
 UndoneCommits = Mapping[str, Collection[tuple[str, int, int]]]
@@ -62,7 +62,7 @@ def check_guards(
         _refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_empty
     ]
     refusals = _list_members(cluster, groups, refusals)
-    if "foreign-owner" not in accepted:
+    if FOREIGN_OWNER not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
@@ -124,7 +124,7 @@ def _refuse_members(group: Group, how: Change, blocked_action: str) -> Refusal:
         Refused(
             f"{group.name} is not empty, so {blocked_action}",
             hint=waits,
-            code="not-empty",
+            code=NOT_EMPTY,
         ),
     )
 

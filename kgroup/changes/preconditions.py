@@ -19,7 +19,7 @@ from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import Refused, UsageError
+from kgroup.support.errors import NOT_EMPTY, Refused, UsageError
 from kgroup.support.units import some_of
 
 
@@ -29,7 +29,7 @@ def check_execution(run: Invocation, how: Execution) -> None:
     if how.execute and how.dry_run:
         raise UsageError("--execute and --dry-run are mutually exclusive")
     for code in how.accept or ():
-        if code == "not-empty":
+        if code == NOT_EMPTY:
             raise UsageError(
                 "--accept not-empty is not possible: the broker refuses to change a group that has members",
                 hint="Stop the members, or add --wait-empty.",
@@ -99,5 +99,5 @@ def wait_until_empty(reporter: Reporter, cluster: ChangingCluster, how: Change, 
                 line for group in left if group.group for line in remaining_members(group.group, group.sessions)
             ),
             hint=f"Nothing was changed. Stop these members, or wait longer with --within. {WHILE_PODS_RESTART}",
-            code="not-empty",
+            code=NOT_EMPTY,
         )

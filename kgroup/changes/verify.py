@@ -15,7 +15,7 @@ from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
 from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
 from kgroup.model.topic_partition import GroupTopicPartition
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, NotVerified, Refused
+from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
@@ -93,7 +93,7 @@ def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Seq
             Refused(
                 f"{group.name} has the type {group.type} now: another client has converted it since the plan was made",
                 hint="Check the plan again.",
-                code="moved-since",
+                code=MOVED_SINCE,
             ),
         )
         for group in found
@@ -105,7 +105,7 @@ def _used_again(group: str) -> Refused:
     return Refused(
         f"{group} has committed since the plan was made",
         hint=Hint("See who uses it: {}", ("describe", group)),
-        code="moved-since",
+        code=MOVED_SINCE,
     )
 
 
@@ -168,7 +168,7 @@ def _lost(group: str, partitions: Sequence[str]) -> NotVerified:
 
 _NOT_TRIED = RowError("not-tried", "not tried")
 _MOVED = RowError(
-    "moved-since",
+    MOVED_SINCE,
     "another client has moved the offset since the plan was made",
     hint="Check the plan again.",
     exit_code=ExitCode.REFUSED,

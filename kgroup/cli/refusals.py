@@ -64,13 +64,6 @@ _SAVE = "reset --save-skipped"
 _ALL = (
     # Changes
     RefusalHelp(
-        "not-empty",
-        _CHANGES,
-        "The group has members. They are named, with host and the time until their sessions end.",
-        "Stop the members, or add --wait-empty. The broker refuses too.",
-        not_yet=True,
-    ),
-    RefusalHelp(
         "subscribed",
         "delete-offsets",
         "A live member reads the topic.",
@@ -93,22 +86,10 @@ _ALL = (
         "Set the clock.",
     ),
     RefusalHelp(
-        "foreign-owner",
-        _CHANGES,
-        "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
-        "Use the framework's tool, which the message names. Groups of type share and streams are always refused.",
-    ),
-    RefusalHelp(
         "hidden-commits",
         "delete",
         "The group has, or may have, commits on topics that you may not DESCRIBE. No undo could restore them.",
         "Get DESCRIBE on these topics, or READ on __consumer_offsets, which shows whether there are any.",
-    ),
-    RefusalHelp(
-        "moved-since",
-        _CHANGES,
-        "The offsets are no longer those that the change left, or that the plan showed.",
-        "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
     ),
     RefusalHelp(
         "pending-transaction",
@@ -152,13 +133,6 @@ _ALL = (
         _CHANGES,
         "The journal cannot be written.",
         "Set KGROUP_STATE_DIR to a directory that can be written, or add --backup.",
-    ),
-    RefusalHelp(
-        "locked",
-        _CHANGES,
-        "Another kgroup run on this machine has been changing offsets for a minute.",
-        "Wait until that run ends.",
-        not_yet=True,
     ),
     RefusalHelp(
         "broker-too-old",
@@ -417,7 +391,6 @@ _ALL = (
         "Run the commands of the message: they deliver the gap again, and close the plan.",
     ),
     RefusalHelp("no-pyspark", _CATCHUP, "PySpark is not installed.", "Run the command in the hint."),
-    RefusalHelp("no-java", _CATCHUP, "There is no Java 17 or newer.", "Install Java, or set JAVA_HOME."),
     RefusalHelp("no-master", _CATCHUP, "The master of Spark cannot be found or reached.", "Check --master."),
     RefusalHelp(
         "spark-workers",

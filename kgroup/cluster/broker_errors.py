@@ -8,7 +8,7 @@ from __future__ import annotations
 import kafka.errors
 
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 
 UNKNOWN_SERVER_ERROR = -1
@@ -134,7 +134,7 @@ def change_error(
     if code in _NOT_EMPTY:
         return Refused(
             "the group is not empty, so the broker refused it",
-            code="not-empty",
+            code=NOT_EMPTY,
             hint=Hint(
                 "a member joined: {}; --wait-empty waits until the group is empty", ("describe", group, "--members")
             ),

@@ -40,6 +40,7 @@ from kgroup.support.hint import Hint
 if TYPE_CHECKING:
     from kgroup.cluster.membership.conversion import Conversion
     from kgroup.cluster.membership.exclusive import ExclusiveMembership
+from kgroup.support.errors import MOVED_SINCE
 
 Result = KgroupError | None
 """None means done."""
@@ -257,7 +258,7 @@ class ChangingCluster(Cluster):
         if current != {tp: commit for tp, commit in old.items() if commit}:
             return Refused(
                 "a client uses the group again",
-                code="moved-since",
+                code=MOVED_SINCE,
                 hint=Hint("see its members: {}", ("describe", group)),
             )
         return reason
@@ -290,7 +291,7 @@ def _changed_meanwhile(group: str, current: Commit | None) -> KgroupError:
     now = "no commit" if current is None else f"committed offset {current.offset}"
     return Refused(
         f"another client changed it while this was written: {now}",
-        code="moved-since",
+        code=MOVED_SINCE,
         hint=Hint("see its members: {}", ("describe", group)),
     )
 

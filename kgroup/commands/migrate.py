@@ -19,7 +19,7 @@ from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
-from kgroup.groups.change_result import NOT_EMPTY, Result
+from kgroup.groups.change_result import Result
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
@@ -51,7 +51,7 @@ from kgroup.queries.migration_data import load_rules
 from kgroup.queries.rollout import follow
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import ExitCode, Refused, UsageError
+from kgroup.support.errors import NOT_EMPTY, ExitCode, Refused, UsageError
 from kgroup.support.instants import day_text
 from kgroup.support.units import plural
 

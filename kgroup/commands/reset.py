@@ -53,7 +53,7 @@ from kgroup.output.pages.reset import (
 from kgroup.queries.log_options import FromLog, brokers_now
 from kgroup.queries.offset_file import read_offsets
 from kgroup.settings.invocation import Invocation
-from kgroup.support.errors import UsageError
+from kgroup.support.errors import FOREIGN_OWNER, UsageError
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
@@ -269,7 +269,7 @@ def reset(
             if which.save_skipped is not None:
                 check_apart(plan.skipped_ranges, which.save_skipped)
                 prepare = partial(_save, run, cluster, which.save_skipped, kept)
-            refusals = [] if "foreign-owner" in (how.accept or ()) else _without_offsets(plan, names_of(groups))
+            refusals = [] if FOREIGN_OWNER in (how.accept or ()) else _without_offsets(plan, names_of(groups))
             context = ChangeContext("reset", _journaled(plan), layouts, prepare=prepare)
             return PlannedChange(plan, context, None, refusals)
 

@@ -40,7 +40,7 @@ from kgroup.output.pages.undo import other_changes, put_back, restored_offsets, 
 from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import ExitCode, NotFound, Refused, UsageError
+from kgroup.support.errors import MOVED_SINCE, ExitCode, NotFound, Refused, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.quoting import join
@@ -147,7 +147,7 @@ def undo(
 def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool) -> PlannedChange[UndoPlan]:
     """The plan at this moment. ``named`` is whether the command line names the change."""
     found = plan_undo(cluster, entry)
-    refusals = moved_since(found.traces) if "moved-since" not in (how.accept or ()) else []
+    refusals = moved_since(found.traces) if MOVED_SINCE not in (how.accept or ()) else []
     if not named and entry.who != whoami():
         refusals.append(Refusal(None, _not_yours(entry)))
     context = ChangeContext(

@@ -13,7 +13,7 @@ from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.support.errors import NOT_YET_CODES, ExitCode, KgroupError, NotVerified, decisive
 
-NOT_EMPTY, UNKNOWN, COMMITS_MISSING = "not-empty", "outcome-unknown", "commits-missing"
+UNKNOWN, COMMITS_MISSING = "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code
 _DONE = frozenset({None, COMMITS_MISSING, NOT_VERIFIED})
 """Error codes (None: no error) with which a group still counts as changed as a whole."""

@@ -12,7 +12,7 @@ import msgspec
 
 from kgroup.model.columns import column
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
-from kgroup.support.errors import Refused
+from kgroup.support.errors import FOREIGN_OWNER, Refused
 from kgroup.support.quoting import quote
 
 # Patterns are text: re compiles them at their first use and caches them, which keeps the import fast.
@@ -61,7 +61,7 @@ def refuse_foreign_owner(group_name: str, owner: Owner, details: tuple[str, ...]
         f"{group_name} {relation} {owner.framework}",
         details=tuple(f"{owner.evidence}. {owner.remedy}".splitlines()) if details is None else details,
         hint="To continue anyway: --accept foreign-owner",
-        code="foreign-owner",
+        code=FOREIGN_OWNER,
     )
 
 

@@ -15,7 +15,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
-from kgroup.support.errors import ExitCode, KgroupError, Refused
+from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 from kgroup.support.units import some_of
@@ -186,7 +186,7 @@ def _refusal(group: str, moved: Sequence[UndoRow]) -> Refused:
         f"the offsets of {group} have moved since that change",
         details=tuple(lines),
         hint="--accept moved-since restores the offsets from before the change anyway.",
-        code="moved-since",
+        code=MOVED_SINCE,
     )
 
 

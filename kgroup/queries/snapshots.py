@@ -23,7 +23,7 @@ from kgroup.groups.selection import (
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.support.errors import NotFound, Refused
+from kgroup.support.errors import FOREIGN_OWNER, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -202,6 +202,6 @@ def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "") -> None:
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
                 f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",
-                code="foreign-owner",
+                code=FOREIGN_OWNER,
                 hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
             )

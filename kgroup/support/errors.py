@@ -45,7 +45,7 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
 
-NOT_YET_CODES = {"not-empty", "subscribed", "joined-meanwhile", "pending-transaction", "locked"}
+NOT_YET_CODES = {"subscribed", "joined-meanwhile", "pending-transaction"}
 """The refusals that time mends: members leave, a rebalance, a transaction or another run ends. They exit with 9.
 
 Not ``open-transaction``: kgroup has waited for that transaction already, and it may hang for ever.
@@ -61,6 +61,28 @@ def refusal_code(code: str, verbs: str, when: str, to_do: str, *, not_yet: bool 
     if not_yet:
         NOT_YET_CODES.add(code)
     return code
+
+
+# These have raisers in several packages; any other stands where it is raised.
+NOT_EMPTY = refusal_code(
+    "not-empty",
+    "changes",
+    "The group has members. They are named, with host and the time until their sessions end.",
+    "Stop the members, or add --wait-empty. The broker refuses too.",
+    not_yet=True,
+)
+FOREIGN_OWNER = refusal_code(
+    "foreign-owner",
+    "changes",
+    "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
+    "Use the framework's tool, which the message names. Groups of type share and streams are always refused.",
+)
+MOVED_SINCE = refusal_code(
+    "moved-since",
+    "changes",
+    "The offsets are no longer those that the change left, or that the plan showed.",
+    "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
+)
 
 
 def decisive(codes: Sequence[ExitCode]) -> ExitCode:

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgroup.support.errors import Refused
+from kgroup.support.errors import Refused, refusal_code
+
+LOCKED = refusal_code(
+    "locked",
+    "changes",
+    "Another kgroup run on this machine has been changing offsets for a minute.",
+    "Wait until that run ends.",
+    not_yet=True,
+)
 
 _LOOK_EVERY_S = 0.05
 _PATIENCE_S = 180.0
@@ -34,7 +42,7 @@ def exclusive_lock(
                 raise Refused(
                     f"{holder} has held {path} for {patience_s:.0f} s",
                     hint="wait until it has ended",
-                    code="locked",
+                    code=LOCKED,
                 )
             time.sleep(_LOOK_EVERY_S)
         yield

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from kgroup.support.errors import Refused
+from kgroup.support.errors import Refused, refusal_code
+
+NO_JAVA = refusal_code("no-java", "catchup", "There is no Java 17 or newer.", "Install Java, or set JAVA_HOME.")
 
 OLDEST = 17
 """Kafka 4's brokers need Java 17 (KIP-1013)."""
@@ -46,7 +48,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
             return java
     raise Refused(
         f"the sandbox needs Java {OLDEST} or newer",
-        code="no-java",
+        code=NO_JAVA,
         details=tuple(tried),
         hint=f"Install one (Debian: openjdk-{OLDEST}-jre-headless), or set JAVA_HOME.",
     )

@@ -52,7 +52,17 @@ from kgroup.model.groups import Group
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import (
+    FOREIGN_OWNER,
+    MOVED_SINCE,
+    NOT_EMPTY,
+    ExitCode,
+    KgroupError,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreachable,
+)
 from kgroup.support.hint import Hint
 from kgroup.support.stdout_reader import pause
 
@@ -62,7 +72,7 @@ HISTORY_BUDGET_S = 10.0
 _SIGN_OFF_WITHIN_S = 2.0
 _PAUSE_S = 0.2
 
-_WITHOUT_MEMBERSHIP = ("not-empty", "foreign-owner")
+_WITHOUT_MEMBERSHIP = (NOT_EMPTY, FOREIGN_OWNER)
 """Why we cannot join the group: what to do can be decided, but no offset is moved."""
 
 _MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
@@ -138,7 +148,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
                 raise Refused(
                     refused.message,
                     details=(*refused.details, f"{runner.plan_id} was closed again; no offset was moved."),
-                    hint="run the same command again" if refused.code == "moved-since" else refused.hint,
+                    hint="run the same command again" if refused.code == MOVED_SINCE else refused.hint,
                     code=refused.code,
                 ) from refused
             if refused.exit_code is ExitCode.NOT_YET:  # a second start would meet the plan: time alone mends nothing

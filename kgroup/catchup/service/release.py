@@ -19,7 +19,7 @@ from kgroup.groups.catchup.release_evidence import ReleaseHistory
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import MOVED_SINCE, KgroupError, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -133,7 +133,7 @@ def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
         f"another client moved offsets of {membership.group} after kgroup read them: {plural(len(rows), 'partition')}",
         details=(*rows[:_NAMED], *more),
         hint=Hint("nothing was changed; {} shows who moved them", ("history", membership.group)),
-        code="moved-since",
+        code=MOVED_SINCE,
     )
 
 
@@ -141,7 +141,7 @@ def _carry_out(membership: ExclusiveMembership, moves: Iterable[OffsetMove], sta
     try:
         commit_moves(membership, moves)
     except Refused as error:
-        if error.code == "moved-since":  # moved by another kgroup run, if one has taken over
+        if error.code == MOVED_SINCE:  # moved by another kgroup run, if one has taken over
             states.rewrite()
         raise
 
@@ -209,5 +209,5 @@ def _overwritten(group: str, move: OffsetMove, now: Commit | None) -> Refused:
         f"kgroup committed {move.offset} for {move.tp} of {group}, but {_shown(now)} is committed now: "
         "another client commits in transactions",
         hint=Hint("find that client with {}, stop it, then resume the plan", ("history", group)),
-        code="moved-since",
+        code=MOVED_SINCE,
     )

@@ -37,7 +37,16 @@ from kgroup.queries.snapshots import snapshots
 from kgroup.settings.environment import variable
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import (
+    FOREIGN_OWNER,
+    NOT_EMPTY,
+    ExitCode,
+    KgroupError,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreachable,
+)
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -46,7 +55,7 @@ ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, gu
 
 _NAMED = 3
 _SOON_S = 2.0
-_NOT_IDLE = frozenset({"not-empty", "active-committer", "foreign-owner"})
+_NOT_IDLE = frozenset({NOT_EMPTY, "active-committer", FOREIGN_OWNER})
 """The refusals of a group that is in use."""
 
 _PARALLELISM = 4

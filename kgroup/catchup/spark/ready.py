@@ -13,7 +13,7 @@ from kgroup.catchup.spark.settings import SparkSettings, addresses
 from kgroup.cluster.deadline import Deadline
 from kgroup.settings.environment import environment
 from kgroup.support.errors import Refused, Unreachable
-from kgroup.support.java_home import OLDEST, Java, find_java
+from kgroup.support.java_home import NO_JAVA, OLDEST, Java, find_java
 
 INSTALL = "pip install 'pyspark>=4.1,<5' 'pandas>=2.2,<3' 'pyarrow>=18'"
 """Installs the extra ``catchup``, of a kgroup that came from a clone, a wheel or kgroup.pyz."""
@@ -40,7 +40,7 @@ def check(settings: SparkSettings, *, timeout_s: float, variables: Mapping[str, 
         java = find_java(variables)
     except Refused as error:
         raise Refused(
-            f"Spark needs Java {OLDEST} or newer", code="no-java", details=error.details, hint=error.hint
+            f"Spark needs Java {OLDEST} or newer", code=NO_JAVA, details=error.details, hint=error.hint
         ) from error
     _check_master(settings.master, timeout_s, variables)
     return DriverSetup(java, home)

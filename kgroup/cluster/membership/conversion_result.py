@@ -12,7 +12,7 @@ from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.refusals import format_members
 from kgroup.model.groups import Member, is_of_consumers
 from kgroup.model.migration_facts import is_own_member
-from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import FOREIGN_OWNER, NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 
 
@@ -31,7 +31,7 @@ def refuse_conversion(
     if isinstance(before, KgroupError):
         return before
     if not is_of_consumers(before.protocol_type):  # the broker would also convert a Connect worker's Empty group
-        return Refused(f"it belongs to {before.protocol_type} now, not to consumers", code="foreign-owner")
+        return Refused(f"it belongs to {before.protocol_type} now, not to consumers", code=FOREIGN_OWNER)
     others = _others(before)
     if others or (before.state != "Empty" and not before.members):
         return _joined_meanwhile(group, before.type, others, "before it was converted")
@@ -40,7 +40,7 @@ def refuse_conversion(
             return _not_removed()
         return Refused(
             "kgroup's own member is in it, left there by a conversion that was killed",
-            code="not-empty",
+            code=NOT_EMPTY,
             hint="the same command again removes it first",
         )
     return None

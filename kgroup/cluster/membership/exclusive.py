@@ -46,7 +46,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
+from kgroup.support.errors import FOREIGN_OWNER, MOVED_SINCE, KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 
 _SESSION_TIMEOUTS_MS: tuple[int, ...] = (10_000, 30_000, 6_000, 45_000, 60_000, 300_000, 1_800_000, 1_000)
@@ -172,7 +172,7 @@ class ExclusiveMembership:
         """Remove the member that an earlier run left. Refuse if other members are in the group."""
         before, missing = await self._client.gather([self._describe(), self._missing_partition()])
         if before.protocol_type not in _CONSUMER_PROTOCOL_TYPES:
-            raise Refused(f"{self.group} belongs to {before.protocol_type}, and not to consumers", code="foreign-owner")
+            raise Refused(f"{self.group} belongs to {before.protocol_type}, and not to consumers", code=FOREIGN_OWNER)
         # Before any refusal, since the refusal ends this attempt, and the earlier run may be about to commit.
         if before.members is None or any(member.instance_id == CATCHUP_INSTANCE_ID for member in before.members):
             await self._remove_by_instance(self._coordinators)
@@ -186,7 +186,7 @@ class ExclusiveMembership:
         elif before.type != self._kind:
             raise Refused(
                 f"{self.group} is a {before.type} group now, not a {self._kind} one",
-                code="moved-since",
+                code=MOVED_SINCE,
                 hint=Hint("another client converted it: {}", ("describe", self.group)),
             )
         if missing:

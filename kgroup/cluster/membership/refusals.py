@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
-from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.errors import NOT_EMPTY, KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -31,7 +31,7 @@ def not_empty(group: str, others: Iterable[Member]) -> Refused:
     named = format_members(names) or "this user may not see its members"
     return Refused(
         f"{group} is not empty, so its offsets cannot be moved: {named}",
-        code="not-empty",
+        code=NOT_EMPTY,
         hint=Hint("stop its members; when it is Empty: {}", ("wait", group, "--for", "empty")),
     )
 

@@ -31,7 +31,7 @@ from kgroup.groups.catchup.steps import (
     WriteReleased,
 )
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import Refused
+from kgroup.support.errors import MOVED_SINCE, NOT_EMPTY, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -71,7 +71,7 @@ def _first_release(now: Situation) -> Decision:
             f"{_name(item)}: was {_shown(offset_of(item.before))}, is {_shown(_current(now, item))}" for item in moved
         )
         return _refuse(
-            "moved-since",
+            MOVED_SINCE,
             f"another client moved offsets of {plan.group} after {plan.id} was made: {plural(len(moved), 'partition')}",
             Hint(
                 "nothing was released. Cancel the plan, then start again:  {}",
@@ -280,7 +280,7 @@ def _refuse(code: str, message: str, hint: str | None, details: tuple[str, ...] 
 def _not_empty(now: Situation) -> Refuse:
     plan = now.ledgered.plan
     return _refuse(
-        "not-empty",
+        NOT_EMPTY,
         f"{plan.group} has members, so its offsets cannot be moved",
         "stop the members, and wait until the group is Empty",
     )
@@ -304,7 +304,7 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
         f"{_name(item)}: was {_shown(offset_of(item.before))}, [{item.start}, {item.end}) is pending" for item in ranges
     ]
     return _refuse(
-        "moved-since",
+        MOVED_SINCE,
         f"commits of {plan.group} were deleted or expired before {plan.id} released {plural(len(rows), 'partition')}: "
         "it is unknown whether the group reads the gap itself",
         Hint(

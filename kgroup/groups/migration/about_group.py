@@ -9,6 +9,7 @@ from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import MigrationCase
 from kgroup.model.groups import ListedGroup, is_of_consumers
+from kgroup.support.errors import FOREIGN_OWNER
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
@@ -78,7 +79,7 @@ def kind(case: MigrationCase) -> MigrationCheck | None:
         brief = owner.framework if owner.framework.startswith("a ") else f"owned by {owner.framework}"
         evidence = f"{brief} {owner.evidence}"
         remedy = _INSTEAD.get(owner.framework, "only the framework knows what its groups need")
-        if _is_certain(case) or "foreign-owner" not in case.request.accepted:
+        if _is_certain(case) or FOREIGN_OWNER not in case.request.accepted:
             return KIND.blocked(evidence, brief=brief, remedy=remedy)
         return KIND.info(f"{evidence}: accepted", remedy=remedy)
     if group.is_simple:

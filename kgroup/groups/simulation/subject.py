@@ -9,7 +9,7 @@ from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
 from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
+from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -49,7 +49,7 @@ def check_subject(group: Group) -> None:
     if not is_of_consumers(group.protocol_type):
         owner = foreign_owner(group)
         what = f"belongs to {owner.framework} {owner.evidence}" if owner else f"is of type {group.protocol_type}"
-        raise Refused(f"{group.name} {what}: its members are not assigned partitions", code="foreign-owner")
+        raise Refused(f"{group.name} {what}: its members are not assigned partitions", code=FOREIGN_OWNER)
     if group.members is None:
         raise Refused(
             f"{group.name}: this user may not see its members (DESCRIBE on the Group is needed)", code=MEMBERS_HIDDEN

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow, row_moves
-from kgroup.groups.change_result import NOT_EMPTY, UNKNOWN, ChangedRow, Refusal, Result
+from kgroup.groups.change_result import UNKNOWN, ChangedRow, Refusal, Result
 from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import (
     BlankLine,
@@ -32,6 +32,7 @@ from kgroup.model.outcome import Document, MadeDocuments, Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
+from kgroup.support.errors import NOT_EMPTY
 from kgroup.support.hint import Hint
 from kgroup.support.units import human_count, plural, some_of
 

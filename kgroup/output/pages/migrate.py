@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kgroup.groups.change_plan import committed
-from kgroup.groups.change_result import NOT_EMPTY
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
 from kgroup.output.pages.text import settings_text, wrapped
+from kgroup.support.errors import NOT_EMPTY
 from kgroup.support.instants import short_time
 from kgroup.support.units import plural
 
