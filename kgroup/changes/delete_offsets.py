@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec.structs import replace
 
 from kgroup.changes.execute import ChangeContext, PlannedChange
+from kgroup.cluster.broker_errors import SUBSCRIBED
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -60,7 +61,7 @@ def _subscribed(group: Group, topic: str, readers: Sequence[Member]) -> Refused:
         f"{group.name} is {group.state}, and {members} subscribed to {topic}: GROUP_SUBSCRIBED_TO_TOPIC",
         details=tuple(f"{member.client_id} {member.host}" for member in readers[:_NAMED]),
         hint="The broker keeps the offsets of topics that a member is subscribed to. Stop it, or add --wait-empty.",
-        code="subscribed",
+        code=SUBSCRIBED,
     )
 
 

@@ -64,13 +64,6 @@ _SAVE = "reset --save-skipped"
 _ALL = (
     # Changes
     RefusalHelp(
-        "subscribed",
-        "delete-offsets",
-        "A live member reads the topic.",
-        "Stop the member, or add --wait-empty.",
-        not_yet=True,
-    ),
-    RefusalHelp(
         "active-committer",
         _CHANGES,
         "The group is Empty, but a client still commits offsets. A consumer with assign() is not a member, and would "
@@ -92,13 +85,6 @@ _ALL = (
         "Get DESCRIBE on these topics, or READ on __consumer_offsets, which shows whether there are any.",
     ),
     RefusalHelp(
-        "pending-transaction",
-        _CHANGES,
-        "The open transaction of a producer is about to commit that offset.",
-        "Stop the producer, or wait until its transaction ends.",
-        not_yet=True,
-    ),
-    RefusalHelp(
         "unexpected-count",
         "verbs with --expect",
         "The number of rows or groups is not the number of --expect.",
@@ -109,12 +95,6 @@ _ALL = (
         "reset, catchup start",
         "A partition has no committed offset to start from (--shift-by, catchup start).",
         "Use another target of reset, or --missing of catchup start. --partial skips the partition.",
-    ),
-    RefusalHelp(
-        "metadata-size",
-        _CHANGES,
-        "The broker does not accept commit metadata of that length.",
-        "Raise offset.metadata.max.bytes of the brokers.",
     ),
     RefusalHelp(
         "read-only",
@@ -133,18 +113,6 @@ _ALL = (
         _CHANGES,
         "The journal cannot be written.",
         "Set KGROUP_STATE_DIR to a directory that can be written, or add --backup.",
-    ),
-    RefusalHelp(
-        "broker-too-old",
-        "all verbs",
-        "The brokers are older than Kafka 3.0.",
-        "Upgrade the brokers. --from-log reads without these requests.",
-    ),
-    RefusalHelp(
-        "unsupported",
-        "all verbs",
-        "A broker does not support a request of kgroup.",
-        "Upgrade the brokers. --from-log reads without these requests.",
     ),
     # undo, evict
     RefusalHelp(
@@ -190,25 +158,12 @@ _ALL = (
         "The topic was deleted and created again: its old offsets have no meaning.",
         "For undo, --partial restores the other partitions. For catchup: cancel --abandon.",
     ),
-    RefusalHelp(
-        "no-member",
-        "evict",
-        "The member has left the group meanwhile.",
-        "Nothing: the member is no longer in the group.",
-    ),
     # migrate
     RefusalHelp(
         "blocked",
         "migrate",
         "A check found that the group cannot move as it is. The plan names the check and the remedy.",
         "Do what the check asks for.",
-    ),
-    RefusalHelp(
-        "joined-meanwhile",
-        "migrate",
-        "A member joined the group during the conversion. Nothing was lost.",
-        "Stop the member, and run the same command again.",
-        not_yet=True,
     ),
     RefusalHelp(
         "unread-commits",
@@ -223,56 +178,14 @@ _ALL = (
         "--heartbeat-interval).",
         "Get DESCRIBE_CONFIGS on the group, or leave these options out.",
     ),
-    RefusalHelp(
-        "protocol-unavailable",
-        "migrate",
-        "The broker does not offer the consumer protocol.",
-        "Read the checks of the plan: they name the setting of the broker.",
-    ),
-    RefusalHelp(
-        "invalid-config",
-        "migrate",
-        "The broker does not accept that value of --session-timeout or --heartbeat-interval.",
-        "Use another value, or leave the option out.",
-    ),
     # simulate
     # reset --save-skipped
-    RefusalHelp(
-        "records-gone",
-        _SAVE,
-        "Retention has deleted a record that would be skipped.",
-        "Leave --save-skipped out.",
-    ),
-    RefusalHelp(
-        "open-transaction",
-        _SAVE,
-        "A record that would be skipped belongs to an open transaction.",
-        "End the transaction, or leave --save-skipped out.",
-    ),
-    RefusalHelp(
-        "beyond-log-end",
-        _SAVE,
-        "An offset that would be skipped is beyond the log end.",
-        "Leave --save-skipped out.",
-    ),
     RefusalHelp(
         "retention",
         f"{_SAVE}, {_START}",
         "The topic of --save-skipped would delete a record at once, or retention deletes records of the gap before "
         "the replay could read them.",
         "Use another topic or a file. For a gap, raise retention.ms of its topic until the replay is done.",
-    ),
-    RefusalHelp(
-        "too-large",
-        _SAVE,
-        "The topic of --save-skipped does not accept a record of that size.",
-        "Use another topic, or a file.",
-    ),
-    RefusalHelp(
-        "not-accepted",
-        _SAVE,
-        "The topic of --save-skipped does not accept a record.",
-        "Use another topic, or a file.",
     ),
     # catchup
     RefusalHelp(
@@ -320,12 +233,6 @@ _ALL = (
         "Run the command again: it makes another id.",
     ),
     RefusalHelp(
-        "fenced",
-        _START,
-        "Another kgroup run wrote to the ledger at the same moment, and fences this one.",
-        "Read the plans: catchup list. Nothing was changed.",
-    ),
-    RefusalHelp(
         "group-continued",
         _CATCHUP,
         "The group has committed by itself in the gap since the plan was made.",
@@ -339,12 +246,6 @@ _ALL = (
         _CATCHUP,
         "A release broke off, and __consumer_offsets does not show whether it happened.",
         "Add --assume released, or --assume unreleased.",
-    ),
-    RefusalHelp(
-        "superseded",
-        _CATCHUP,
-        "Another run has the plan now, or catchup stop has ended this run. The message names it.",
-        "After stop: catchup resume. Otherwise: catchup show.",
     ),
     RefusalHelp(
         "plan-open",
@@ -403,18 +304,6 @@ _ALL = (
         _CATCHUP,
         "The directory of --to-files has a file of that name, which kgroup did not write.",
         "Move the file away, then use catchup resume.",
-    ),
-    RefusalHelp(
-        "transaction-limit",
-        _CATCHUP,
-        "The broker limits transactions to a time that is too short for a chunk.",
-        "Raise transaction.max.timeout.ms of the brokers, then use catchup resume.",
-    ),
-    RefusalHelp(
-        "transaction-timeout",
-        _CATCHUP,
-        "A transaction of the replay was open longer than the broker allows.",
-        "Use catchup resume.",
     ),
 )
 

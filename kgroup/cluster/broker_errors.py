@@ -8,8 +8,29 @@ from __future__ import annotations
 import kafka.errors
 
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, refusal_code
 from kgroup.support.hint import Hint
+
+SUBSCRIBED = refusal_code(
+    "subscribed",
+    "delete-offsets",
+    "A live member reads the topic.",
+    "Stop the member, or add --wait-empty.",
+    not_yet=True,
+)
+PENDING_TRANSACTION = refusal_code(
+    "pending-transaction",
+    "changes",
+    "The open transaction of a producer is about to commit that offset.",
+    "Stop the producer, or wait until its transaction ends.",
+    not_yet=True,
+)
+METADATA_SIZE = refusal_code(
+    "metadata-size",
+    "changes",
+    "The broker does not accept commit metadata of that length.",
+    "Raise offset.metadata.max.bytes of the brokers.",
+)
 
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0
@@ -77,7 +98,7 @@ def group_error(code: int, group: str, message: str | None = None) -> KgroupErro
     if code == UNSTABLE_OFFSET_COMMIT:
         return Refused(
             "an open transaction is about to commit this offset",
-            code="pending-transaction",
+            code=PENDING_TRANSACTION,
             hint="a producer commits for this group: stop it, or wait until its transaction has ended",
         )
     return _other(code, message)
@@ -142,7 +163,7 @@ def change_error(
     if code == GROUP_SUBSCRIBED_TO_TOPIC:
         return Refused(
             f"a live member is subscribed to {topic}, so the broker keeps its offsets (GROUP_SUBSCRIBED_TO_TOPIC)",
-            code="subscribed",
+            code=SUBSCRIBED,
             hint="stop the members that read it, or remove the topic from their subscription",
         )
     if code == TOPIC_AUTHORIZATION_FAILED and topic is not None:
@@ -165,7 +186,7 @@ def change_error(
         )
     if code in (OFFSET_METADATA_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE):
         limit = "offset.metadata.max.bytes" if code == OFFSET_METADATA_TOO_LARGE else "message.max.bytes"
-        return Refused(f"its metadata is longer than the broker allows ({limit})", code="metadata-size")
+        return Refused(f"its metadata is longer than the broker allows ({limit})", code=METADATA_SIZE)
     return group_error(code, group, message)
 
 

@@ -25,7 +25,14 @@ from kgroup.cluster.broker_errors import (
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import KgroupError, NotAuthorized, Refused
+from kgroup.support.errors import KgroupError, NotAuthorized, Refused, refusal_code
+
+CONFIG_REJECTED = refusal_code(
+    "invalid-config",
+    "migrate",
+    "The broker does not accept that value of --session-timeout or --heartbeat-interval.",
+    "Use another value, or leave the option out.",
+)
 
 
 class ConfigType(IntEnum):
@@ -183,7 +190,7 @@ def _refusal(row: Any) -> KgroupError | None:
             "no ALTER_CONFIGS on this group", hint=acl_hint("AlterConfigs", "group", row.resource_name)
         )
     if row.error_code in (INVALID_CONFIG, *_UNKNOWN_TYPE):
-        return Refused(f"the broker rejected it: {row.error_message}", code="invalid-config")
+        return Refused(f"the broker rejected it: {row.error_message}", code=CONFIG_REJECTED)
     return group_error(row.error_code, row.resource_name)
 
 

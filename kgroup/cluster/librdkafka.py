@@ -22,6 +22,20 @@ from kgroup.support.errors import (
     NotFound,
     Refused,
     Unreachable,
+    refusal_code,
+)
+
+TOO_LARGE = refusal_code(
+    "too-large",
+    "reset --save-skipped",
+    "The topic of --save-skipped does not accept a record of that size.",
+    "Use another topic, or a file.",
+)
+NOT_ACCEPTED = refusal_code(
+    "not-accepted",
+    "reset --save-skipped",
+    "The topic of --save-skipped does not accept a record.",
+    "Use another topic, or a file.",
 )
 
 T = TypeVar("T")
@@ -180,14 +194,14 @@ def record_client_error(error: KafkaError, topic: str, advice: str = "") -> Kgro
         return Refused(
             f"a record is too large for {topic}",
             hint=f"raise max.message.bytes of that topic{advice and f', or {advice}'}",
-            code="too-large",
+            code=TOO_LARGE,
         )
     if error.code() in _REJECTED:
         return Refused(
             f"{topic} rejected a record: {error.str()}",
             hint="a compacted topic requires keys, and message.timestamp.before.max.ms limits the age of records"
             f"{advice and f'; or {advice}'}",
-            code="not-accepted",
+            code=NOT_ACCEPTED,
         )
     if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
         # An idempotent producer needs no right of its own: WRITE on any topic is enough. So this is about the topic.

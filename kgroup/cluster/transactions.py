@@ -24,8 +24,27 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, is_transient, record_client_error
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable
+from kgroup.support.errors import KgroupError, NotAuthorized, Refused, Unreachable, refusal_code
 from kgroup.support.units import plural
+
+FENCED = refusal_code(
+    "fenced",
+    "catchup start",
+    "Another kgroup run wrote to the ledger at the same moment, and fences this one.",
+    "Read the plans: catchup list. Nothing was changed.",
+)
+TRANSACTION_LIMIT = refusal_code(
+    "transaction-limit",
+    "catchup",
+    "The broker limits transactions to a time that is too short for a chunk.",
+    "Raise transaction.max.timeout.ms of the brokers, then use catchup resume.",
+)
+TRANSACTION_TIMEOUT = refusal_code(
+    "transaction-timeout",
+    "catchup",
+    "A transaction of the replay was open longer than the broker allows.",
+    "Use catchup resume.",
+)
 
 LONGEST_S = 60.0
 """How long a transaction may last before the broker aborts it. Until then it hides later records of all producers."""
@@ -81,7 +100,7 @@ _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 class Fenced(Refused):
     """Another producer has initialized the same transactional id: this one can never write again."""
 
-    code = "fenced"
+    code = FENCED
 
 
 class CommitUnknown(Unreachable):
@@ -421,7 +440,7 @@ class Transactions:
             return Refused(
                 f"the transaction of {self.transactional_id} lasted {lasted_s:.0f} s, so the broker has aborted it",
                 details=(f"It may last {self._longest_s:g} s.",),
-                code="transaction-timeout",
+                code=TRANSACTION_TIMEOUT,
             )
         if code in _FENCED:
             return Fenced(f"{whose} was fenced by another producer")
@@ -431,7 +450,7 @@ class Transactions:
             return Refused(
                 f"{whose}: the broker allows no transaction of {self._longest_s:g} s",
                 hint=f"transaction.max.timeout.ms of the brokers must be at least {round(self._longest_s * 1000)}",
-                code="transaction-limit",
+                code=TRANSACTION_LIMIT,
             )
         if topic is None and code == KafkaError.TOPIC_AUTHORIZATION_FAILED and self._topics:
             # The coordinator does not report which topic.

@@ -34,13 +34,16 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.model.commit import Commit
 from kgroup.model.groups import MemberToRemove
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import MOVED_SINCE, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
     from kgroup.cluster.membership.conversion import Conversion
     from kgroup.cluster.membership.exclusive import ExclusiveMembership
-from kgroup.support.errors import MOVED_SINCE
+
+NO_MEMBER = refusal_code(
+    "no-member", "evict", "The member has left the group meanwhile.", "Nothing: the member is no longer in the group."
+)
 
 Result = KgroupError | None
 """None means done."""
@@ -299,7 +302,7 @@ def _changed_meanwhile(group: str, current: Commit | None) -> KgroupError:
 def _not_removed(code: int, group: str, member: MemberToRemove) -> KgroupError:
     if code == UNKNOWN_MEMBER_ID:
         return Refused(
-            f"{member} is not a member (any more)", code="no-member", hint=Hint("{}", ("describe", group, "--members"))
+            f"{member} is not a member (any more)", code=NO_MEMBER, hint=Hint("{}", ("describe", group, "--members"))
         )
     return change_error(code, group)
 

@@ -10,6 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.cli.help_parts import WHAT
+from kgroup.cluster.broker_errors import PENDING_TRANSACTION
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Severity
@@ -213,4 +214,4 @@ def _joined(parts: Iterable[Snapshot]) -> Snapshot:
 
 def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:
     """Leave out unknown topics and pending transactions: those are findings."""
-    return tuple(error for error in errors if error.code not in ("unknown-topic", "pending-transaction"))
+    return tuple(error for error in errors if error.code not in ("unknown-topic", PENDING_TRANSACTION))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kgroup.cluster import acls
+from kgroup.cluster.broker_errors import PENDING_TRANSACTION
 from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.configs import group_configs
 from kgroup.cluster.snapshot import Cluster
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 PAST_BUDGET_S = 2.0
 """How long the past of all groups is read, in seconds."""
-
-_PENDING = "pending-transaction"
 
 ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 """The clients of applications, each with the group it belongs to (None: all groups)."""
@@ -71,7 +70,7 @@ def read_evidence(
     missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
     pending: dict[str, list[TopicPartition]] = {}
     for (name, topic, number), error in selected.unread.items():
-        if error.code == _PENDING:
+        if error.code == PENDING_TRANSACTION:
             pending.setdefault(name, []).append(TopicPartition(topic, number))
     evidence = []
     for group in selected.groups:

@@ -273,6 +273,7 @@ def _records_of(
     reader: BatchReader, tp: TopicPartition, offsets: LogRange, count: int, limits: _Limits
 ) -> tuple[list[ConsumerRecord], int]:
     """The first ``count`` records of the range, and the offset up to which all were read."""
+    from kgroup.cluster.reader.batches import RECORDS_GONE
 
     records: list[ConsumerRecord] = []
     position = offsets.start
@@ -283,7 +284,7 @@ def _records_of(
                     f"{tp}: offsets {batch.start} to {batch.end - 1} are deleted: the log starts at "
                     f"{reader.log_start} now",
                     hint="The first record that is left: --offset earliest",
-                    code="records-gone",
+                    code=RECORDS_GONE,
                 )
             part = batch.part(0, count - len(records))
             records += part.records()

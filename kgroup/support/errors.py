@@ -45,7 +45,7 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
 
-NOT_YET_CODES = {"subscribed", "joined-meanwhile", "pending-transaction"}
+NOT_YET_CODES: set[str] = set()
 """The refusals that time mends: members leave, a rebalance, a transaction or another run ends. They exit with 9.
 
 Not ``open-transaction``: kgroup has waited for that transaction already, and it may hang for ever.
@@ -82,6 +82,12 @@ MOVED_SINCE = refusal_code(
     "changes",
     "The offsets are no longer those that the change left, or that the plan showed.",
     "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
+)
+SUPERSEDED = refusal_code(
+    "superseded",
+    "catchup",
+    "Another run has the plan now, or catchup stop has ended this run. The message names it.",
+    "After stop: catchup resume. Otherwise: catchup show.",
 )
 
 

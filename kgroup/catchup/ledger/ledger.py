@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
 from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
+from kgroup.cluster.reader.batches import OPEN_TRANSACTION
 from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
-from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.cluster.transactions import FENCED, CommitUnknown, Fenced, Transactions
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.catchup.model import (
     CatchupPlan,
@@ -220,7 +221,7 @@ class Ledger:
         raise Refused(
             f"another kgroup run wrote a plan {whose} at the same moment, so this plan was not written",
             hint=Hint("nothing was changed; {} shows the other plan", ("catchup", "list")),
-            code="fenced",
+            code=FENCED,
         ) from lost
 
     def _refuse_overtaken(self, plan: CatchupPlan) -> None:
@@ -299,7 +300,7 @@ class Ledger:
             except NotFound:
                 pass
             except Refused as error:
-                if error.code != "open-transaction":
+                if error.code != OPEN_TRANSACTION:
                     raise
                 return error
         return None

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
-from kgroup.cluster.transactions import CommitUnknown, Fenced, Transactions
+from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, CommitUnknown, Fenced, Transactions
 from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, PlanTotals, RunnerEpoch, StateRecord
 from kgroup.groups.catchup.verification import totals_of
-from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.errors import SUPERSEDED, KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 
 _OVERTAKEN_WITHIN_S = 1.0
@@ -76,7 +76,7 @@ class Runner:
             if self._transactions is not None:
                 self._transactions.close()
             self._transactions = None
-            self._over = self._over or Refused(f"the runner of {self.plan_id} has ended", code="superseded")
+            self._over = self._over or Refused(f"the runner of {self.plan_id} has ended", code=SUPERSEDED)
 
     @property
     def snapshot(self) -> PlanSnapshot:
@@ -143,7 +143,7 @@ class Runner:
             if isinstance(last, StateRecord):
                 records.append((kept, encode(replace(last, targets=(), expected=(), note=None))))
             self._commit(records, ())
-            self._over = Refused(f"{self.plan_id} was pruned", code="superseded")
+            self._over = Refused(f"{self.plan_id} was pruned", code=SUPERSEDED)
 
     def _commit(self, records: list[tuple[bytes, bytes | None]], values: tuple[Value, ...]) -> None:
         self._check()
@@ -161,7 +161,7 @@ class Runner:
         except Refused as error:
             self._transactions = None
             transactions.close()
-            if error.code == "transaction-timeout":
+            if error.code == TRANSACTION_TIMEOUT:
                 self._over = error
             raise
         except BaseException:
@@ -236,7 +236,7 @@ class Runner:
                 "{} shows the other run and the state; this run may have moved offsets",
                 ("catchup", "show", self.plan_id),
             ),
-            code="superseded",
+            code=SUPERSEDED,
         )
         return self._over
 

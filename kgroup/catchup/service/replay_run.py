@@ -59,7 +59,7 @@ from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Refused
+from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.support.hint import hints_without
 from kgroup.support.signals import Terminated
 from kgroup.support.units import human_count, plural
@@ -242,7 +242,7 @@ def replay(
         engine.reporter.event("STOPPED", stopped_text(engine, snapshot))
         raise
     except KgroupError as error:
-        if error.code == "superseded":
+        if error.code == SUPERSEDED:
             _raise_taken_over(engine, runner, error)
         engine.sign_off(runner)
         if error.code != "topic-recreated":

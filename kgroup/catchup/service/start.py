@@ -32,7 +32,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.command_line import CommandLine
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
 from kgroup.support.units import human_count, plural, some_of
@@ -300,7 +300,7 @@ def _explain_open_plan(engine: CatchupEngine, snapshot: PlanSnapshot) -> Iterato
     try:
         yield
     except KgroupError as error:
-        if error.code == "superseded":
+        if error.code == SUPERSEDED:
             raise
         raise error.with_context(details=_open_plan_lines(engine, snapshot)) from error
 

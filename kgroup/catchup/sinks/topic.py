@@ -12,17 +12,18 @@ from kgroup.catchup.worker.provenance_headers import Header
 from kgroup.catchup.worker.task_ledger import BATCH_BYTES
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
+from kgroup.cluster.librdkafka import NOT_ACCEPTED, TOO_LARGE
 from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
-from kgroup.cluster.transactions import Row
+from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, Row
 from kgroup.groups.catchup.model import Chunk
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
 
-REFUSALS = frozenset({"too-large", "not-accepted"})
+REFUSALS = frozenset({TOO_LARGE, NOT_ACCEPTED})
 """Error codes of a broker for a single record; they fail its whole transaction."""
 
-AGAIN = frozenset({"not-written", "transaction-timeout", "timed-out"})
+AGAIN = frozenset({"not-written", TRANSACTION_TIMEOUT, "timed-out"})
 """Error codes after which the same records may be tried again."""
 
 _ATTEMPTS = 3
@@ -153,7 +154,7 @@ class _Copy:
 
     def narrow(self, error: KgroupError) -> None:
         """Shrink the transactions to find the record that the broker refuses, until it is alone in one."""
-        if error.code == "too-large" and not self._fitted:
+        if error.code == TOO_LARGE and not self._fitted:
             self._fitted = True  # perhaps only our batches are too large
             self._run.ledger.tune({"batch.size": max_batch_bytes(self._run.spec, self._sink.topic)})
             return

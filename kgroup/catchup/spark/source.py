@@ -18,7 +18,7 @@ from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
-from kgroup.cluster.reader.batches import BatchReader
+from kgroup.cluster.reader.batches import RECORDS_GONE, BatchReader
 from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import Refused
 
@@ -122,7 +122,7 @@ def _of_part(
                 raise Refused(
                     f"{part.tp} [{item.start}, {item.end}) cannot be read: {item.why}",
                     hint='option("failOnDataLoss", "false") reads the other records',
-                    code="records-gone",
+                    code=RECORDS_GONE,
                 )
         elif len(item):
             batch = arrow.record_batch(item)

@@ -12,10 +12,11 @@ from typing import Any
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
+from kgroup.cluster.reader.batches import OPEN_TRANSACTION
 from kgroup.cluster.reader.to_end import CommittedReader, Item
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
 from kgroup.groups.catchup.model import ChunkProgress, RunnerEpoch, Task
-from kgroup.support.errors import NotFound, Refused, Unreachable
+from kgroup.support.errors import SUPERSEDED, NotFound, Refused, Unreachable
 
 BATCH_BYTES = 1_000_000
 """The largest batch: by default a topic accepts 1,048,588 bytes.
@@ -134,7 +135,7 @@ class TaskLedger:
             for item in reader.committed(self.work.offset, patience_s=0.0):
                 items.append(item)
         except Refused as error:
-            if error.code != "open-transaction":
+            if error.code != OPEN_TRANSACTION:
                 raise
         return LedgerView({self.work.plan_id}).add(items)
 
@@ -225,4 +226,4 @@ def _whose(epoch: RunnerEpoch | None) -> str:
 
 
 def _superseded(why: str) -> Refused:
-    return Refused(why, hint="this task delivers no more records", code="superseded")
+    return Refused(why, hint="this task delivers no more records", code=SUPERSEDED)

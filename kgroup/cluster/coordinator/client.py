@@ -25,7 +25,20 @@ from kgroup.cluster.login import client_arguments
 from kgroup.model.kafka_tools import log_in_as
 from kgroup.settings.model import Settings
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.errors import KgroupError, Refused, Unreachable, refusal_code
+
+BROKER_TOO_OLD = refusal_code(
+    "broker-too-old",
+    "all verbs",
+    "The brokers are older than Kafka 3.0.",
+    "Upgrade the brokers. --from-log reads without these requests.",
+)
+UNSUPPORTED = refusal_code(
+    "unsupported",
+    "all verbs",
+    "A broker does not support a request of kgroup.",
+    "Upgrade the brokers. --from-log reads without these requests.",
+)
 
 PRIVATE_NAMES = {
     "kafka.net.manager:KafkaConnectionManager": (
@@ -268,10 +281,10 @@ class CoordinatorClient:
         _, newest = self._manager.broker_version_data.api_versions.get(_FIND_COORDINATOR, (0, 0))
         text = str(error).partition("IncompatibleBrokerVersion: ")[2] or str(error)
         if newest >= _FIND_COORDINATOR_SINCE_3_0:
-            return Refused(f"broker {broker} does not support a request of kgroup", code="unsupported", details=(text,))
+            return Refused(f"broker {broker} does not support a request of kgroup", code=UNSUPPORTED, details=(text,))
         return Refused(
             f"broker {broker} is older than Kafka 3.0, the oldest release that kgroup supports",
-            code="broker-too-old",
+            code=BROKER_TOO_OLD,
             details=(text,),
             hint="Upgrade the brokers. On older ones, list, describe and export work with --from-log.",
         )

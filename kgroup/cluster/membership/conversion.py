@@ -42,7 +42,14 @@ from kgroup.cluster.membership.requests import (
     protocol_subscription,
 )
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX, is_own_member
-from kgroup.support.errors import KgroupError, Refused, Unreachable
+from kgroup.support.errors import KgroupError, Refused, Unreachable, refusal_code
+
+PROTOCOL_UNAVAILABLE = refusal_code(
+    "protocol-unavailable",
+    "migrate",
+    "The broker does not offer the consumer protocol.",
+    "Read the checks of the plan: they name the setting of the broker.",
+)
 
 Result = KgroupError | None
 Descriptions = dict[str, GroupDescription | KgroupError]
@@ -278,7 +285,7 @@ def _join_refusal(code: int, group: str) -> KgroupError | None:
 def _no_new_protocol() -> Refused:
     return Refused(
         "the broker does not offer the new protocol (KIP-848)",
-        code="protocol-unavailable",
+        code=PROTOCOL_UNAVAILABLE,
         hint="see the checks of the plan: the feature group.version, and group.coordinator.rebalance.protocols",
     )
 

@@ -12,8 +12,25 @@ from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.membership.refusals import format_members
 from kgroup.model.groups import Member, is_of_consumers
 from kgroup.model.migration_facts import is_own_member
-from kgroup.support.errors import FOREIGN_OWNER, NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
+from kgroup.support.errors import (
+    FOREIGN_OWNER,
+    NOT_EMPTY,
+    KgroupError,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreachable,
+    refusal_code,
+)
 from kgroup.support.hint import Hint
+
+JOINED_MEANWHILE = refusal_code(
+    "joined-meanwhile",
+    "migrate",
+    "A member joined the group during the conversion. Nothing was lost.",
+    "Stop the member, and run the same command again.",
+    not_yet=True,
+)
 
 
 def refuse_conversion(
@@ -91,7 +108,7 @@ def _joined_meanwhile(group: str, type_now: str | None, others: Iterable[Member]
     return Refused(
         f"a member joined {when}: {named}" if named else f"a member joined {when}, and has left since",
         details=(f"{is_now} offsets are unchanged and its members continue: nothing was lost.",),
-        code="joined-meanwhile",
+        code=JOINED_MEANWHILE,
         hint=Hint("run the same command again when they have stopped; they are listed by: {}", ("describe", group)),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
-from kgroup.support.errors import NOT_EMPTY, KgroupError, Refused, Unreachable
+from kgroup.support.errors import NOT_EMPTY, SUPERSEDED, KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
@@ -40,7 +40,7 @@ def superseded(group: str) -> Refused:
     """The refusal when this run's member is no longer in the group."""
     return Refused(
         f"{group} is no longer owned by this run: another run took it over, or this one paused for too long",
-        code="superseded",
+        code=SUPERSEDED,
         hint=Hint("its plans, and who runs them: {}", ("catchup", "list", group)),
     )
 

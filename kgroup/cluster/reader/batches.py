@@ -26,7 +26,26 @@ from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_c
 from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import ConsumerRecord, LostOffsets, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, Refused, refusal_code
+
+RECORDS_GONE = refusal_code(
+    "records-gone",
+    "reset --save-skipped",
+    "Retention has deleted a record that would be skipped.",
+    "Leave --save-skipped out.",
+)
+OPEN_TRANSACTION = refusal_code(
+    "open-transaction",
+    "reset --save-skipped",
+    "A record that would be skipped belongs to an open transaction.",
+    "End the transaction, or leave --save-skipped out.",
+)
+BEYOND_LOG_END = refusal_code(
+    "beyond-log-end",
+    "reset --save-skipped",
+    "An offset that would be skipped is beyond the log end.",
+    "Leave --save-skipped out.",
+)
 
 MOST = 2000
 """Maximum number of messages in a batch: larger batches are slower."""
@@ -369,7 +388,7 @@ class BatchReader:
         if high < offset_range.end:
             raise beyond_end(offset_range, high)
         if self._watch.over:
-            raise Refused(f"{name} cannot be read from offset {position} on: {error.str()}", code="records-gone")
+            raise Refused(f"{name} cannot be read from offset {position} on: {error.str()}", code=RECORDS_GONE)
         self._go_to(offset_range, position)
         return None
 
@@ -419,7 +438,7 @@ def held_back(offset_range: OffsetRange, ended_at: int, held_s: float) -> Refuse
         f"{offset_range.tp}: an open transaction hides the records from offset {ended_at} to {offset_range.end}",
         details=(f"The last stable offset stayed at {ended_at} for {held_s:g} s.",),
         hint=f"Wait until it ends, or search for a hanging one: {hanging}",
-        code="open-transaction",
+        code=OPEN_TRANSACTION,
     )
 
 
@@ -428,5 +447,5 @@ def beyond_end(offset_range: OffsetRange, end: int) -> Refused:
     return Refused(
         f"{offset_range.tp} ends at {end} and cannot be read up to {offset_range.end}",
         hint="the log was truncated or the topic recreated: run the command again",
-        code="beyond-log-end",
+        code=BEYOND_LOG_END,
     )

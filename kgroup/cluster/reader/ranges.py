@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from kgroup.cluster.librdkafka import ClientWatch, client
-from kgroup.cluster.reader.batches import REQUIRED, BatchReader, check_partition, partitions_of
+from kgroup.cluster.reader.batches import RECORDS_GONE, REQUIRED, BatchReader, check_partition, partitions_of
 from kgroup.model.records import ConsumerRecord, LostOffsets, OffsetRange, merged
 from kgroup.support.errors import Refused
 
@@ -58,7 +58,7 @@ def read_ranges(
                         f"{item.tp}: offsets {batch.start} to {batch.end - 1} are gone, the log "
                         f"starts at {reader.log_start} now",
                         hint="retention or another client deleted them; the others can be read from there on",
-                        code="records-gone",
+                        code=RECORDS_GONE,
                     )
                 yield from batch.records()
 

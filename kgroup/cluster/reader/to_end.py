@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kgroup.cluster.librdkafka import ClientWatch, client, is_transient, topic_client_error
-from kgroup.cluster.reader.batches import REQUIRED
+from kgroup.cluster.reader.batches import OPEN_TRANSACTION, RECORDS_GONE, REQUIRED
 from kgroup.cluster.transactions import ABORT_SCAN_S, LONGEST_S
 from kgroup.model.kafka_tools import find_hanging
 from kgroup.support.errors import KgroupError, NotFound, Refused
@@ -210,7 +210,7 @@ class _Reading:
             f"{self._topic}: an open transaction hides the records after offset {self._position}",
             details=(f"The last stable offset has not reached {self._end} for {held_s:.0f} s.",),
             hint=f"search for a hanging one: {find_hanging(self._topic, 0)}",
-            code="open-transaction",
+            code=OPEN_TRANSACTION,
         )
 
     def _broken(self, error: KafkaError) -> KgroupError:
@@ -224,7 +224,7 @@ class _Reading:
             f"{self._topic} cannot be read from offset {self._position} on",
             details=(span,),
             hint="its records were deleted, or the topic was recreated",
-            code="records-gone",
+            code=RECORDS_GONE,
         )
 
 
