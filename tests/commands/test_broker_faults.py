@@ -10,7 +10,15 @@ from kgroup.sandbox import Sandbox
 from tests.helpers.changes import VERBS, Commits, command, crashed, has_happened
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.three_brokers import BROKERS, busy_partition, hanging, in_sync, killed, three_replicas_needed
+from tests.helpers.three_brokers import (
+    BROKERS,
+    busy_partition,
+    hanging,
+    in_sync,
+    killed,
+    neighbour,
+    three_replicas_needed,
+)
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -50,6 +58,8 @@ UNDOABLE = ("reset", "delete-offsets", "delete")
 
 def is_as_the_journal_says(world: KafkaWorld, verb: str, group: str, before: Commits) -> None:
     """Done after all, or not: ``undo`` finds out which, and the group is as it was before."""
+    # When this is stored, so is what the coordinator has still to write of the change, in the same partition.
+    world.commit(neighbour(world, group), {next(iter(before)): 1})
     happened = has_happened(world, verb, group, before)
     assert happened or world.exact(group) == before
     if verb in UNDOABLE:

@@ -65,6 +65,6 @@ def has_happened(world: KafkaWorld, verb: str, group: str, before: Commits) -> b
         case "delete":
             return group not in world.groups()
         case "migrate":
-            return world.exact(group) == before and world.groups()[group] == ("consumer", "empty")
+            return world.exact(group) == before and world.groups().get(group) == ("consumer", "empty")
         case _:
-            return world.exact(group) == before and world.groups()[group] == ("classic", "empty")
+            return world.exact(group) == before and world.groups().get(group) == ("classic", "empty")

@@ -191,8 +191,9 @@ class KafkaWorld:
 
     def groups(self) -> dict[str, tuple[str, str]]:
         """(type, state) of every group, in lower case; brokers before 4.0 know one type."""
+        listed = self._asked(self._groups.list_groups, "all groups")
         return {found["group_id"]: (found.get("group_type", "classic").lower(), found["group_state"].lower())
-                for found in self._groups.list_groups()}  # fmt: skip
+                for found in listed}  # fmt: skip
 
     def delete_group(self, group: str) -> None:
         """Delete an empty group."""
