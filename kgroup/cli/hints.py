@@ -123,7 +123,7 @@ SUBVERBS = {
         "restart": "up",
     },
 }
-"""The same below verbs that have verbs of their own."""
+"""What users type below ``kgroup catchup``, ``context`` and ``sandbox``, and the verb that they mean."""
 
 KCG_VERBS = {
     "--describe": "describe",
@@ -248,8 +248,8 @@ def kcg_form(arguments: Sequence[str], verbs: Collection[str]) -> str | None:
     ``--reset-offsets --group pay --topic t --to-earliest --execute`` becomes ``kgroup reset --group pay --topic t
     --to-earliest``.
     """
-    found = [KCG_VERBS[word] for word in arguments if word in KCG_VERBS]
-    known = [verb for verb in found if verb.split()[0] in verbs]
+    meant = [KCG_VERBS[word] for word in arguments if word in KCG_VERBS]
+    known = [verb for verb in meant if verb.split()[0] in verbs]
     if not known:
         return None
     verb = "export" if "export" in known else known[0]

@@ -33,14 +33,15 @@ class CachedValue(msgspec.Struct, Generic[T, K], frozen=True):
 
 @dataclass(slots=True)
 class RefreshCache:
-    """The results of earlier refreshes: ``generations`` and ``logs`` of the groups of the last one.
-
-    ``hidden`` are hidden commits, about those that the broker showed. ``surroundings`` are retention and other groups,
-    about topics. ``ledger`` is the content of a catch-up ledger, about these groups; None: all.
-    """
+    """The results of earlier refreshes."""
 
     generations: dict[str, KnownGeneration] = field(default_factory=dict)
+    """Of the groups of the last refresh."""
     logs: dict[str, GroupLog] = field(default_factory=dict)
+    """Of the groups of the last refresh."""
     hidden: dict[str, CachedValue[Hidden, frozenset[TopicPartition]]] = field(default_factory=dict)
+    """Hidden commits, about those that the broker showed."""
     surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
+    """Retention and other groups, about topics."""
     ledger: CachedValue[Any, frozenset[str] | None] | None = None
+    """The content of a catch-up ledger, about these groups; None: all."""

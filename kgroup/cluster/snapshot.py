@@ -131,7 +131,7 @@ class Cluster(ClusterConnection):
         return self.ask(read_retention, layouts, partitions)
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
-        """The same groups with their number of members, and the errors of groups that could not be read."""
+        """The listed groups with their number of members, and the errors of groups that could not be read."""
         names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
         described = self._ask(self._coordinators.describe, names["classic"], names["consumer"])
         errors = tuple(
@@ -239,11 +239,11 @@ class Cluster(ClusterConnection):
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:
         """When the first record of each partition's range was written, see ``first_timestamps_of``."""
-        found = self.first_timestamps_of(ranges.items())
-        return {tp: found[tp, span] for tp, span in ranges.items()}
+        timestamps = self.first_timestamps_of(ranges.items())
+        return {tp: timestamps[tp, span] for tp, span in ranges.items()}
 
     def first_timestamps_of(self, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
-        """The same for ranges of which several may be of one partition, see ``kgroup.cluster.first_records``."""
+        """When the first record of each range was written; several ranges may be of one partition."""
         from kgroup.cluster.first_records import first_timestamps
 
         return self.ask(first_timestamps, spans)
@@ -283,7 +283,7 @@ class Cluster(ClusterConnection):
             errors += [RowError.of(behind_group(), group=name) for name in behind]
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        existing = {name: found for name, found in committed.items() if not isinstance(described[name], NotFound)}
+        existing = {name: offsets for name, offsets in committed.items() if not isinstance(described[name], NotFound)}
         hidden = await self._find_hidden(existing, request) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts = []

@@ -175,7 +175,7 @@ async def log_positions(
     partitions: Iterable[TopicPartition],
     timestamp_ms: int | None,
 ) -> dict[TopicPartition, Positions | KgroupError]:
-    """The same with leader epochs, and the position of the first record at or after ``timestamp_ms``."""
+    """Log start and high watermark with leader epochs, and the first record at or after ``timestamp_ms``."""
     timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
     queries = (_EARLIEST, _LATEST, *timed)
     answers = await _listed_offsets(client, layouts, partitions, queries, client.deadline)

@@ -180,11 +180,11 @@ class Transactions:
         self._watch.progress()
         # The first response may come on a connection that serves only metadata.
         for _ in range(2 if self._topic is not None and not self._connected else 0):
-            self._until(lambda: self.producer.list_topics(self._topic, _ASK_S), self._not_taken())
+            self._until(lambda: self.producer.list_topics(self._topic, _ASK_S), self._not_initialized())
             self.producer.poll(_PAUSE_S)
         self._connected = True
 
-    def _not_taken(self) -> str:
+    def _not_initialized(self) -> str:
         return f"transactional id {self.transactional_id} could not be initialized"
 
     def fence(self) -> None:
@@ -193,7 +193,7 @@ class Transactions:
         Raises NotAuthorized; Refused with code ``transaction-limit``; Unreachable, AuthenticationFailed.
         """
         self.connect()
-        self._until(lambda: self.producer.init_transactions(_SLICE_S), self._not_taken())
+        self._until(lambda: self.producer.init_transactions(_SLICE_S), self._not_initialized())
         self._watch.answered()
         self._stage = _Stage.IDLE
 

@@ -30,7 +30,6 @@ class Columns(Sequence[T]):
     """
 
     def __init__(self, parts: Iterable[_Part] = ()) -> None:
-        """See ``of``."""
         self._parts = tuple(parts)
         self._ends = tuple(accumulate(map(len, self._parts)))
 
@@ -65,7 +64,7 @@ class Columns(Sequence[T]):
         return len(self) == len(other) and all(map(eq, self, other))
 
     def fields(self, path: tuple[str, ...]) -> Iterator[Any]:
-        """See ``column``."""
+        """A field of each value, in order."""
         return chain.from_iterable(part.fields(path) for part in self._parts)
 
 

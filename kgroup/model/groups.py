@@ -232,7 +232,7 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
         return "above-log-end" if commit.offset > log.end else None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form. Callers fill in ``time_lag_ms``, ``last_commit_at`` and ``lag_status`` if they are known."""
+        """Callers fill in ``time_lag_ms``, ``last_commit_at`` and ``lag_status`` if they are known."""
         commit, log, owner = self.commit, self.log, self.owner
         return {
             "topic": self.topic,
@@ -331,7 +331,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         )
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; docs/commands/describe.md describes the fields."""
+        """docs/commands/describe.md describes the fields."""
         totals = self.totals
         return {
             "group": self.name,

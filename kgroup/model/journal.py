@@ -30,20 +30,7 @@ class JournalRow(PartitionValue, msgspec.Struct, frozen=True):
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change.
-
-    ``command`` has no secrets. ``groups`` are the types before the change, by group name; ``created`` and ``deleted``
-    are the groups that the change created and deleted. ``topics`` are topic ids by name. ``converted`` is (old type,
-    new type) by group. ``configs`` is (before, after) of dynamic configs by group.
-
-    ``results`` has the error code of each row that was tried, None for success. A missing row was not tried, or kgroup
-    died before recording it. ``conversions`` and ``configured`` are the same for ``converted`` and ``configs``.
-
-    ``hidden`` are commits of deleted groups that the broker did not show, as (topic, partition) by group; None if it is
-    unknown whether there were any. They are in no row and cannot be restored. ``ended`` is None if kgroup died during
-    the change, or if not all results are in the file. ``undoes`` is the id of the change that this one undid.
-    ``damage`` is why rows are missing, as a clause; None if all are there.
-    """
+    """One change."""
 
     id: str
     at: datetime
@@ -51,23 +38,37 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str
     subject: str
     command: tuple[str, ...]
+    """Without secrets."""
     reason: str | None
     cluster: ClusterRef
     groups: Mapping[str, str]
+    """The types before the change, by group name."""
     topics: Mapping[str, str | None]
+    """Topic ids by name."""
     rows: tuple[JournalRow, ...] = ()
     created: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     undoable: bool = True
     undoes: str | None = None
+    """The id of the change that this one undid."""
     results: Mapping[GroupTopicPartition, str | None] = msgspec.field(default_factory=dict)
+    """The error code of each row that was tried, None for success. A missing row was not tried, or kgroup died
+    before it recorded the result."""
     converted: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    """(Old type, new type) by group."""
     configs: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = msgspec.field(default_factory=dict)
+    """(Before, after) of dynamic configs by group."""
     conversions: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    """As ``results``, for ``converted``."""
     configured: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    """As ``results``, for ``configs``."""
     ended: datetime | None = None
+    """None if kgroup died during the change, or if not all results are in the file."""
     hidden: Mapping[str, tuple[TopicPartition, ...] | None] = msgspec.field(default_factory=dict)
+    """Commits of deleted groups that the broker did not show, by group; None if it is unknown whether there were
+    any. They are in no row and cannot be restored."""
     damage: str | None = None
+    """Why rows are missing, as a clause; None if all are there."""
 
     @property
     def at_ms(self) -> int:

@@ -32,7 +32,7 @@ JsonRow = tuple[int, int | None, bytes | None, bytes | None, Sequence[tuple[str,
 class ValueFormat(StrEnum):
     """How bytes are written.
 
-    As above; the value as the JSON that it is; or all bytes as ``{"hex": ...}`` or ``{"base64": ...}``.
+    As text; the value as the JSON that it is; or all bytes as ``{"hex": ...}`` or ``{"base64": ...}``.
     """
 
     TEXT = "text"
@@ -62,7 +62,7 @@ def json_line(
 
 
 def record_document(record: ConsumerRecord, form: ValueFormat = ValueFormat.TEXT) -> dict[str, Any]:
-    """The same record as part of a larger document, with its size. Raises NotWritable.
+    """What ``json_line`` writes, as part of a larger document and with the size. Raises NotWritable.
 
     ``size_bytes`` counts the key, the value and the headers. Numbers within a JSON value may lose digits here.
     """
@@ -82,7 +82,7 @@ def writable_format(record: ConsumerRecord, form: ValueFormat) -> ValueFormat:
 
 
 def json_lines(topic: str, partition: int, rows: Iterable[JsonRow]) -> list[bytes]:
-    """The same lines for many records of a partition, twice as fast."""
+    """What ``json_line`` writes as text, for many records of a partition and twice as fast."""
     head = _partition(topic, partition)
     return [
         f'{head}{offset}, {_times(timestamp_ms)}, "key": {_text(key)}, "value": {_text(value)}, '

@@ -43,26 +43,26 @@ class ConfigBounds(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """What a coordinator reports about itself.
-
-    ``serves_consumer`` is whether it offers the consumer protocol now: it answers ConsumerGroupDescribe (API 69) for
-    a group that does not exist, instead of rejecting the request as unsupported. ``group_version`` is the finalized
-    feature (0: off), ``rebalance_protocols`` is ``group.coordinator.rebalance.protocols``. ``heartbeat_version`` is
-    the highest offered version of ConsumerGroupHeartbeat (API 68), None if it is not offered.
-    ``release`` is the broker's minor release ("4.3"), derived from its highest supported ``metadata.version``; the
-    patch level cannot be read. ``kraft`` is whether the broker reports that feature: brokers with ZooKeeper, and those
-    before 3.3, do not. ``policy`` is ``group.consumer.migration.policy`` in upper case, ``assignors`` are the names
-    in ``group.consumer.assignors``. The maximum sizes count members.
-    """
+    """What a coordinator reports about itself. The maximum sizes count members."""
 
     serves_consumer: bool | None = None
+    """Whether it offers the consumer protocol now: it answers ConsumerGroupDescribe (API 69) for a group that does
+    not exist, instead of rejecting the request as unsupported."""
     group_version: int | None = None
+    """The finalized feature (0: off)."""
     rebalance_protocols: tuple[str, ...] | None = None
+    """``group.coordinator.rebalance.protocols``."""
     heartbeat_version: int | None = None
+    """The highest offered version of ConsumerGroupHeartbeat (API 68), None if it is not offered."""
     release: str | None = None
+    """The minor release ("4.3"), derived from the highest supported ``metadata.version``; the patch level cannot be
+    read."""
     kraft: bool | None = None
+    """Whether the broker reports that feature: brokers with ZooKeeper, and those before 3.3, do not."""
     policy: str | None = None
+    """``group.consumer.migration.policy`` in upper case."""
     assignors: tuple[str, ...] | None = None
+    """The names in ``group.consumer.assignors``."""
     consumer_max_size: int | None = None
     classic_max_size: int | None = None
     session: ConfigBounds | None = None
@@ -87,27 +87,27 @@ class PastMember(msgspec.Struct, frozen=True):
 
 
 class GroupPast(msgspec.Struct, frozen=True):
-    """The past of a group, from ``__consumer_offsets``.
-
-    ``members`` and ``assignor`` are those of the newest generation with members; empty and None if none was found.
-    ``emptied_at_ms`` is the time of the record that made the group Empty, None if the group is not Empty.
-    ``commits_ms`` is the time of each current commit's record. ``topic_ids`` is the id that its topic had then, as text
-    (written since Kafka 4.1). ``pending`` are partitions with a commit in an open transaction; the log is the only
-    trace of one that is the first commit of its partition. ``hidden`` are partitions with a commit in the log that
-    the broker omits, because this user may not DESCRIBE the topic.
-    ``complete`` is whether the scan went back far enough for all fields but ``hidden``, ``searched`` whether it reached
-    the start of the log, so that ``hidden`` is complete too.
-    """
+    """The past of a group, from ``__consumer_offsets``."""
 
     members: tuple[PastMember, ...] = ()
+    """Of the newest generation with members; empty if none was found."""
     assignor: str | None = None
+    """Of the newest generation with members."""
     emptied_at_ms: int | None = None
+    """The time of the record that made the group Empty, None if the group is not Empty."""
     commits_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
+    """The time of each current commit's record."""
     pending: tuple[TopicPartition, ...] = ()
+    """Partitions with a commit in an open transaction. Only the log shows one that is the first commit of its
+    partition."""
     hidden: tuple[TopicPartition, ...] = ()
+    """Partitions with a commit in the log that the broker omits, because this user may not DESCRIBE the topic."""
     complete: bool = False
+    """Whether the scan went back far enough for all fields but ``hidden``."""
     searched: bool = False
+    """Whether the scan reached the start of the log, so that ``hidden`` is complete too."""
     topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
+    """The id that the topic of each commit had then, as text (written since Kafka 4.1)."""
 
 
 class OpenTransaction(PartitionValue, msgspec.Struct, frozen=True):

@@ -45,16 +45,7 @@ class MadeDocuments(Generic[_Item]):
 class Outcome(msgspec.Struct, frozen=True):
     """The result of a command: its data, its page, its csv rows and its errors.
 
-    ``screen`` and ``records`` are called only for the output formats that need them. ``at`` is when the data was
-    read. ``check_failed`` means that a requested condition does not hold (exit 8). ``done`` is whether a part
-    of the request is done, or would be by executing the plan; None: there is data. ``decided`` is an exit code that
-    cannot be derived from those, such as that of an interrupted change. ``exported`` is what
-    ``-o prometheus`` writes, ``lines`` makes the lines of ``-o jsonl``. ``on_screen`` are the errors that the page
-    shows in full. ``names`` makes the lines of ``-o name``.
-
-    ``kind`` names the shape of the data if it is not the verb's usual one: ``migrate rollout`` is
-    ``kgroup.migrate.rollout/v1``. ``going_on`` is for ``--follow``: each result is written at once, in json as one
-    line. ``ends_watch`` is for ``--watch``: nothing is left to be watched, so it ends with this result.
+    Functions are called only for the output formats that need them.
     """
 
     data: tuple[Document, ...] | MadeDocuments[Any]
@@ -64,16 +55,28 @@ class Outcome(msgspec.Struct, frozen=True):
     errors: tuple[RowError, ...] = ()
     executed: bool = False
     check_failed: bool = False
+    """A requested condition does not hold (exit 8)."""
     done: bool | None = None
+    """Whether a part of the request is done, or would be by executing the plan; None: if there is data."""
     decided: ExitCode | None = None
+    """An exit code that cannot be derived from the other fields, such as that of an interrupted change."""
     going_on: bool = False
+    """For ``--follow``: each result is written at once, in json as one line."""
     ends_watch: bool = False
+    """For ``--watch``: nothing is left to be watched, so it ends with this result."""
     at: datetime = msgspec.field(default_factory=utc_now)
+    """When the data was read."""
     exported: ExportedMetrics | None = None
+    """What ``-o prometheus`` writes."""
     lines: Callable[[], Iterable[str]] | None = None
+    """Makes the lines of ``-o jsonl``."""
     on_screen: tuple[RowError, ...] = ()
+    """The errors that the page shows in full."""
     kind: str | None = None
+    """Names the shape of the data if it is not the verb's usual one: ``migrate rollout`` is
+    ``kgroup.migrate.rollout/v1``."""
     names: Callable[[], Iterable[str]] | None = None
+    """Makes the lines of ``-o name``."""
 
     @property
     def exit_code(self) -> ExitCode:

@@ -79,7 +79,7 @@ class ConsumerRecord(PartitionValue):
 
 
 def merged(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """The same offsets as sorted ranges without overlaps; empty ranges are dropped, adjacent ones are joined.
+    """The offsets as sorted ranges without overlaps; empty ranges are dropped, adjacent ones are joined.
 
     Several groups that skip records of the same partition often skip the same records.
     """

@@ -15,11 +15,11 @@ class Remarks(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     def and_warning(self, text: str) -> Remarks:
-        """The same with one more warning."""
+        """Each warning is shown once."""
         return self if text in self.warnings else replace(self, warnings=(*self.warnings, text))
 
     def and_note(self, text: str) -> Remarks:
-        """The same with one more note."""
+        """Each note is shown once."""
         return self if text in self.notes else replace(self, notes=(*self.notes, text))
 
     def document(self) -> dict[str, list[str]]:

@@ -131,7 +131,7 @@ class Invocation:
         return settings
 
     def showing(self, form: Format, reporter: Reporter) -> Invocation:
-        """The same call with another format and reporter; the connection settings are read once for both."""
+        """This call with another format and reporter; the connection settings are read once for both."""
         presentation = replace(self.presentation, output=form)
         return replace(self, presentation=presentation, reporter=reporter, known_settings=self.settings)
 

@@ -98,7 +98,7 @@ def resolve(
     if unknown and strict:
         raise _unknown_settings_error(unknown)
     for setting in unknown:
-        shown, perhaps = _named(setting)
+        shown, perhaps = _key_and_similar(setting)
         reporter.warn(f"unknown setting {shown} from {setting.source} has no effect{perhaps}")
     timeout_s, timeout_source = _timeout(flags, variables, context, api_timeout, reporter)
     return Settings(
@@ -279,7 +279,9 @@ def _is_unknown(key: str) -> bool:
 
 def _unknown_settings_error(unknown: Sequence[Setting]) -> ConfigError:
     """The error of a verb that changes something; its details have the settings after the first."""
-    lines = [f"unknown setting {named} from {s.source}{perhaps}" for s in unknown for named, perhaps in [_named(s)]]
+    lines = [
+        f"unknown setting {named} from {s.source}{perhaps}" for s in unknown for named, perhaps in [_key_and_similar(s)]
+    ]
     return ConfigError(
         lines[0],
         details=tuple(lines[1:]),
@@ -287,7 +289,7 @@ def _unknown_settings_error(unknown: Sequence[Setting]) -> ConfigError:
     )
 
 
-def _named(setting: Setting) -> tuple[str, str]:
+def _key_and_similar(setting: Setting) -> tuple[str, str]:
     """(the key as it may be shown, the known key that is similar, or nothing)."""
     perhaps = _perhaps(setting.key)
     return setting.key if perhaps else setting.named, perhaps

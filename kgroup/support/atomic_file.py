@@ -59,7 +59,7 @@ class AtomicFile:
     def __enter__(self) -> IO[bytes]:
         self._require_name()
         try:
-            self._file = self._opened()
+            self._file = self._open()
         except OSError as error:
             raise self._usage(error.strerror or str(error)) from error
         return self._file
@@ -87,7 +87,7 @@ class AtomicFile:
             raise UsageError(f"{self._option} requires the name of a file")
         require_path(self._option, self._typed)
 
-    def _opened(self) -> IO[bytes]:
+    def _open(self) -> IO[bytes]:
         if descriptor := re.fullmatch(_DESCRIPTOR, self._typed):
             # Opening it again would write from the start of the file, over the output of the shell's other writers.
             numbered, stdout, stderr, proc = descriptor.groups()

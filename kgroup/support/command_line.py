@@ -48,6 +48,6 @@ class CommandLine(msgspec.Struct, frozen=True):
         return self.without("--dry-run").with_option("--execute")
 
     def with_words(self, convert: Callable[[tuple[str, ...]], tuple[str, ...]]) -> CommandLine:
-        """The same command line with each group of words converted, for example without secrets."""
+        """With each group of words converted, for example without secrets."""
         options = {name: convert(words) for name, words in self.options.items()}
         return CommandLine(convert(self.verb), convert(self.arguments), options)

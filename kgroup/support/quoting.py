@@ -16,7 +16,7 @@ def visible(text: str) -> str:
 
 
 def json_safe(text: str, *, ascii_only: bool = False) -> str:
-    """The same JSON; ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters.
+    """JSON in which ``\\uXXXX`` replaces what a terminal would interpret or hide: DEL, C1 and bidi characters.
 
     ``ascii_only`` replaces every other character that is not ASCII too.
     """

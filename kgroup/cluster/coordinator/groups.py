@@ -110,7 +110,7 @@ class GroupCoordinators:
         self._partitions: int | None = None
 
     def within(self, deadline: Deadline) -> GroupCoordinators:
-        """The same coordinators, as ``CoordinatorClient.within``."""
+        """A view of these coordinators, whose calls end at ``deadline``."""
         view = copy.copy(self)
         view.client = self.client.within(deadline)
         return view
@@ -335,7 +335,7 @@ class GroupCoordinators:
         )
 
     async def settled_commits(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
-        """The same with ``stable``, see ``read_settled``."""
+        """All committed offsets, read until those of a coordinator that moved are complete; see ``read_settled``."""
         return await self.read_settled(lambda: self.committed(groups, stable=True))
 
     async def send_until_answered(

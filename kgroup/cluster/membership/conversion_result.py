@@ -49,7 +49,7 @@ def refuse_conversion(
         return before
     if not is_of_consumers(before.protocol_type):  # the broker would also convert a Connect worker's Empty group
         return Refused(f"it belongs to {before.protocol_type} now, not to consumers", code=FOREIGN_OWNER)
-    others = _others(before)
+    others = _other_members(before)
     if others or (before.state != "Empty" and not before.members):
         return _joined_meanwhile(group, before.type, others, "before it was converted")
     if before.members:
@@ -85,7 +85,7 @@ def converted_or_why_not(
         return _joined_meanwhile(group, None, (), "while it was converted")
     if isinstance(after, KgroupError):
         return refusal or unverified(after)
-    others = _others(after)
+    others = _other_members(after)
     if others:
         return _joined_meanwhile(group, after.type, others, "while it was converted")
     if after.members:
@@ -94,11 +94,11 @@ def converted_or_why_not(
         return None
     if refusal:
         return refusal
-    others = _others(during) if isinstance(during, GroupDescription) else ()
+    others = _other_members(during) if isinstance(during, GroupDescription) else ()
     return _joined_meanwhile(group, after.type, others, "while it was converted")
 
 
-def _others(described: GroupDescription) -> tuple[Member, ...]:
+def _other_members(described: GroupDescription) -> tuple[Member, ...]:
     return tuple(member for member in described.members or () if not is_own_member(member))
 
 

@@ -66,8 +66,8 @@ def commits_like(body: bytes, at: int, stop: int, base: int, at_ms: int, most: i
     # The varints of 64 offsets in succession differ in their first byte only, by two.
     lows = range(low + 2, _MORE if low < _MORE else 2 * _MORE, 2)[:most]
     following = memoryview(body)[stop : stop + size * len(lows)]
-    for expected, found in zip(lows, layout.iter_unpack(following), strict=True):
-        its_start, low, its_fixed, partition, its_head, offset, epoch, its_text, its_tail = found
+    for expected, values in zip(lows, layout.iter_unpack(following), strict=True):
+        its_start, low, its_fixed, partition, its_head, offset, epoch, its_text, its_tail = values
         if low != expected or its_start != start or its_fixed != fixed or its_head != head or its_tail != tail:
             break
         if its_text != text:

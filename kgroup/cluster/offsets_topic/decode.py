@@ -66,10 +66,10 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     A value of a newer version is an UnknownVersion, never a guess. Raises MalformedRecord.
     """
     try:
-        found = _read_key(key)
-        if found is None:
+        known = _read_key(key)
+        if known is None:
             return None
-        layout, fields = found
+        layout, fields = known
         if value is None:
             return layout.record(*fields, None)
         version = _VERSION.unpack_from(value)[0]
@@ -112,10 +112,10 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
 def group_of(key: bytes) -> str | None:
     """The group that a record belongs to; None for types that ``decode`` skips. Raises MalformedRecord."""
     try:
-        found = _read_key(key)
+        known = _read_key(key)
     except FAULTS as error:
         raise MalformedRecord(f"the key {key[:80].hex()} cannot be decoded: {error}") from error
-    return None if found is None else str(found[1][0])
+    return None if known is None else str(known[1][0])
 
 
 def key_prefix(record_type: int, group: str) -> bytes:
@@ -212,7 +212,7 @@ def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
     bytes_ = reader.compact_bytes if flexible else reader.bytes_
 
     def member() -> ClassicMember:
-        found = ClassicMember(
+        result = ClassicMember(
             string(),
             nullable_string() if version >= 3 else None,
             string(),
@@ -224,7 +224,7 @@ def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
         )
         if flexible:
             reader.tags()
-        return found
+        return result
 
     group = GroupMetadataValue(
         string(),
@@ -254,14 +254,14 @@ def _partition_metadata(data: bytes, version: int) -> ConsumerGroupPartitionMeta
     reader = ByteReader(data, 2)
 
     def racks() -> PartitionRacks:
-        found = PartitionRacks(reader.i32(), reader.compact_array(reader.compact_string))
+        partition = PartitionRacks(reader.i32(), reader.compact_array(reader.compact_string))
         reader.tags()
-        return found
+        return partition
 
     def topic() -> TopicMetadata:
-        found = TopicMetadata(reader.topic_id(), reader.compact_string(), reader.i32(), reader.compact_array(racks))
+        metadata = TopicMetadata(reader.topic_id(), reader.compact_string(), reader.i32(), reader.compact_array(racks))
         reader.tags()
-        return found
+        return metadata
 
     topics = reader.compact_array(topic)
     reader.tags()
@@ -292,9 +292,9 @@ def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
         return None
 
     def protocol() -> ClassicProtocol:
-        found = ClassicProtocol(reader.compact_string(), reader.compact_bytes())
+        result = ClassicProtocol(reader.compact_string(), reader.compact_bytes())
         reader.tags()
-        return found
+        return result
 
     classic = ClassicMemberMetadata(reader.i32(), reader.compact_array(protocol))
     reader.tags()

@@ -124,8 +124,8 @@ async def read_group_logs(
         else:
             stopped = why_stopped(scan.stopped, budget_s, byte_budget)
             logs |= {name: visitors[name].log(scan, stopped, topics) for name in scan.groups}
-    found = {name: wanted[name].past(at_start=logs[name].reach.to_log_start) for name in wanted.keys() & logs.keys()}
-    return GroupLogs(logs, unread, forbidden, {name: past for name, past in found.items() if past.complete})
+    past_of = {name: wanted[name].past(at_start=logs[name].reach.to_log_start) for name in wanted.keys() & logs.keys()}
+    return GroupLogs(logs, unread, forbidden, {name: past for name, past in past_of.items() if past.complete})
 
 
 async def _expected_offsets(

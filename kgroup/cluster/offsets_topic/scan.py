@@ -48,7 +48,8 @@ _FULL_WINDOW = 16_384
 """Windows grow to this many records and no further: when the time budget ends, the unfinished window is discarded."""
 
 _FULL_WINDOWS = 65_536
-"""The same for the windows of all partitions that are read in parallel: each is in memory until it is complete."""
+"""The most records in the windows of all partitions that are read in parallel: each window is in memory until it is
+complete."""
 
 _SMALLEST_FULL_WINDOW = 512
 

@@ -63,31 +63,34 @@ HEADER = (
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """What a verb adds to the page.
-
-    ``what`` and ``subject`` form the first line; ``command`` is what the user typed. ``head`` goes above the table,
-    ``before_end`` between the table and the refusals. ``apply`` is the words before the command to run, ``instead`` a
-    line below it. ``listed`` holds refusal codes of groups that the table already shows. ``start`` is what follows a
-    change that was made (``Start the consumers``), None if nothing does; ``wait`` makes the command that waits for the
-    given groups, with the types that they were converted to. ``undo`` makes the command that undoes the change with the
-    given id, ``undo_when`` is its condition (``once g is Empty``), None without one. ``restore`` makes the command that
-    restores the given backup. ``undo`` and ``restore`` are None if there is no such command.
-    """
+    """What a verb adds to the page."""
 
     what: str
     subject: str
+    """The first line is ``what`` and ``subject``."""
     command: CommandLine
+    """What the user typed."""
     head: tuple[Block, ...] = ()
+    """Above the table."""
     before_end: tuple[Block, ...] = ()
+    """Between the table and the refusals."""
     instead: str | None = None
+    """A line below the command to run."""
     apply: str = "To apply"
+    """The words before the command to run."""
     verbose: bool = False
     listed: frozenset[str] = frozenset()
+    """Refusal codes of groups that the table already shows."""
     start: str | None = None
+    """What follows a change that was made (``Start the consumers``), None if nothing does."""
     wait: Callable[[Sequence[str], Iterable[str]], str] | None = None
+    """Makes the command that waits for the given groups, with the types that they were converted to."""
     undo: Callable[[str], str] | None = None
+    """Makes the command that undoes the change with the given id."""
     undo_when: str | None = None
+    """The condition of ``undo`` (``once g is Empty``), None without one."""
     restore: Callable[[str], str] | None = None
+    """Makes the command that restores the given backup."""
 
 
 def outcome(
@@ -127,7 +130,7 @@ def outcome(
 def with_rows(
     outcome: Outcome, data: tuple[Document, ...] | MadeDocuments[Any], records: Callable[[], Records]
 ) -> Outcome:
-    """The same outcome with other data and rows, for a verb whose subjects are not partitions."""
+    """The outcome with other data and rows, for a verb whose subjects are not partitions."""
     return replace(outcome, data=data, records=records)
 
 

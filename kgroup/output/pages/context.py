@@ -32,7 +32,7 @@ class ContextRow(msgspec.Struct, frozen=True):
 
     @property
     def security_protocol(self) -> str:
-        """As in the file, else PLAINTEXT."""
+        """Kafka's default is PLAINTEXT."""
         return (self.context.get("security.protocol") or _PLAINTEXT).upper()
 
     @property

@@ -94,7 +94,7 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     logged: LoggedState | None = None
 
     def document(self) -> dict[str, Any]:
-        """Its JSON form; the verdict and the log fill in fields that are null without them."""
+        """The verdict and the log fill in fields that are null without them."""
         plain = self.group.document() | {"pending_catchups": None if self.pending is None else list(self.pending)}
         plain |= (
             {"source": "coordinator", "newest_record_at": None} if self.logged is None else source_document(self.logged)

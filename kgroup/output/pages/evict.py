@@ -73,7 +73,7 @@ def evict_outcome(
             )
         )
         if executed:
-            left = _left(group, evictions, survivors)
+            left = _group_after(group, evictions, survivors)
             left = left if errors else f"Done. {left}"
             return Screen(
                 (
@@ -129,7 +129,7 @@ def _headline(evictions: Sequence[Eviction]) -> str:
     return "UNKNOWN" if any(error.code == UNKNOWN for error in errors) else "FAILED"
 
 
-def _left(before: Group, evictions: Sequence[Eviction], after: Group | KgroupError | None) -> str:
+def _group_after(before: Group, evictions: Sequence[Eviction], after: Group | KgroupError | None) -> str:
     """The group's state right after the eviction, and the members that are back already."""
     if isinstance(after, KgroupError):
         return f"The state of {before.name} after that is unknown: {after.message}."

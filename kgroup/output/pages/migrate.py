@@ -88,7 +88,7 @@ def about(readiness: Sequence[Readiness], types: Sequence[str], target: str) -> 
 def table(rows: Sequence[MigrationResult], page: Page, *, executed: bool) -> list[Block]:
     """The blocks between the title and the refusals."""
     if len(rows) == 1:
-        blocks = list(_after(rows[0]) if rows[0].converted else _one(rows[0], page, executed=executed))
+        blocks = list(_after(rows[0]) if rows[0].converted else _group_blocks(rows[0], page, executed=executed))
     else:
         blocks = list(_many(rows, page, executed=executed))
     return [*blocks, *page.config]
@@ -114,7 +114,7 @@ def record(row: MigrationResult) -> tuple[str | int | None, ...]:
     return tuple(named[name] for name in HEADER)
 
 
-def _one(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
+def _group_blocks(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
     readiness = row.readiness
     if readiness.result is ReadinessResult.DONE:
         yield Text((f"It already uses the {row.target} protocol and is {row.evidence.group.state}.",))
@@ -300,7 +300,7 @@ def _change_text(change: ConfigChange) -> str:
 
 
 def config_document(config: ConfigPlan, name: str, written: str | None) -> Mapping[str, Any]:
-    """Its JSON form, with secrets masked."""
+    """Secrets are masked."""
     changes = (
         {
             "key": change.key,

@@ -73,7 +73,7 @@ def bytes_text(raw: bytes, form: ValueFormat = ValueFormat.TEXT, width: int | No
 
 
 def value_text(raw: bytes, form: ValueFormat, width: int | None = None) -> str:
-    """The same for a value: as JSON on one line where it is JSON."""
+    """A value as text for the terminal, at most so wide: as JSON on one line where it is JSON."""
     if form is ValueFormat.JSON:
         try:
             return _cut(visible(json_value(raw)), width)

@@ -58,11 +58,11 @@ def _blocks(waited: WaitResult, conditions: Sequence[Condition], within_s: float
     rows = [_group_row(group) for group in ranked[:_ROWS]]
     yield Table(_GROUPS, rows, frozenset({"LAG", "NOT-MET"}))
     if len(ranked) > _ROWS:
-        yield Text((f"{len(ranked) - _ROWS} more, {_told(ranked[_ROWS:])}: -o csv has all rows",))
+        yield Text((f"{len(ranked) - _ROWS} more, {_summary_of_rest(ranked[_ROWS:])}: -o csv has all rows",))
     yield from _member_blocks(waited)
 
 
-def _told(rest: Sequence[GroupWaitResult]) -> str:
+def _summary_of_rest(rest: Sequence[GroupWaitResult]) -> str:
     missing = sum(not group.holds for group in rest)
     return f"{missing} of them do not meet the conditions" if missing else "all of them meet the conditions"
 

@@ -23,9 +23,9 @@ def pager_width(stream: IO[str], processes: Path = _PROCESSES) -> int | None:
     ``processes`` is Linux's list of processes; where there is none, the answer is None.
     """
     with suppress(OSError, ValueError):
-        found = os.fstat(stream.fileno())
-        if stat.S_ISFIFO(found.st_mode):
-            pipe = f"pipe:[{found.st_ino}]"
+        status = os.fstat(stream.fileno())
+        if stat.S_ISFIFO(status.st_mode):
+            pipe = f"pipe:[{status.st_ino}]"
             for reader in _job(processes):
                 if _reads(reader, pipe) and _name(reader) in _pagers():
                     return _columns(reader / "fd" / "1")
