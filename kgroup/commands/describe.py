@@ -22,13 +22,12 @@ from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import FromLog, warn_of_clocks
-from kgroup.queries.snapshots import batches, describable_groups, snapshots
+from kgroup.queries.snapshots import GROUPS_AT_A_TIME, batches, describable_groups, snapshots
 from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations, read_verdicts
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
 
-_GROUPS_AT_A_TIME = 250
 _STREAMED = (Format.CSV, Format.JSON, Format.YAML)
 _SCAN_TIME = "1s"
 """How long ``__consumer_offsets`` is read, if ``--from-log`` does not ask for more."""
@@ -167,7 +166,7 @@ def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) 
         _compare_clocks(run, cluster, view)
         # What is written as it arrives is read in batches. For other formats requests that cover all groups are sent
         # once.
-        at_a_time = _GROUPS_AT_A_TIME if run.format in _STREAMED and want.offsets else None
+        at_a_time = GROUPS_AT_A_TIME if run.format in _STREAMED and want.offsets else None
         if at_a_time is None or named is not None:
             yield from _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
             return

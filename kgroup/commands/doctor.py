@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.broker_errors import PENDING_TRANSACTION
-from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
+from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Severity
-from kgroup.groups.selection import Selection, check_selection, names_only
+from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
@@ -22,7 +22,7 @@ from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outco
 from kgroup.queries.doctor import GroupsReader, ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
 from kgroup.queries.log_options import warn_of_clocks
-from kgroup.queries.snapshots import ListedGroups, batches, by_log_partition, describable_groups, snapshots
+from kgroup.queries.snapshots import in_parts
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import NotFound, UsageError
@@ -30,7 +30,6 @@ from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _WANT = SnapshotRequest(generation_budget_s=0)
-_GROUPS_AT_A_TIME = 500
 _SINCE, _BUDGET = "1h", "5s"
 
 
@@ -168,10 +167,10 @@ class _Found:
 def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, depth: ScanDepth) -> _Found:
     """Read the chosen groups in parts, and keep only the diagnoses."""
     found, notes, others = _Found(), dict[str, None](), list[str]()
-    count, parts = _read_parts(reporter, cluster, which)
+    count, parts = in_parts(reporter, cluster, which, _WANT)
     reader = GroupsReader(cluster, depth, count)
     for size, snapshot in parts:
-        found.errors += snapshot.errors
+        found.errors += _failures(snapshot.errors)
         notes |= dict.fromkeys(snapshot.notes)
         # The members and offsets of other frameworks' groups follow other rules.
         others += [group.protocol_type or "" for group in snapshot.groups if not is_of_consumers(group.protocol_type)]
@@ -185,31 +184,6 @@ def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, dep
         reporter.note(f"{left} ({', '.join(sorted(set(others)))}): {Hint('{}', ('list',))}")
     reader.note(reporter)
     return found
-
-
-def _read_parts(reporter: Reporter, cluster: Cluster, which: Selection) -> tuple[int, Iterable[tuple[int, Snapshot]]]:
-    """How many groups are chosen; and snapshots of parts of them, each with its number of groups."""
-    if names_only(which):
-        named = _joined(snapshots(reporter, cluster, which, _WANT))
-        return len(named.groups), [(len(named.groups), named)]
-    listed = describable_groups(reporter, cluster, which)
-    parts = by_log_partition(listed.groups, cluster.count_log_partitions(), _GROUPS_AT_A_TIME)
-
-    def read() -> Iterator[tuple[int, Snapshot]]:
-        yield 0, Snapshot((), listed.errors, ())
-        for part in parts:
-            yield len(part), _joined(batches(cluster, ListedGroups(part, ()), _WANT))
-
-    return len(listed.groups), read()
-
-
-def _joined(parts: Iterable[Snapshot]) -> Snapshot:
-    held = tuple(parts)
-    return Snapshot(
-        tuple(group for part in held for group in part.groups),
-        _failures([error for part in held for error in part.errors]),
-        tuple(note for part in held for note in part.notes),
-    )
 
 
 def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:

@@ -17,13 +17,12 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.export import export_outcome
 from kgroup.queries.log_options import AsOf, FromLog
-from kgroup.queries.snapshots import snapshots
+from kgroup.queries.snapshots import GROUPS_AT_A_TIME, snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import NotFound
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
-_GROUPS_AT_A_TIME = 250
 _COMMITS_ONLY = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
 _NAMED = 3
 
@@ -58,7 +57,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
         return
     one = names_only(which) and len(names_of(which)) == 1
     # Rows are written in batches; a screen or a document is one piece.
-    at_a_time = _GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
+    at_a_time = GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
     notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
         if which.topic and (missing := cluster.check_topics(which.topics.names)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from msgspec.structs import replace
 
@@ -19,21 +18,19 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.report import FirstRows, GroupLag, RowLevel, SortBy, rows_of, sort_rows
+from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
 from kgroup.groups.selection import Selection, TopicFilter, named_groups, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
-from kgroup.model.groups import Group, RowError
+from kgroup.model.groups import Group
 from kgroup.model.metrics import ExportedMetrics, Metric
-from kgroup.model.outcome import Outcome
+from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
-from kgroup.model.packed_document import PackedDocument
 from kgroup.model.reporter import Reporter
-from kgroup.output.pages.lag import BLOCKS, PLAIN, LagRows, LagScope, LagView, RefreshValues, outcome, packed
-from kgroup.output.pages.lag_records import LagRecords
+from kgroup.output.pages.lag import BLOCKS, PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
 from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
 from kgroup.queries.log_options import warn_of_clocks
-from kgroup.queries.snapshots import ListedGroups, batches, by_log_partition, describable_groups, snapshots
+from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.cluster_ref import ClusterRef
@@ -48,11 +45,12 @@ if TYPE_CHECKING:
 CHECK = "As a check (exit 8)"
 
 _WANT = SnapshotRequest(generation_budget_s=0)
-_GROUPS_AT_A_TIME = 250
 _DEFAULT_BUDGET = "5s"
 _NO_TIME = "--no-time"
 _WITH_VERDICT = (Format.TABLE, Format.WIDE, Format.MARKDOWN, Format.JSON, Format.YAML)
-_WITHOUT_VIOLATIONS = (Format.CSV, Format.NAME, Format.PROMETHEUS)
+_DOCUMENTS = (Format.JSON, Format.YAML)
+_ROWS = (Format.CSV, Format.NAME)
+_WITHOUT_VIOLATIONS = (*_ROWS, Format.PROMETHEUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class LagOptions:
             "--sort",
             metavar="status|lag|time|trend|name",
             rich_help_panel=WHAT,
-            help="Order of the rows (default: status).",
+            help="Order of the rows (default: status). More than 250 groups in json or csv: in parts, each in order.",
         ),
     ] = SortBy.STATUS
     top: Annotated[
@@ -177,7 +175,7 @@ class BoundOptions:
 
 def lag(
     run: Invocation, which: Selection, options: LagOptions, checks: BoundOptions, watch: Watch
-) -> Outcome | WatchedVerb:
+) -> Outcomes | WatchedVerb:
     """Show how far groups are behind, and check that it is within bounds.
 
     Lag is counted in records and in time, the age of the first unread record. The status follows the rules of
@@ -207,9 +205,13 @@ def lag(
     if found := watched(run, watch, lambda run: _connect(run, measurement)):
         return found
     _check_file(run, options)
+    return _once(run, measurement)
+
+
+def _once(run: Invocation, measurement: _LagMeasurement) -> Outcomes:
     with Cluster(run.settings) as cluster:
         measurement.compare_clocks(run.reporter, cluster)
-        return measurement.measure(run, cluster)
+        yield from measurement.measure(run, cluster)
 
 
 def _check_file(run: Invocation, options: LagOptions) -> None:
@@ -225,7 +227,7 @@ def _check_file(run: Invocation, options: LagOptions) -> None:
 def _connect(run: Invocation, measurement: _LagMeasurement) -> Iterator[Refresh]:
     with Cluster(run.settings) as cluster:
         measurement.compare_clocks(run.reporter, cluster)
-        yield lambda: [measurement.measure(run, cluster, at_once=True)]
+        yield lambda: measurement.measure(run, cluster, at_once=True)
 
 
 @dataclass(slots=True)
@@ -242,179 +244,113 @@ class _LagMeasurement:
         if not self.options.no_time:
             warn_of_clocks(reporter, cluster)
 
-    def measure(self, run: Invocation, cluster: Cluster, *, at_once: bool = False) -> Outcome:
-        """Measure the chosen groups as they are now; ``at_once``: what is read is kept for the next refresh."""
+    def measure(self, run: Invocation, cluster: Cluster, *, at_once: bool = False) -> Outcomes:
+        """Measure the chosen groups as they are now; ``at_once``: what is read is kept for the next refresh.
+
+        A page is one outcome. In json, csv and names, where all rows are written, each part that was read is one: its
+        rows are in order, and are not held while the next part is read.
+        """
         alone = names_only(self.which) and len(names_of(self.which)) == 1
         ask = self.options.read_options(alone=alone and run.format in _WITH_VERDICT)
-        shown = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
+        level = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
-        steps = BLOCKS if draws_blocks() else PLAIN
-        measured = _Measured(run.format, LagView(shown, self.options.sort, self.options.top, steps))
-        if at_once or names_only(self.which):
-            found = _join_snapshots(list(snapshots(run.reporter, cluster, self.which, want)))
-            self._measure_part(run, cluster, found, ask, measured)
-        else:
-            listed = describable_groups(run.reporter, cluster, self.which)
-            parts = by_log_partition(listed.groups, cluster.count_log_partitions(), _GROUPS_AT_A_TIME)
-            measured.condenses = len(parts) > 1
-            measured.errors += listed.errors
-            if len(parts) > 1:
-                ask = replace(ask, log_time=SharedTime(ask.log_budget_s, len(listed.groups)))
-            for part in parts:
-                found = _join_snapshots(list(batches(cluster, ListedGroups(part, ()), want)))
-                self._measure_part(run, cluster, found, ask, measured)
-            # Equal rows are in the order of the listing, by name, not in that of the parts.
-            reports = measured.reports
-            measured.reports = {group.name: reports[group.name] for group in listed.groups if group.name in reports}
-        return self._outcome(run, cluster, ask, measured)
+        count, parts = in_parts(run.reporter, cluster, self.which, want, at_once=at_once)
+        if count > GROUPS_AT_A_TIME and not at_once:
+            ask = replace(ask, log_time=SharedTime(ask.log_budget_s, count))
+        view = LagView(level, self.options.sort, self.options.top, BLOCKS if draws_blocks() else PLAIN)
+        documents = run.format in _DOCUMENTS
+        by_part = not at_once and (documents or (run.format in _ROWS and view.top is None))
+        page, unread, notes, nothing = LagPage(view), _UnreadLogs(), set[str](), True
+        for _, snapshot in parts:
+            groups = self._measure_part(run, cluster, snapshot, ask, unread)
+            for note in [note for note in snapshot.notes if note not in notes]:
+                notes.add(note)
+                run.reporter.note(note)
+            nothing = nothing and not groups and not snapshot.errors
+            page.add(groups, snapshot.errors, whole=documents or run.format is Format.PROMETHEUS)
+            if by_part:
+                yield self._shown(run, cluster, page)
+                page = LagPage(view)
+        if nothing:
+            self._note_nothing(run.reporter)
+        unread.note(run.reporter)
+        if at_once:
+            self.values = page.refreshes = self.values.after({row.name: row.lag for row in page.rows})
+        yield self._shown(run, cluster, page)
+
+    def _note_nothing(self, reporter: Reporter) -> None:
+        if self.bounds.is_set:  # a typo in --topic must not make a check that always holds
+            raise NotFound("no group is chosen, so nothing was checked", hint=Hint("{}", ("list",)))
+        reporter.note("no group is chosen: nothing to do")
 
     def _measure_part(
-        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, ask: LagReadOptions, measured: _Measured
-    ) -> None:
-        """Measure some groups; what is needed of them is added to ``measured``, the rest can be forgotten."""
-        measured.errors += snapshot.errors
-        measured.notes |= dict.fromkeys(snapshot.notes)
+        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, ask: LagReadOptions, unread: _UnreadLogs
+    ) -> list[MeasuredGroup]:
         groups = [_of_topics(group, self.which.topics) for group in snapshot.groups]
         if not groups:
-            return
+            return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
         read = read_evidence(cluster, groups, ask, cluster.now_ms())
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=ask.surroundings)
+        pending.note(run.reporter, (group.name for group in groups))
+        lines, documents = pending.lines_for(read), pending.documents_for(read)
+        unread.add(read)
+        measured = []
         for group in groups:
-            known = read[group.name]
+            name, known = group.name, read[group.name]
             report = measure_lag(group, known.evidence)
-            if ask.surroundings:
-                measured.verdicts[group.name] = _verdict(group, report, known)
-            # At once: after all groups of the part, its rows are no longer in the processor's cache.
-            measured.add(report, known, self._violations(report), pending)
+            verdict = _verdict(group, report, known) if ask.surroundings else None
+            measured.append(MeasuredGroup(report, self._violations(report), verdict, documents[name], lines[name]))
+        return measured
 
-    def _outcome(self, run: Invocation, cluster: Cluster, ask: LagReadOptions, measured: _Measured) -> Outcome:
-        for note in measured.notes:
-            run.reporter.note(note)
-        if not measured.reports and not measured.errors:
-            if self.bounds.is_set:  # a typo in --topic must not make a check that always holds
-                raise NotFound("no group is chosen, so nothing was checked", hint=Hint("{}", ("list",)))
-            run.reporter.note("no group is chosen: nothing to do")
-        measured.note_unread(run.reporter)
-        totals = sort_rows([report.total for report in measured.reports.values()], self.options.sort)
-        reports = [measured.reports[total.group] for total in totals]
-        if not measured.condenses:
-            self.values = self.values.after({row.name: row.lag for row in rows_of(reports, measured.view.level)})
-        # First the rows, then the groups of which no row violates a bound and not all can be seen.
-        violations = tuple(
-            violation
-            for of_hidden in (False, True)
-            for report in reports
-            for violation in measured.violations[report.group][of_hidden]
-        )
+    def _shown(self, run: Invocation, cluster: Cluster, page: LagPage) -> Outcome:
+        groups = page.groups
         if run.format in _WITHOUT_VIOLATIONS:
-            for violation in violations:
+            for violation in [violation for group in groups for violation in group.violations]:
                 run.reporter.warn(f"check failed: {violation}")
-        for report in reports:
-            measured.pending[report.group].note(run.reporter, (report.group,))
-        found = LagRows(
-            reports,
-            violations,
-            measured.verdicts,
-            self.values,
-            {name: lines for name, each in measured.pending.items() for lines in each.lines_for((name,)).values()},
-            {name: plans for name, each in measured.pending.items() for plans in each.documents_for((name,)).values()},
-            measured.scope,
-            measured.documents,
-            measured.records,
-            measured.first,
-        )
-        made = outcome(found, measured.view, cluster.ref, measured.errors)
+        made = outcome(page, cluster.ref)
         if run.format is not Format.PROMETHEUS:
             return made
+        reports = [group.report for group in groups]
         return replace(made, exported=_exported(self.options.metrics_file, reports, cluster.ref, made))
 
-    def _violations(self, report: GroupLag) -> tuple[tuple[Violation, ...], tuple[Violation, ...]]:
-        """The violations of the group's rows; and, if there is none of the group itself, that it is not all seen."""
+    def _violations(self, report: GroupLag) -> tuple[Violation, ...]:
+        """The violations of the group's rows; if there is none of the group itself, also that it is not all seen."""
         if not self.bounds.is_set:
-            return (), ()
+            return ()
         level = self.options.by or RowLevel.GROUP
         # A group without partitions is checked as a row too: it must not pass unnoticed.
         found = check_lag(rows_of([report], level) or [report.total], self.bounds, report.now_ms)
-        return found, () if any(violation.subject == report.group for violation in found) else check_hidden(report)
+        hidden = () if any(violation.subject == report.group for violation in found) else check_hidden(report)
+        return (*found, *hidden)
 
 
-class _Measured(msgspec.Struct):
-    """What is kept of all groups, by name. ``condenses``: there are many, so of each only what is shown is kept."""
+class _UnreadLogs:
+    """The groups whose commits were not read, and those not read far enough back, with the reasons."""
 
-    format: Format
-    view: LagView
-    condenses: bool = False
-    reports: dict[str, GroupLag] = msgspec.field(default_factory=dict)
-    documents: dict[str, PackedDocument] = msgspec.field(default_factory=dict)
-    records: LagRecords | None = None
-    first: FirstRows | None = None
-    violations: dict[str, tuple[tuple[Violation, ...], tuple[Violation, ...]]] = msgspec.field(default_factory=dict)
-    pending: dict[str, PendingCatchups] = msgspec.field(default_factory=dict)
-    verdicts: dict[str, GroupVerdict] = msgspec.field(default_factory=dict)
-    errors: tuple[RowError, ...] = ()
-    notes: dict[str, None] = msgspec.field(default_factory=dict)
-    unread: dict[str, str] = msgspec.field(default_factory=dict)
-    stopped: dict[str, str] = msgspec.field(default_factory=dict)
-    scope: LagScope = msgspec.field(default_factory=LagScope)
+    def __init__(self) -> None:
+        self.groups = 0
+        self._unread: dict[str, str] = {}
+        self._stopped: dict[str, str] = {}
 
-    def add(
-        self,
-        report: GroupLag,
-        read: LagReading,
-        violations: tuple[tuple[Violation, ...], tuple[Violation, ...]],
-        pending: PendingCatchups,
-    ) -> None:
-        """Add a group."""
-        name = report.group
-        self.scope.add(report)
-        self.violations[name] = violations
-        self.pending[name] = pending
-        if read.unread:
-            self.unread[name] = read.unread
-        if read.stopped:
-            self.stopped[name] = read.stopped
-        if self.condenses and self.format in (Format.JSON, Format.YAML):
-            in_json = pending.documents_for((name,))[name]
-            self.documents[name] = packed(report, (*violations[0], *violations[1]), in_json)
-            report = report.condensed(RowLevel.GROUP)
-        elif self.condenses and self.format is not Format.PROMETHEUS:
-            report = self._condensed(report)
-        self.reports[name] = report
+    def add(self, read: Mapping[str, LagReading]) -> None:
+        """Add groups by name."""
+        self.groups += len(read)
+        self._unread |= {name: reading.unread for name, reading in read.items() if reading.unread}
+        self._stopped |= {name: reading.stopped for name, reading in read.items() if reading.stopped}
 
-    def _condensed(self, report: GroupLag) -> GroupLag:
-        """Only what is shown of the report. Where its rows are shown among others, they are added to those."""
-        level, by, top = self.view.level, self.view.sort, self.view.top
-        if level is not RowLevel.GROUP and top is not None:
-            self.first = self.first or FirstRows(by, top)
-            self.first.add(report.condensed(level), level)
-        elif level is not RowLevel.GROUP and self.format in (Format.CSV, Format.NAME):
-            self.records = self.records or LagRecords(level, by)
-            self.records.add(report)
-        else:
-            return report.condensed(level)
-        return report.condensed(RowLevel.GROUP)
-
-    def note_unread(self, reporter: Reporter) -> None:
-        """Note the groups whose commits were not read, and those not read far enough back, in one line each."""
+    def note(self, reporter: Reporter) -> None:
+        """Note them, in one line each."""
         for reasons, what in (
-            (self.unread, "status and rates are unknown"),
-            (self.stopped, "commits were not read an hour back"),
+            (self._unread, "status and rates are unknown"),
+            (self._stopped, "commits were not read an hour back"),
         ):
-            groups = plural(len(self.reports), "group")
+            groups = plural(self.groups, "group")
             if reasons:
                 few = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} of {groups}"
                 reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
-
-
-def _join_snapshots(found: Sequence[Snapshot]) -> Snapshot:
-    return Snapshot(
-        tuple(group for snapshot in found for group in snapshot.groups),
-        tuple(error for snapshot in found for error in snapshot.errors),
-        tuple(note for snapshot in found for note in snapshot.notes),
-    )
 
 
 def _of_topics(group: Group, topics: TopicFilter) -> Group:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -113,6 +114,23 @@ def batches(
         yield _without_vanished(cluster, cluster.describe(listed.groups[at : at + step], request))
 
 
+def in_parts(
+    reporter: Reporter, cluster: Cluster, which: Selection, request: SnapshotRequest, *, at_once: bool = False
+) -> tuple[int, Iterator[tuple[int, Snapshot]]]:
+    """How many groups ``which`` selects; and snapshots of parts of them, each with the number of groups to be read.
+
+    Groups that are only named are in one part, and so are all ``at_once``. Raises as ``snapshots`` does.
+    """
+    if at_once or names_only(which):
+        read = list(snapshots(reporter, cluster, which, request))
+        return sum(len(each.groups) for each in read), ((len(each.groups), each) for each in read)
+    listed = describable_groups(reporter, cluster, which)
+    parts = by_log_partition(listed.groups, cluster.count_log_partitions(), GROUPS_AT_A_TIME)
+    failed = [(0, Snapshot((), listed.errors, ()))] if listed.errors else []
+    read_parts = ((len(part), _without_vanished(cluster, cluster.describe(part, request))) for part in parts)
+    return len(listed.groups), chain(failed, read_parts)
+
+
 def by_log_partition(groups: Sequence[ListedGroup], partitions: int, at_a_time: int) -> list[tuple[ListedGroup, ...]]:
     """Parts of about ``at_a_time`` groups; groups of one partition of ``__consumer_offsets`` are in the same part.
 
@@ -129,7 +147,7 @@ def by_log_partition(groups: Sequence[ListedGroup], partitions: int, at_a_time: 
             parts[-1] += tuple(together)
         else:
             parts.append(tuple(together))
-    return parts
+    return [tuple(sorted(part, key=lambda group: group.name)) for part in parts]
 
 
 def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb: str) -> Snapshot:

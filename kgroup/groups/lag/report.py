@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -18,7 +18,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
-_AT_A_TIME = 1_000
 _UNSUBSCRIBED = LagStatus.UNSUBSCRIBED
 _NOT_READ = LagStatus.STALL.severity
 """The severity of the mildest status of a partition that is not read; the worse ones are no worse to sort by."""
@@ -258,12 +257,9 @@ class GroupLag(msgspec.Struct, frozen=True):
         """The group's name."""
         return self.group
 
-    def condensed(self, level: RowLevel) -> GroupLag:
-        """Only what the rows of ``level`` show: a group without its partitions needs a hundredth of the memory."""
-        if level is RowLevel.PARTITION:
-            return self
-        topics = tuple(replace(each, partitions=()) for each in self.topics) if level is RowLevel.TOPIC else ()
-        return replace(self, partitions=(), topics=topics, total=replace(self.total, partitions=()))
+    def without_rows(self) -> GroupLag:
+        """The group and its sum alone, in a hundredth of the memory."""
+        return replace(self, partitions=(), topics=(), total=replace(self.total, partitions=()))
 
     def document(self) -> dict[str, Any]:
         """Its JSON form: an item of ``kgroup.lag/v1``."""
@@ -369,83 +365,26 @@ def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None 
     By status, all rows that are not read (STALL, STOP, NO-READER) are equal: their lag and age say which is worst. Rows
     with an unknown value come after bad rows and before good ones, because they may be either.
     """
-    keys = sort_keys(rows, by)
-    order = sorted(range(len(rows)), key=keys.__getitem__)
-    return [rows[at] for at in order[:top]]
+    return sorted(rows, key=lambda row: _sort_key(row, by))[:top]
 
 
-SortKey = tuple[float | str, float, float]
-"""What a row is sorted by, the smallest first: the value that was chosen, then lag and age."""
-
-
-def sort_keys(rows: Sequence[LagRow], by: SortBy) -> list[SortKey]:
-    """The keys of the rows, made column by column: a million calls for single rows need half a second."""
-    first: Sequence[float | str]
-    lags = [largest_first(row.lag) for row in rows]
-    ages = [largest_first(row.time_lag_ms) for row in rows]
+def _sort_key(row: LagRow, by: SortBy) -> tuple[float | str, float, float]:
+    """What a row is sorted by, the smallest first: the value that was chosen, then lag and age."""
+    lag, age = largest_first(row.lag), largest_first(row.time_lag_ms)
     match by:
         case SortBy.STATUS:
-            statuses = [row.status_result.status for row in rows]
-            first = [-0.5 if status is None else max(-_NOT_READ, -status.severity) for status in statuses]
+            status = row.status_result.status
+            return -0.5 if status is None else max(-_NOT_READ, -status.severity), lag, age
         case SortBy.LAG:
-            first = lags
+            return lag, lag, age
         case SortBy.TIME:
-            first = ages
+            return age, lag, age
         case SortBy.TREND:
-            first = [largest_first(row.rates.growth) for row in rows]
+            return largest_first(row.rates.growth), lag, age
         case SortBy.NAME:
-            first = [row.name for row in rows]
-    return list(zip(first, lags, ages, strict=True))
+            return row.name, lag, age
 
 
 def largest_first(value: float | None) -> float:
     """A sort key: the largest value first; unknown comes before 0 and negative values."""
     return -0.5 if value is None else -value
-
-
-class OmittedRows(msgspec.Struct):
-    """The rows that are not shown: their number, and their smallest and largest lag, None if no lag is known."""
-
-    count: int = 0
-    smallest: int | None = None
-    largest: int | None = None
-
-    def add(self, rows: Collection[LagRow]) -> None:
-        """Add rows."""
-        self.count += len(rows)
-        lags = [row.lag for row in rows if row.lag is not None]
-        if lags:
-            self.smallest = min(lags) if self.smallest is None else min(self.smallest, *lags)
-            self.largest = max(lags) if self.largest is None else max(self.largest, *lags)
-
-
-class FirstRows:
-    """The first ``top`` rows of groups that are added in any order; other rows are not kept.
-
-    They are those that ``sort_rows`` returns for all rows, if equal rows are in the order of their groups: sorted in
-    the same way, then by name.
-    """
-
-    def __init__(self, by: SortBy, top: int) -> None:
-        self._by = by
-        self._top = top
-        self._keyed: list[tuple[tuple[SortKey, SortKey, str], LagRow]] = []
-        self._omitted = OmittedRows()
-
-    def add(self, report: GroupLag, level: RowLevel) -> None:
-        """Add the rows of a group."""
-        rows = rows_of([report], level)
-        of_group, *keys = sort_keys([report.total, *rows], self._by)
-        self._keyed += [((key, of_group, report.group), row) for key, row in zip(keys, rows, strict=True)]
-        if len(self._keyed) > 2 * self._top + _AT_A_TIME:
-            self._cut()
-
-    def shown(self) -> tuple[list[LagRow], OmittedRows]:
-        """The first rows in their order, and what is left out."""
-        self._cut()
-        return [row for _, row in self._keyed], self._omitted
-
-    def _cut(self) -> None:
-        self._keyed.sort(key=itemgetter(0))
-        self._omitted.add([row for _, row in self._keyed[self._top :]])
-        del self._keyed[self._top :]

@@ -7,7 +7,6 @@ from typing import IO, Any
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Document, Outcome
-from kgroup.model.packed_document import PackedDocument
 from kgroup.output.formats.envelope import is_utf, to_yaml, write_json, write_yaml
 from kgroup.output.remarks import Remarks
 from kgroup.support.cluster_ref import ClusterRef
@@ -90,11 +89,7 @@ class _Json:
 
     def next(self, subject: Document) -> None:
         """The next element of the data."""
-        if isinstance(subject, PackedDocument) and self._is_utf:
-            text = subject.text()
-        else:
-            text = self._line(subject.document())
-        self._stream.write((",\n    " if self._rows else "    ") + text)
+        self._stream.write((",\n    " if self._rows else "    ") + self._line(subject.document()))
         self._rows += 1
 
     def end(self, rest: dict[str, Any]) -> None:

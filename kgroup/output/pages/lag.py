@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.lag.checks import Violation
 from kgroup.groups.lag.rates import outlook_words, trend_words
 from kgroup.groups.lag.report import (
-    FirstRows,
     GroupLag,
     LagRow,
     LagSum,
-    OmittedRows,
     PartitionLag,
     RowLevel,
     SortBy,
@@ -24,12 +23,11 @@ from kgroup.groups.lag.report import (
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_labels import labels
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Records, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.model.packed_document import PackedDocument
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
-from kgroup.output.pages.lag_records import LagRecords, records_of
+from kgroup.output.pages.lag_records import records_of
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.units import percent, plural
@@ -125,62 +123,17 @@ class LagView(msgspec.Struct, frozen=True):
     steps: str = BLOCKS
 
 
-class LagRows(msgspec.Struct, frozen=True):
-    """The data to show: measurements, bounds that do not hold, and what else is known.
+class MeasuredGroup(msgspec.Struct, frozen=True):
+    """A group in the result, with what else is known of it.
 
-    ``verdicts`` has the groups whose verdict was requested. ``refreshes`` has the values of the last refreshes of
-    ``--watch`` by row name; without ``--watch`` there is one refresh and no sparkline. ``pending_lines`` has the
-    pending catch-ups by group as lines, ``pending`` the same in JSON form, None if unknown. If the reports are
-    condensed, ``scope`` is what they are about; what is shown of their rows is in ``documents``, the JSON forms by
-    group, in ``records``, the rows of csv, or in ``first``, the only rows that are shown.
+    ``violations`` are the bounds that do not hold, ``pending`` its pending catch-ups in JSON form, None if unknown.
     """
 
-    reports: Sequence[GroupLag]
-    violations: Sequence[Violation] = ()
-    verdicts: Mapping[str, GroupVerdict] = msgspec.field(default_factory=dict)
-    refreshes: RefreshValues = msgspec.field(default_factory=RefreshValues)
-    pending_lines: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
-    pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None
-    scope: LagScope | None = None
-    documents: Mapping[str, PackedDocument] = msgspec.field(default_factory=dict)
-    records: LagRecords | None = None
-    first: FirstRows | None = None
-
-
-class LagScope(msgspec.Struct):
-    """The topics of all measured groups, and the partitions of the topic if there is only one."""
-
-    topics: set[str] = msgspec.field(default_factory=set)
-    partitions: set[int] = msgspec.field(default_factory=set)
-
-    def add(self, report: GroupLag) -> None:
-        """Add the partitions of a group."""
-        self.topics.update(of_topic.topic for of_topic in report.topics if of_topic.topic is not None)
-        if len(self.topics) == 1:
-            self.partitions |= {row.partition.tp.partition for row in report.partitions}
-
-    @property
-    def words(self) -> str:
-        """``orders  12 partitions``; of several topics ``3 topics``."""
-        if len(self.topics) == 1:
-            return f"{next(iter(self.topics))}  {plural(len(self.partitions), 'partition')}"
-        return plural(len(self.topics), "topic")
-
-
-def packed(
-    report: GroupLag, violations: Sequence[Violation], pending: Sequence[Mapping[str, Any]] | None
-) -> PackedDocument:
-    """The JSON form of a group without a verdict, for reports that are condensed afterwards."""
-    return PackedDocument(_Subject(report, tuple(violations), None, pending).document())
-
-
-class _Subject(msgspec.Struct, frozen=True):
-    """A group in the result, with all its rows even if the page shows fewer."""
-
     report: GroupLag
-    violations: tuple[Violation, ...]
-    verdict: GroupVerdict | None
-    pending: Sequence[Mapping[str, Any]] | None
+    violations: tuple[Violation, ...] = ()
+    verdict: GroupVerdict | None = None
+    pending: Sequence[Mapping[str, Any]] | None = None
+    pending_lines: Sequence[str] = ()
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -191,67 +144,89 @@ class _Subject(msgspec.Struct, frozen=True):
         }
 
 
-def outcome(lag_rows: LagRows, view: LagView, cluster: ClusterRef, errors: tuple[RowError, ...] = ()) -> Outcome:
-    """Measured groups as the command's outcome; exit code 8 if a bound does not hold."""
-    names = {report.group for report in lag_rows.reports}
-    violations_of = {name: tuple(v for v in lag_rows.violations if v.group == name) for name in names}
-    pending = lag_rows.pending
+class LagPage:
+    """The groups and rows of a page, added in parts. With ``view.top`` only the first rows of earlier parts are kept.
+
+    ``refreshes`` has the values of the last refreshes of ``--watch`` by row name; otherwise there are no sparklines.
+    """
+
+    def __init__(self, view: LagView) -> None:
+        self.view = view
+        self.refreshes = RefreshValues()
+        self.rows: list[LagRow] = []
+        self.omitted: list[int | None] = []
+        """The lags of the rows that are not shown."""
+        self.topics: set[str | None] = set()
+        self.partitions: set[int] = set()
+        """The partitions of the topic if there is only one."""
+        self.errors: tuple[RowError, ...] = ()
+        self._groups: list[MeasuredGroup] = []
+
+    def add(self, groups: Sequence[MeasuredGroup], errors: tuple[RowError, ...] = (), *, whole: bool = False) -> None:
+        """Add a part; ``whole`` keeps all of the reports, which otherwise are left without their rows."""
+        self.errors += errors
+        if self.rows and self.view.top is not None:
+            self._cut()
+        for group in groups:
+            report = group.report
+            rows = rows_of([report], self.view.level)
+            self.rows += (replace(row, partitions=()) if isinstance(row, LagSum) else row for row in rows)
+            self.topics.update(each.topic for each in report.topics)
+            if len(self.topics) == 1:
+                self.partitions |= {row.partition.tp.partition for row in report.partitions}
+            self._groups.append(group if whole else replace(group, report=report.without_rows()))
+
+    @property
+    def groups(self) -> list[MeasuredGroup]:
+        """The groups in the order of their rows."""
+        by_name = {group.report.group: group for group in sorted(self._groups, key=lambda group: group.report.group)}
+        totals = sort_rows([group.report.total for group in by_name.values()], self.view.sort)
+        return [by_name[total.group] for total in totals]
+
+    def shown(self) -> list[LagRow]:
+        """The rows in their order, at most ``view.top``; equal ones are in the order of their groups."""
+        self._cut()
+        return self.rows
+
+    def _cut(self) -> None:
+        place = {group.report.group: at for at, group in enumerate(self.groups)}
+        self.rows.sort(key=lambda row: place[row.group])
+        self.rows = sort_rows(self.rows, self.view.sort)
+        if self.view.top is not None:
+            self.omitted += (row.lag for row in self.rows[self.view.top :])
+            del self.rows[self.view.top :]
+
+
+def outcome(page: LagPage, cluster: ClusterRef) -> Outcome:
+    """The page as the command's outcome; exit code 8 if a bound does not hold."""
+    groups = page.groups
+    state_of = {group.report.group: group.report.state for group in groups}
     return Outcome(
-        data=tuple(
-            lag_rows.documents.get(report.group)
-            or _Subject(
-                report,
-                violations_of[report.group],
-                lag_rows.verdicts.get(report.group),
-                None if pending is None else pending.get(report.group, ()),
-            )
-            for report in lag_rows.reports
-        ),
-        screen=lambda: screen(lag_rows, view),
-        records=lambda: records(lag_rows, view),
+        data=tuple(groups),
+        screen=lambda: screen(page),
+        records=lambda: records_of(page.shown(), state_of),
         cluster=cluster,
-        errors=errors,
-        check_failed=bool(lag_rows.violations),
-        names=lambda: dict.fromkeys(str(row[0]) for row in records(lag_rows, view).rows),
+        errors=page.errors,
+        check_failed=any(group.violations for group in groups),
+        names=lambda: dict.fromkeys(row.group for row in page.shown()),
     )
 
 
-def records(lag_rows: LagRows, view: LagView) -> Records:
-    """The rows of the level as a flat table, in the requested order, at most ``view.top``."""
-    if lag_rows.records is not None:
-        return lag_rows.records.in_order(report.group for report in lag_rows.reports)
-    state_of = {report.group: report.state for report in lag_rows.reports}
-    shown, _ = _shown_rows(lag_rows, view)
-    return records_of(shown, state_of)
-
-
-def _shown_rows(lag_rows: LagRows, view: LagView) -> tuple[Sequence[LagRow], OmittedRows]:
-    """The rows that are shown, in their order, and what is left out."""
-    if lag_rows.first is not None:
-        return lag_rows.first.shown()
-    rows = sort_rows(rows_of(lag_rows.reports, view.level), view.sort)
-    shown = rows if view.top is None else rows[: view.top]
-    omitted = OmittedRows()
-    omitted.add(rows[len(shown) :])
-    return shown, omitted
-
-
-def screen(lag_rows: LagRows, view: LagView) -> Screen:
+def screen(page: LagPage) -> Screen:
     """The page. A single group has its verdict above its rows; several have a count of the stuck ones below."""
-    reports = lag_rows.reports
-    if not reports:
+    groups = page.groups
+    if not groups:
         return Screen(())
     blocks: list[Block] = []
-    verdict = lag_rows.verdicts.get(reports[0].group) if len(reports) == 1 else None
+    verdict = groups[0].verdict if len(groups) == 1 else None
     if verdict is not None:
-        blocks += _head(verdict, lag_rows.pending_lines.get(verdict.group.name, ()))
+        blocks += _head(verdict, groups[0].pending_lines)
     else:
-        blocks.append(Title(_title(reports, lag_rows.scope)))
-    shown, omitted = _shown_rows(lag_rows, view)
-    blocks.append(_table(shown, lag_rows, view))
-    if omitted.count:
-        blocks.append(Text((_omitted_line(omitted),)))
-    blocks += _closing_blocks(lag_rows, verdict)
+        blocks.append(Title(_title(page, groups)))
+    blocks.append(_table(page, {group.report.group: group for group in groups}))
+    if page.omitted:
+        blocks.append(Text((_omitted_line(page.omitted),)))
+    blocks += _closing_blocks(groups, verdict)
     return Screen(tuple(blocks))
 
 
@@ -268,45 +243,44 @@ def _head(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block
     yield BlankLine()
 
 
-def _title(reports: Sequence[GroupLag], scope: LagScope | None) -> str:
-    if scope is None:
-        scope = LagScope()
-        for report in reports:
-            scope.add(report)
-    if len(reports) == 1:
-        return f"{reports[0].group}  {reports[0].state}  {scope.words}"
-    return f"{scope.words}  {plural(len(reports), 'group')}"
+def _title(page: LagPage, groups: Sequence[MeasuredGroup]) -> str:
+    """``orders  12 partitions  3 groups``; of several topics ``3 topics  3 groups``."""
+    scope = plural(len(page.topics), "topic")
+    if len(page.topics) == 1:
+        scope = f"{next(iter(page.topics))}  {plural(len(page.partitions), 'partition')}"
+    if len(groups) == 1:
+        return f"{groups[0].report.group}  {groups[0].report.state}  {scope}"
+    return f"{scope}  {plural(len(groups), 'group')}"
 
 
-def _table(rows: Sequence[LagRow], lag_rows: LagRows, view: LagView) -> Table:
-    if view.level is RowLevel.PARTITION:
+def _table(page: LagPage, groups: Mapping[str, MeasuredGroup]) -> Table:
+    rows, level = page.shown(), page.view.level
+    if level is RowLevel.PARTITION:
         partitions = [row for row in rows if isinstance(row, PartitionLag)]
-        report_of = {r.group: r for r in lag_rows.reports}
-        several = len(lag_rows.reports) > 1
-        labels_of = {name: labels(verdict.group) for name, verdict in lag_rows.verdicts.items()}
+        labels_of = {name: labels(group.verdict.group) for name, group in groups.items() if group.verdict}
+        several = len(groups) > 1
         cells = [
-            _partition_cells(p, report_of[p.group], lag_rows, view, labels_of.get(p.group, {}), several=several)
+            _partition_cells(p, groups[p.group].report, page, labels_of.get(p.group, {}), several=several)
             for p in partitions
         ]
         return Table(_PARTITION_COLUMNS, cells, _SPARSE)
     sums = [row for row in rows if isinstance(row, LagSum)]
-    report_of = {report.group: report for report in lag_rows.reports}
-    return Table(_SUM_COLUMNS, [_sum_cells(each, report_of[each.group], lag_rows, view) for each in sums], _SPARSE)
+    return Table(_SUM_COLUMNS, [_sum_cells(each, groups[each.group].report, page) for each in sums], _SPARSE)
 
 
-def _sum_cells(row: LagSum, report: GroupLag, lag_rows: LagRows, view: LagView) -> tuple[Cell, ...]:
+def _sum_cells(row: LagSum, report: GroupLag, page: LagPage) -> tuple[Cell, ...]:
     worst = row.largest
     return (
         report.group,
         row.topic,
-        report.state if view.level is RowLevel.GROUP else None,
+        report.state if page.view.level is RowLevel.GROUP else None,
         f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
         age_words(row.time_lag_ms),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         _trend(row),
         _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
-        lag_rows.refreshes.line(row.name, view.steps),
+        page.refreshes.line(row.name, page.view.steps),
     )
 
 
@@ -323,8 +297,7 @@ def _caught_up_in(row: LagRow) -> str | None:
 def _partition_cells(
     row: PartitionLag,
     report: GroupLag,
-    lag_rows: LagRows,
-    view: LagView,
+    page: LagPage,
     labels_of: Mapping[str, str],
     *,
     several: bool,
@@ -341,7 +314,7 @@ def _partition_cells(
         _trend(row),
         _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
-        lag_rows.refreshes.line(row.name, view.steps),
+        page.refreshes.line(row.name, page.view.steps),
         _owner(row, labels_of),
         row.held_back,
         row.phantom or None,
@@ -355,18 +328,20 @@ def _owner(row: PartitionLag, labels_of: Mapping[str, str]) -> str | None:
     return labels_of.get(owner.member_id) or owner.instance_id or owner.client_id or owner.member_id
 
 
-def _omitted_line(rows: OmittedRows) -> str:
-    span = "" if rows.smallest is None else f", lag {rows.smallest} to {rows.largest}"
-    return f"{rows.count} more{span}: without --top all are shown"
+def _omitted_line(omitted: Sequence[int | None]) -> str:
+    lags = [lag for lag in omitted if lag is not None]
+    span = f", lag {min(lags)} to {max(lags)}" if lags else ""
+    return f"{len(omitted)} more{span}: without --top all are shown"
 
 
-def _closing_blocks(lag_rows: LagRows, verdict: GroupVerdict | None) -> Iterator[Block]:
-    lines = [f"FAILED  {violation}" for violation in lag_rows.violations]
-    stuck = [r for r in lag_rows.reports if r.total.status is not None and r.total.status.is_stuck]
+def _closing_blocks(groups: Sequence[MeasuredGroup], verdict: GroupVerdict | None) -> Iterator[Block]:
+    lines: list[str | Hint] = [f"FAILED  {violation}" for group in groups for violation in group.violations]
+    totals = [group.report.total for group in groups]
+    stuck = [total for total in totals if total.status is not None and total.status.is_stuck]
     if verdict is None and stuck:
         are = "is" if len(stuck) == 1 else "are"
-        lines.append(f"{len(stuck)} of {plural(len(lag_rows.reports), 'group')} {are} stuck.")
-        (worst,) = sort_rows([r.total for r in stuck], SortBy.STATUS, top=1)
+        lines.append(f"{len(stuck)} of {plural(len(groups), 'group')} {are} stuck.")
+        (worst,) = sort_rows(stuck, SortBy.STATUS, top=1)
         lines.append(Hint("-> {}", ("describe", worst.name)))
     if lines:
         yield Text(tuple(lines))

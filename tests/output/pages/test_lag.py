@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kgroup.groups.lag.checks import LagBounds, check_lag
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
+from kgroup.groups.lag.report import GroupLag, LagSum, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.verdict.group import group_verdict
 from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome
@@ -21,12 +21,14 @@ from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
 from kgroup.output.pages import describe
 from kgroup.output.pages.describe_records import DescribePart as Shown
-from kgroup.output.pages.lag import PLAIN, LagRows, LagScope, LagView, RefreshValues, outcome, packed, sparkline
+from kgroup.output.pages.lag import PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome, sparkline
 from kgroup.output.pages.lag_metrics import lag_metrics
+from kgroup.output.pages.lag_records import records_of
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
+from tests.helpers.cases.lag_groups import GROUPS, in_order
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 E1 = member("enrich-1", "/10.0.3.4", (7,))
@@ -51,8 +53,18 @@ def drawn(found: Outcome, *, wide: bool = False) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def page(reports: Sequence[GroupLag], view: LagView | None = None, **other: object) -> list[str]:
-    return drawn(outcome(LagRows(reports, **other), view or LagView(), CLUSTER))  # type: ignore[arg-type]
+def of_page(
+    groups: Sequence[GroupLag | MeasuredGroup], view: LagView | None = None, *, a_part: int = 99, whole: bool = False
+) -> Outcome:
+    measured = [each if isinstance(each, MeasuredGroup) else MeasuredGroup(each) for each in groups]
+    shown = LagPage(view or LagView())
+    for begin in range(0, len(measured), a_part):
+        shown.add(measured[begin : begin + a_part], whole=whole)
+    return outcome(shown, CLUSTER)
+
+
+def page(groups: Sequence[GroupLag | MeasuredGroup], view: LagView | None = None) -> list[str]:
+    return drawn(of_page(groups, view))
 
 
 def test_many_groups_worst_first() -> None:
@@ -131,7 +143,7 @@ def test_one_group_has_its_verdict_above() -> None:
     about = group([STUCK, *FINE])
     found = group_verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
 
-    lines = page([found.report], LagView(RowLevel.PARTITION), verdicts={about.name: found})
+    lines = page([MeasuredGroup(found.report, verdict=found)], LagView(RowLevel.PARTITION))
 
     assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
     assert [line.split()[0] for line in lines[1:7]] == ["LAG", "STUCK", "RECORD", "RATE", "RETENTION", "SHAPE"]
@@ -153,8 +165,10 @@ def test_one_group_has_its_verdict_above() -> None:
 
 
 def test_violations_close_the_page_and_decide_the_exit() -> None:
-    violations = check_lag(rows_of(ALL, RowLevel.GROUP), LagBounds(max_lag=1000), NOW)
-    found = outcome(LagRows(ALL, violations), LagView(), CLUSTER)
+    bounds = LagBounds(max_lag=1000)
+    found = of_page(
+        [MeasuredGroup(each, check_lag([each.total], bounds, NOW)) for each in ALL], LagView(sort=SortBy.NAME)
+    )
 
     failed = [line for line in drawn(found) if line.startswith("FAILED")]
     assert failed == [
@@ -164,14 +178,14 @@ def test_violations_close_the_page_and_decide_the_exit() -> None:
         "FAILED  orders-unseen: lag unknown (orders:1: its log could not be read), the limit is 1000",
     ]
     assert found.exit_code is ExitCode.CHECK_FAILED
-    assert outcome(LagRows(ALL), LagView(), CLUSTER).exit_code is ExitCode.DONE
+    assert of_page(ALL).exit_code is ExitCode.DONE
     data = of_outcomes("lag", [found])["data"]
     assert [len(each["violations"]) for each in data] == [1, 1, 1, 1]
     assert data[3]["violations"][0]["known"] is False
 
 
 def test_json_has_every_row_whatever_is_shown() -> None:
-    (data,) = of_outcomes("lag", [outcome(LagRows([ENRICH]), LagView(top=1), CLUSTER)])["data"]
+    (data,) = of_outcomes("lag", [of_page([ENRICH], LagView(top=1), whole=True)])["data"]
 
     assert len(data["partitions"]) == 4
     assert data["verdict"] is None
@@ -179,12 +193,12 @@ def test_json_has_every_row_whatever_is_shown() -> None:
 
 
 def test_csv() -> None:
-    found = outcome(LagRows([ENRICH]), LagView(RowLevel.PARTITION, SortBy.LAG), CLUSTER).records()
+    found = of_page([ENRICH], LagView(RowLevel.PARTITION, SortBy.LAG, top=2)).records()
     rows = [dict(zip(found.header, row, strict=True)) for row in found.rows]
 
-    assert rows[0]["partition"] == 7
+    assert [row["partition"] for row in rows] == [7, 0]
     assert (rows[0]["lag"], rows[0]["lag_status"], rows[0]["time_lag_ms"]) == (3_940_025, "stop", 38 * MINUTE)
-    (total,) = outcome(LagRows([ENRICH]), LagView(), CLUSTER).records().rows
+    (total,) = of_page([ENRICH]).records().rows
     assert list(total)[:4] == ["orders-enrich", None, None, "Stable"]
 
 
@@ -203,7 +217,10 @@ def test_watch_draws_a_line_a_row() -> None:
     for lag in (0, 5, 10):
         refreshes = refreshes.after({"orders-enrich orders:7": lag})
 
-    lines = page([ENRICH], LagView(RowLevel.PARTITION), refreshes=refreshes)
+    shown = LagPage(LagView(RowLevel.PARTITION))
+    shown.refreshes = refreshes
+    shown.add([MeasuredGroup(ENRICH)])
+    lines = drawn(outcome(shown, CLUSTER))
 
     assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
     assert "LAG-HISTORY" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
@@ -288,7 +305,7 @@ def test_records_that_are_lost_show_in_the_metrics() -> None:
 
 
 def test_the_document_of_a_group_and_its_partitions_says_why_a_status_is_unknown() -> None:
-    data = of_outcomes("lag", [outcome(LagRows(ALL), LagView(), CLUSTER)])["data"]
+    data = of_outcomes("lag", [of_page(ALL, LagView(sort=SortBy.NAME), whole=True)])["data"]
 
     for each in (data[3], data[3]["partitions"][1], data[3]["topics"][0]):
         assert (each["lag_status"], each["lag_status_unknown_reason"]) == (None, "its log could not be read")
@@ -328,36 +345,31 @@ def test_a_described_group_with_its_verdict() -> None:
     assert set(data) == set(about.document()) | {"pending_catchups", "source", "newest_record_at"}
 
 
+@pytest.mark.parametrize("a_part", [1, 4, 99])
+@pytest.mark.parametrize("top", [1, 2, 20, None])
 @pytest.mark.parametrize("level", list(RowLevel))
-def test_condensed_reports_have_the_same_page(level: RowLevel) -> None:
-    scope = LagScope()
-    for each in ALL:
-        scope.add(each)
-    condensed = [each.condensed(level) for each in ALL]
+@pytest.mark.parametrize("by", list(SortBy))
+def test_the_rows_of_groups_that_were_read_in_parts_are_those_of_all(
+    by: SortBy, level: RowLevel, top: int | None, a_part: int
+) -> None:
+    view = LagView(level, by, top)
+    found = of_page(GROUPS, view, a_part=a_part)
+    rows = sort_rows(rows_of(in_order(by), level), by)
 
-    view = LagView(level)
-    assert drawn(outcome(LagRows(condensed, scope=scope), view, CLUSTER), wide=True) == drawn(
-        outcome(LagRows(ALL), view, CLUSTER), wide=True
-    )
-    shown, expected = (outcome(LagRows(reports), view, CLUSTER).records().rows for reports in (condensed, ALL))
-    assert [*shown] == [*expected]
-
-
-def test_a_condensed_report_has_no_partitions() -> None:
-    """Of 10,000 groups with 100 partitions each, only the sums are held."""
-    condensed = ENRICH.condensed(RowLevel.GROUP)
-
-    assert (condensed.partitions, condensed.topics, condensed.total.partitions) == ((), (), ())
-    assert condensed.total.document() == ENRICH.total.document()
+    expected = records_of(rows[:top], {each.group: each.state for each in GROUPS})
+    assert [*found.records().rows] == [*expected.rows]
+    assert found.names is not None
+    assert [*found.names()] == [*dict.fromkeys(row.group for row in rows[:top])]
+    assert drawn(found)[1:] == drawn(of_page(in_order(by), view))[1:], "but for the time in the title"
 
 
-def test_a_packed_group_is_the_same_document() -> None:
-    pending = [{"plan": "cu-1"}]
-    packed_group = packed(ENRICH, (), pending)
+def test_a_page_holds_no_rows_that_it_does_not_show() -> None:
+    of_groups, first = LagPage(LagView()), LagPage(LagView(RowLevel.PARTITION, SortBy.LAG, top=2))
+    for _ in range(100):
+        for shown in (of_groups, first):
+            shown.add([MeasuredGroup(each) for each in GROUPS])
 
-    view = LagView()
-    (plain,) = of_outcomes("lag", [outcome(LagRows([ENRICH], pending={ENRICH.group: pending}), view, CLUSTER)])["data"]
-    (data,) = of_outcomes("lag", [outcome(LagRows([ENRICH], documents={ENRICH.group: packed_group}), view, CLUSTER)])[
-        "data"
-    ]
-    assert data == plain
+    assert not any(row.partitions for row in of_groups.rows if isinstance(row, LagSum))
+    assert not any(each.report.partitions or each.report.total.partitions for each in of_groups.groups)
+    shown_rows, every = first.shown(), 100 * len(rows_of(GROUPS, RowLevel.PARTITION))
+    assert (len(shown_rows), len(first.omitted)) == (2, every - 2)
