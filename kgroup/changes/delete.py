@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.options import Change
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan, ChangeRow, commit_count, committed
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import SelectedGroups
-from kgroup.model.columns import Columns, column
 from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
 from kgroup.support.durations import format_duration
@@ -29,10 +28,10 @@ def plan_delete(
     # A group with unreadable commits could not be restored completely.
     unread = {group for group, _, _ in found.unread}
     groups = tuple(group for group in found.groups if group.name not in unread)
-    rows = Columns.of(
+    rows = [
         ChangeRow(group.name, *tp, commit, None) for group in groups for tp, commit in sorted(committed(group).items())
-    )
-    layouts = cluster.layouts(set(column(rows, "topic"))) if how.execute else {}
+    ]
+    layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
     names = frozenset(group.name for group in groups)
     plan = ChangePlan(groups, rows, deleted=names, errors=found.errors)
     context = ChangeContext("delete", _subject(groups), layouts, blocked_action="it cannot be deleted")
@@ -74,4 +73,4 @@ def _subject(groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
-    return f"{what}, {plural(sum(map(commit_count, groups)), 'commit')}"
+    return f"{what}, {plural(sum(len(committed(group)) for group in groups), 'commit')}"

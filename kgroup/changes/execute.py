@@ -33,7 +33,6 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
-from kgroup.model.columns import column
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
@@ -178,7 +177,7 @@ def _journal_entry(
     journal: Journal,
 ) -> JournalEntry:
     types = {group.name: group.type for group in plan.groups}
-    topics = sorted(set(column(plan.rows, "topic")))
+    topics = sorted({row.topic for row in plan.rows})
     return replace(
         new_entry(command, cluster, how, context, journal),
         groups={name: types.get(name, "classic") for name in plan.affected_groups},

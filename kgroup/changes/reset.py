@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from kgroup.changes.select_groups import select_groups
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed, committed_partitions, committed_topics
+from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import (
     Partitions,
     ResetRequest,
@@ -23,7 +22,6 @@ from kgroup.groups.reset_plan import (
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicChoice, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
-from kgroup.model.columns import Columns, column
 from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
@@ -44,7 +42,7 @@ def plan_reset(
     read = {group.name: group for group in found.groups}
     scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)
     named = {choice.topic for choice in request.topics or ()}
-    topics = named | {topic for group in found.groups for topic in committed_topics(group)}
+    topics = named | {topic for group in found.groups for topic, _ in committed(group)}
     topics |= {
         topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
@@ -58,7 +56,7 @@ def plan_reset(
     topic_partitions: dict[str, list[TopicPartition]] = {}
     shared: dict[TopicPartition, TopicPartition] = {}
     for name, scenario in scenarios.items():
-        committed_to = committed_partitions(read[name]) if name in read else []
+        committed_to = list(committed(read[name])) if name in read else []
         meant[name] = topics_of(name, named_groups, request.topics, committed_to)
         if isinstance(scenario, ToRequested):
             chosen = filter_partitions(request.topics, scenario.offsets)
@@ -79,10 +77,10 @@ def plan_reset(
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
     planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, found.unread)
     if request.only_out_of_range:
-        rows = Columns.of(out_of_range(planned))
+        rows = list(out_of_range(planned))
     else:
-        rows = Columns.of(chain(planned, _rows_of_missing_topics(read, meant, partitions)))
-    created = found.created & set(column(rows, "group"))
+        rows = [*planned, *_rows_of_missing_topics(read, meant, partitions)]
+    created = found.created & {row.group for row in rows}
     plan = ChangePlan(
         found.groups,
         rows,
@@ -113,7 +111,7 @@ def _rows_of_missing_topics(
     read: Mapping[str, Group], meant: Mapping[str, tuple[TopicChoice, ...] | None], partitions: Partitions
 ) -> Iterator[ChangeRow]:
     for name, topics in meant.items():
-        about = committed_topics(read[name]) if topics and name in read else ()
+        about = {topic for topic, _ in committed(read[name])} if topics and name in read else ()
         yield from missing_topics(name, topics, partitions, about)
 
 

@@ -9,7 +9,6 @@ from kgroup.cluster.rights import Operations, Rights
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
-from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
@@ -27,11 +26,7 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """
     groups: dict[str, set[str]] = {}
     topics: dict[str, set[str]] = {}
-    rows = plan.rows
-    fields = zip(
-        column(rows, "group"), column(rows, "topic"), column(rows, "new", "offset"), column(rows, "error"), strict=True
-    )
-    wanted = dict.fromkeys((group, topic, new is None) for group, topic, new, error in fields if error is None)
+    wanted = dict.fromkeys((row.group, row.topic, row.new is None) for row in plan.rows if row.error is None)
     for group, topic, deletes in wanted:
         if group not in plan.deleted:
             groups.setdefault(group, set()).add(_DELETE if deletes else _READ)

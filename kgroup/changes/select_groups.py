@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
-from kgroup.model.columns import Columns
 from kgroup.model.groups import Group, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, refuse_foreign, snapshots
@@ -45,7 +42,7 @@ def select_groups(
     errors: list[RowError] = []
     noted: set[str] = set()
     for snapshot in _read(reporter, cluster, selection, verb):
-        groups += map(_compact, snapshot.groups)
+        groups += snapshot.groups
         errors += snapshot.errors
         for note in snapshot.notes:
             if note not in noted:
@@ -63,11 +60,6 @@ def _read(reporter: Reporter, cluster: Cluster, selection: Selection, verb: str)
         if verb == _CREATING and names_of(selection):
             raise error.with_context(hint="Nothing was created. For a new group with offsets: --create") from None
         raise
-
-
-def _compact(group: Group) -> Group:
-    """The same group with its partitions in columns: there may be a million."""
-    return replace(group, partitions=Columns.of(group.partitions))
 
 
 def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGroups:
@@ -88,4 +80,4 @@ def reload_groups(cluster: Cluster, before: SelectedGroups) -> SelectedGroups:
     snapshot = cluster.describe(names, COMMITS)
     # Errors from before the wait are obsolete: the second read reports its own.
     errors = [error for error in before.errors if error.group not in names]
-    return without_unread_groups(map(_compact, snapshot.groups), (*errors, *snapshot.errors), before.created)
+    return without_unread_groups(snapshot.groups, (*errors, *snapshot.errors), before.created)

@@ -20,7 +20,7 @@ from kgroup.changes.select_groups import reload_groups, select_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
-from kgroup.groups.change_plan import ChangePlan, commit_count
+from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.reset_plan import ResetRequest, filter_partitions
@@ -279,7 +279,7 @@ def reset(
 
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     """A refusal for each named group of a framework without offsets to move, such as Connect's workers."""
-    concerned = {*plan.affected_groups, *(group.name for group in plan.groups if commit_count(group))}
+    concerned = {*plan.affected_groups, *(group.name for group in plan.groups if committed(group))}
     idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
     owned = ((group.name, foreign_owner(group)) for group in idle)
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]

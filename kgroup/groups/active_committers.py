@@ -58,7 +58,7 @@ def active_committer(
     if it has a leader epoch. ``undone`` are the commits of kgroup's own change that is undone: earlier commits of
     another client count only if they are regular, because that client has not committed again.
     """
-    mine, commits = frozenset(ours), [*activity.commits]
+    mine, commits = frozenset(ours), list(activity.commits)
     foreign = [c for c in commits if (c.topic, c.partition, c.offset) not in mine] if mine else commits
     settled = {c.log_offset for c in commits if (c.topic, c.partition, c.offset) in undone} if undone else set()
     settled |= {c.log_offset for c in _first_request(commits, undone_from_ms)}

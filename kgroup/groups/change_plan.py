@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -11,14 +11,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.model.columns import Columns, column
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.units import some_of
-
-_RANGES_AT_A_TIME = 10_000
 
 
 class ChangeRow(msgspec.Struct, frozen=True, gc=False):
@@ -139,8 +136,7 @@ def _repeated(old: int, new: int, log: LogRange | None) -> int:
 class ChangePlan(msgspec.Struct, frozen=True, dict=True):
     """What a command will change.
 
-    ``groups`` are the groups as they were read. There may be a million ``rows``: ``Columns`` makes each when it is
-    used, and ``column`` reads a field of all. ``created`` and ``deleted`` are names of groups; deletion includes all
+    ``groups`` are the groups as they were read. ``created`` and ``deleted`` are names of groups; deletion includes all
     offsets. ``converted`` maps groups to their new type; kgroup converts them after their rows are done. ``configs``
     are dynamic configs of groups to be set; the value None deletes one. ``errors`` are failures that belong to no row.
     ``unusual`` are sentences about effects that the user may not have meant.
@@ -171,25 +167,23 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
         whole = self.whole
         if not whole:
             return len(self.rows)
-        return len(whole) + sum(group not in whole for group in column(self.rows, "group"))
+        return len(whole) + sum(row.group not in whole for row in self.rows)
 
     @property
     def affected_groups(self) -> tuple[str, ...]:
         """The groups that it changes, each once."""
-        return tuple(dict.fromkeys(chain(column(self.rows, "group"), sorted(self.whole))))
+        return tuple(dict.fromkeys(chain((row.group for row in self.rows), sorted(self.whole))))
 
     def without(self, groups: Collection[str]) -> ChangePlan:
         """The plan without rows that have an error and without the changes of ``groups``."""
-        rows = self.rows
-        if groups or any(column(rows, "error")):
-            rows = Columns.of(row for row in rows if row.error is None and row.group not in groups)
+        rows = [row for row in self.rows if row.error is None and row.group not in groups]
         converted = {name: kind for name, kind in self.converted.items() if name not in groups}
         configs = {name: own for name, own in self.configs.items() if name not in groups}
         return replace(self, rows=rows, deleted=self.deleted - frozenset(groups), converted=converted, configs=configs)
 
     def with_rows(self, rows: Iterable[ChangeRow]) -> ChangePlan:
         """The same plan with other rows."""
-        return replace(self, rows=Columns.of(rows))
+        return replace(self, rows=list(rows))
 
     def by_group(self) -> dict[str, list[ChangeRow]]:
         """The rows of each group."""
@@ -201,65 +195,24 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
     @property
     def skipped_ranges(self) -> list[OffsetRange]:
         """The ranges that the plan skips and that the log still holds, merged."""
-        if not self.moves[0]:
-            return []
-        rows, found, most = self.rows, [], _RANGES_AT_A_TIME
-        for topic, partition, new, skipped, error in zip(
-            column(rows, "topic"),
-            column(rows, "partition"),
-            column(rows, "new", "offset"),
-            (skipped for skipped, _ in row_moves(rows)),
-            column(rows, "error"),
-            strict=True,
-        ):
-            if skipped and not error:
-                found.append(OffsetRange(topic, partition, new - skipped, new))
-                if len(found) >= most:
-                    found = merged(found)
-                    most = 2 * len(found) + _RANGES_AT_A_TIME
-        return merged(found)
+        return merged(
+            {
+                OffsetRange(*row.tp, row.new.offset - row.skipped, row.new.offset)
+                for row in self.rows
+                if row.new and row.skipped and not row.error
+            }
+        )
 
     @cached_property
     def moves(self) -> tuple[int, int]:
         """(skipped offsets, repeated offsets), summed over all rows without an error."""
-        skipped, repeated = 0, 0
-        for error, (skips, repeats) in zip(column(self.rows, "error"), row_moves(self.rows), strict=True):
-            if not error:
-                skipped += skips
-                repeated += repeats
-        return skipped, repeated
-
-
-def row_moves(rows: Sequence[ChangeRow]) -> Iterator[tuple[int, int]]:
-    """(skipped offsets, repeated offsets) of each row, 0 if they are None."""
-    old, new = column(rows, "old", "offset"), column(rows, "new", "offset")
-    for before, after, log in zip(old, new, column(rows, "log"), strict=True):
-        if before is None or after is None:
-            yield 0, 0
-        else:
-            yield _skipped(before, after, log), _repeated(before, after, log)
+        rows = [row for row in self.rows if not row.error]
+        return sum(row.skipped or 0 for row in rows), sum(row.repeated or 0 for row in rows)
 
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
     """The commits of a group, by (topic, partition)."""
-    fields = zip(column(group.partitions, "tp"), column(group.partitions, "commit"), strict=True)
-    return {tp: commit for tp, commit in fields if commit is not None}
-
-
-def committed_partitions(group: Group) -> list[TopicPartition]:
-    """The keys of ``committed``, without making commits."""
-    offsets = column(group.partitions, "commit", "offset")
-    return [tp for tp, offset in zip(column(group.partitions, "tp"), offsets, strict=True) if offset is not None]
-
-
-def committed_topics(group: Group) -> set[str]:
-    """The topics of ``committed``, without making commits."""
-    return {tp.topic for tp in committed_partitions(group)}
-
-
-def commit_count(group: Group) -> int:
-    """The number of commits of a group."""
-    return sum(offset is not None for offset in column(group.partitions, "commit", "offset"))
+    return {p.tp: p.commit for p in group.partitions if p.commit is not None}
 
 
 def stalled(group: Group, logs: Mapping[TopicPartition, LogRange]) -> set[TopicPartition]:
@@ -310,16 +263,7 @@ def unusual_shift(rows: Sequence[ChangeRow], stuck: Collection[GroupTopicPartiti
 def unusual_commits(rows: Sequence[ChangeRow], created: Collection[str]) -> tuple[str, ...]:
     """A warning about partitions that get their first commit: ``--topic`` may name a topic by mistake."""
     topics = Counter(
-        topic
-        for group, topic, old, new, error in zip(
-            column(rows, "group"),
-            column(rows, "topic"),
-            column(rows, "old", "offset"),
-            column(rows, "new", "offset"),
-            column(rows, "error"),
-            strict=True,
-        )
-        if old is None and new is not None and not error and group not in created
+        row.topic for row in rows if row.old is None and row.new and not row.error and row.group not in created
     )
     if not topics:
         return ()

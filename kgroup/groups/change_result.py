@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
-from kgroup.model.columns import column
 from kgroup.model.groups import RowError
 from kgroup.support.errors import NOT_YET_CODES, ExitCode, KgroupError, NotVerified, decisive
 
@@ -67,8 +66,9 @@ class Result(msgspec.Struct, frozen=True):
     def errors(self) -> tuple[RowError, ...]:
         """All errors. A refusal, and a group that could not be changed as a whole, are listed once."""
         whole = self.plan.whole
-        errors = zip(column(self.plan.rows, "group"), column(self.plan.rows, "error"), strict=True)
-        rows = (error for group, error in errors if error and group not in whole and self._counts(error.code))
+        rows = (
+            row.error for row in self.plan.rows if row.error and row.group not in whole and self._counts(row.error.code)
+        )
         whole_errors = (error for error in self.whole.values() if error)
         refused = (r.row for r in self.refusals if self._counts(r.error.code))
         unset = (e for name, e in self.configured.items() if e and name not in self.plan.only_configured)
@@ -84,7 +84,7 @@ class Result(msgspec.Struct, frozen=True):
         if any(refusal.group is None for refusal in self.refusals):
             return replace(self.plan, rows=(), deleted=frozenset(), converted={}, configs={})
         plan = self.plan
-        if self.waits and any(error and not self._counts(error.code) for error in column(plan.rows, "error")):
+        if self.waits and any(row.error and not self._counts(row.error.code) for row in plan.rows):
             rows = (replace(r, error=None) if r.error and not self._counts(r.error.code) else r for r in plan.rows)
             plan = plan.with_rows(rows)
         return plan.without(self.refused_groups)
@@ -103,14 +103,13 @@ class Result(msgspec.Struct, frozen=True):
     def changed_count(self) -> int:
         """The number of changed rows; a group that was changed as a whole counts as one."""
         whole = self.plan.whole
-        done = zip(column(self.plan.rows, "group"), column(self.plan.rows, "done"), strict=True)
-        rows = sum(is_done is True and group not in whole for group, is_done in done)
+        rows = sum(row.done is True and row.group not in whole for row in self.plan.rows)
         return rows + sum((error.code if error else None) in _DONE for error in self.whole.values())
 
     @property
     def unknown(self) -> int:
         """The number of rows that may have been changed, or may still be: the broker's answers were lost."""
-        rows = sum(1 for error in column(self.plan.rows, "error") if error and error.code == UNKNOWN)
+        rows = sum(row.error is not None and row.error.code == UNKNOWN for row in self.plan.rows)
         return rows + sum(error is not None and error.code == UNKNOWN for error in self.whole.values())
 
     @property

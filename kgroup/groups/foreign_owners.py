@@ -10,7 +10,6 @@ from urllib.parse import quote as quote_url
 
 import msgspec
 
-from kgroup.model.columns import column
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
 from kgroup.support.errors import FOREIGN_OWNER, Refused
 from kgroup.support.quoting import quote
@@ -129,11 +128,10 @@ def _streams(
     name: str, assignor: str | None, members: Sequence[Member], partitions: Sequence[Partition]
 ) -> Owner | None:
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
-    metadata = [*column(partitions, "commit", "metadata")]  # None: no commit
-    with_commits = zip(column(partitions, "tp"), metadata, strict=True)
-    topics = dict.fromkeys([tp.topic for tp, text in with_commits if text is not None])
+    with_commits = [p for p in partitions if p.commit]
+    topics = dict.fromkeys(p.topic for p in with_commits)
     own = next((topic for topic in topics if _is_repartition_topic(topic, name)), None)
-    marked = next((text for text in dict.fromkeys(metadata) if text and _is_streams_metadata(text)), None)
+    marked = next((p.tp for p in with_commits if p.commit and _is_streams_metadata(p.commit.metadata)), None)
     if assignor in _STREAMS_ASSIGNORS:
         evidence = f'(assignor "{assignor}")'
     elif client is not None:
@@ -141,7 +139,7 @@ def _streams(
     elif own is not None:
         evidence = f"(it consumes its own topic {own})"
     elif marked is not None:
-        evidence = f"(the metadata of its commit on {partitions[metadata.index(marked)].tp})"
+        evidence = f"(the metadata of its commit on {marked})"
     else:
         return None
     return Owner(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,6 @@ from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusu
 from kgroup.groups.offset_files import FileRow
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ResetTarget, ShiftBy, TopicChoice, ToRequested
 from kgroup.groups.selection import Groups, names_of, names_only
-from kgroup.model.columns import column
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
@@ -206,7 +205,6 @@ def unusual_reset(
 
 
 def _logs_by_group(rows: Sequence[ChangeRow]) -> Iterator[tuple[str, dict[TopicPartition, LogRange]]]:
-    """The logs of each group's rows without an error; of one group at a time, since there may be a million."""
-    fields = zip(*(column(rows, name) for name in ("group", "topic", "partition", "log", "error")), strict=True)
-    for group, own in groupby(fields, key=itemgetter(0)):
-        yield group, {TopicPartition(topic, number): log for _, topic, number, log, error in own if log and not error}
+    """The logs of each group's rows without an error."""
+    for group, own in groupby(rows, key=attrgetter("group")):
+        yield group, {row.tp: row.log for row in own if row.log and not row.error}

@@ -411,7 +411,7 @@ class Activity(msgspec.Struct, frozen=True):
     """
 
     emptied_at_ms: int | None
-    commits: Sequence[LoggedCommit]
+    commits: tuple[LoggedCommit, ...]
     complete: bool
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,30 +25,13 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
-_Item = TypeVar("_Item")
-
-
-class MadeDocuments(Generic[_Item]):
-    """The documents of ``items``, each made when it is written: a plan may have a million rows."""
-
-    def __init__(self, items: Sequence[_Item], make: Callable[[_Item], Document]) -> None:
-        self._items = items
-        self._make = make
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Document]:
-        return map(self._make, self._items)
-
-
 class Outcome(msgspec.Struct, frozen=True):
     """The result of a command: its data, its page, its csv rows and its errors.
 
     Functions are called only for the output formats that need them.
     """
 
-    data: tuple[Document, ...] | MadeDocuments[Any]
+    data: tuple[Document, ...]
     screen: Callable[[], Screen]
     records: Callable[[], Records]
     cluster: ClusterRef | None = None

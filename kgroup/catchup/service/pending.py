@@ -13,7 +13,6 @@ import msgspec
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
-from kgroup.model.columns import column
 from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
@@ -156,8 +155,7 @@ def _is_empty(cluster: Cluster, topic: str, layout: TopicLayout) -> bool:
 
 def has_catchup_tag(group: Group) -> bool:
     """Whether a commit of the group has the tag of a catch-up; needs no request."""
-    texts = {*column(group.partitions, "commit", "metadata")}
-    return any(text is not None and text.startswith(_MARKED) for text in texts)
+    return any(p.commit is not None and p.commit.metadata.startswith(_MARKED) for p in group.partitions)
 
 
 def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan: ChangePlan) -> None:

@@ -16,7 +16,6 @@ from kgroup.cluster.offsets_topic.events import ending_of
 from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit, RecordType
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.columns import Columns, joined
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.groups import Activities, Activity, Group, LastActivities, LoggedCommit
 from kgroup.support.errors import KgroupError
@@ -27,9 +26,6 @@ SPAN_MS = 3_600_000
 
 SIMPLE_SPAN_MS = 600_000
 """How far back for a group that never had members: there a rhythm of commits matters, not a single commit."""
-
-_PACKED_FROM = 16
-"""Columns of fewer commits would not be smaller than the commits."""
 
 _ABORTED = TransactionEnd.ABORTED
 _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
@@ -73,15 +69,12 @@ class _SinceEmpty(Visitor):
         self._unreadable = False
         self._emptied_at_ms: int | None = None
         self._commits: list[LoggedCommit] = []
-        """The commits of the last windows, newest first."""
-        self._parts: list[Columns[LoggedCommit]] = []
-        """Those before, each part in log order, the newest part first: of 10,000 groups there may be a million."""
+        """The commits, newest first."""
 
     def activity(self, scan: PartitionScan) -> Activity:
         """The result."""
         complete = (self.complete or scan.stopped is None) and not self._unreadable
-        self._pack()
-        return Activity(self._emptied_at_ms, joined(reversed(self._parts)), complete)
+        return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 
     def add(self, entry: Entry) -> None:
         if self.complete or ending_of(*entry) is _ABORTED:
@@ -109,7 +102,6 @@ class _SinceEmpty(Visitor):
                 if group.members:
                     # The log is a moment older or newer than the coordinator's answer: members made these commits.
                     self._commits.clear()
-                    self._parts.clear()
                 else:
                     self._emptied_at_ms = record.timestamp_ms
             case ConsumerGroupMetadata(value=epoch) if epoch is not None:
@@ -136,12 +128,6 @@ class _SinceEmpty(Visitor):
     def reached(self, scan: PartitionScan) -> None:
         if scan.oldest_ms is not None and scan.oldest_ms < self._since_ms:
             self.complete = True
-        if len(self._commits) >= _PACKED_FROM:
-            self._pack()
-
-    def _pack(self) -> None:
-        self._parts.append(Columns.of(reversed(self._commits)))
-        self._commits.clear()
 
 
 async def last_activities(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.change_plan import ChangeRow, row_moves
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, ChangedRow, Refusal, Result
 from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import (
@@ -26,9 +25,8 @@ from kgroup.model.blocks import (
     Text,
     Title,
 )
-from kgroup.model.columns import column
 from kgroup.model.groups import Group, RowError
-from kgroup.model.outcome import Document, MadeDocuments, Outcome
+from kgroup.model.outcome import Document, Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
@@ -116,7 +114,7 @@ def outcome(
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
-        data=MadeDocuments(result.plan.rows, lambda row: ChangedRow(row, result.id)),
+        data=tuple(ChangedRow(row, result.id) for row in result.plan.rows),
         screen=lambda: screen(result, wording, table() if table else None),
         records=lambda: records(result),
         cluster=cluster,
@@ -127,9 +125,7 @@ def outcome(
     )
 
 
-def with_rows(
-    outcome: Outcome, data: tuple[Document, ...] | MadeDocuments[Any], records: Callable[[], Records]
-) -> Outcome:
+def with_rows(outcome: Outcome, data: tuple[Document, ...], records: Callable[[], Records]) -> Outcome:
     """The outcome with other data and rows, for a verb whose subjects are not partitions."""
     return replace(outcome, data=data, records=records)
 
@@ -157,7 +153,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     shown = rows if verbose else _most_relevant(rows)
     if not shown:
         return []
-    group_count = len(set(column(rows, "group")))
+    group_count = len({row.group for row in rows})
     several = group_count > 1
     skip = 0 if several else 1
     sparse = frozenset({"NOTE", "READ-BACK", "SKIPPED", "REPEATED"})
@@ -167,8 +163,7 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
         blocks.append(Text((f"{len(rows) - len(shown)} more: --verbose",)))
     if len(rows) > 1:
         groups = f" of {plural(group_count, 'group')}" if several else ""
-        offsets = zip(column(rows, "old", "offset"), column(rows, "new", "offset"), strict=True)
-        moved = any(old is not None and new is not None for old, new in offsets)
+        moved = any(row.old and row.new for row in rows)
         skipped, repeated = result.plan.moves
         moves = f": {_offsets(skipped)} skipped, {human_count(repeated)} repeated" if moved else ""
         blocks.append(LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
@@ -218,10 +213,9 @@ def _status_word(result: Result) -> str:
 def _most_relevant(rows: Sequence[ChangeRow]) -> Sequence[ChangeRow]:
     if len(rows) <= ROWS_ON_A_PAGE:
         return rows
-    # Equal to the start of the sorted rows, without a key for each of a million rows.
-    moves = zip(column(rows, "error"), row_moves(rows), strict=True)
-    keys = ((error is None, -skipped - repeated, at) for at, (error, (skipped, repeated)) in enumerate(moves))
-    return [rows[at] for _, _, at in nsmallest(ROWS_ON_A_PAGE, keys)]
+    return nsmallest(
+        ROWS_ON_A_PAGE, rows, key=lambda row: (row.error is None, -(row.skipped or 0) - (row.repeated or 0))
+    )
 
 
 def _cells(row: ChangeRow) -> tuple[Cell, ...]:
@@ -280,11 +274,10 @@ def _refusal_blocks(result: Result, listed: frozenset[str]) -> Iterator[Block]:
         yield from refusal_block(refusal, groups.get(refusal.group or ""))
     if len(refusals) > len(shown):
         yield Text((f"{len(refusals) - len(shown)} more groups are refused: -o json has all of them",))
-    rows = result.plan.rows
     waiting = {
-        (group, error.message): error
-        for group, error in zip(column(rows, "group"), column(rows, "error"), strict=True)
-        if error and error.code in _NOT_YET
+        (row.group, row.error.message): row.error
+        for row in result.plan.rows
+        if row.error and row.error.code in _NOT_YET
     }
     for error in waiting.values():
         yield LabelledLine("NOT YET", f"{error.message}.", _WARN)

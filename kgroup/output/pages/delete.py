@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kgroup.groups.change_plan import commit_count
+from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import Result
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.model.groups import Group, RowError, partitions_document
@@ -47,7 +47,7 @@ class Deletion(msgspec.Struct, frozen=True):
             "group": self.group.name,
             "type": self.group.type,
             "state": self.group.state,
-            "commit_count": commit_count(self.group),
+            "commit_count": len(committed(self.group)),
             "hidden_commits": partitions_document(self.group.hidden_commits),
             "last_activity_at": rfc3339(self.last_activity_ms),
             "last_activity_at_ms": self.last_activity_ms,
@@ -68,7 +68,7 @@ class Deletion(msgspec.Struct, frozen=True):
         note: Cell = Styled(self.error.code, "bad") if self.error else "deleted" if self.deleted else None
         when = None if self.last_activity_ms is None else short_time(self.last_activity_ms, utc_ms())
         group = self.group
-        return (group.name, group.type, group.state, commit_count(group), when, note)
+        return (group.name, group.type, group.state, len(committed(group)), when, note)
 
 
 def delete_outcome(

@@ -13,7 +13,6 @@ from kgroup.groups.change_result import ChangedRow, Result
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import Block, LabelledLine, Text
 from kgroup.model.json_lines import record_document
-from kgroup.model.outcome import MadeDocuments
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.records import VALUE_WIDTH, records_blocks
 from kgroup.support.durations import format_duration
@@ -65,9 +64,9 @@ class ResetRow(msgspec.Struct, frozen=True):
         return self.changed.document() | {"skipped_records": shown}
 
 
-def with_skipped_records(result: Result, records: Sequence[ConsumerRecord] | None) -> MadeDocuments[ChangeRow]:
+def with_skipped_records(result: Result, records: Sequence[ConsumerRecord] | None) -> tuple[ResetRow, ...]:
     """Each row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
-    return MadeDocuments(result.plan.rows, lambda row: ResetRow(ChangedRow(row, result.id), _skipped_by(row, records)))
+    return tuple(ResetRow(ChangedRow(row, result.id), _skipped_by(row, records)) for row in result.plan.rows)
 
 
 def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[ConsumerRecord, ...] | None:
