@@ -33,6 +33,7 @@ from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, sum_partiti
 from kgroup.groups.lag.status import (
     CAUGHT_UP,
     DEFAULT_RULES,
+    WAITS,
     CommitReading,
     LagStatus,
     StatusResult,
@@ -43,27 +44,32 @@ from kgroup.groups.lag.status import (
     no_reader,
 )
 from kgroup.groups.member_labels import unsubscribed_topics
+from kgroup.groups.thresholds import ASSIGN_READS
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
 _READ_COMMITTED = Isolation.READ_COMMITTED
-"""A name of its own: Python 3.11 needs 0.15 us to find a member of an enum."""
+_STALL, _STOP = LagStatus.STALL, LagStatus.STOP
+"""Names of their own: Python 3.11 needs 0.15 us to find a member of an enum."""
 
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
     in_order = sorted(group.partitions, key=attrgetter("tp"))
     known = [evidence.partitions.get(each.tp, _NOTHING) for each in in_order]
+    consumer_ms = _last_by_consumer(known)
+    # Few partitions need it, and it reads the commits of all.
+    span_ms = cache(lambda: group_span_ms([each.commits for each in evidence.partitions.values()], rules))
     of_group = _OfGroup(
         group.name,
         evidence,
         rules,
         unsubscribed=unsubscribed_topics(group),
-        unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True))),
-        # Few partitions need it, and it reads the commits of all.
-        span_ms=cache(lambda: group_span_ms([each.commits for each in evidence.partitions.values()], rules)),
+        unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
+        unread_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
+        span_ms=span_ms,
     )
     partitions = tuple(map(of_group.partition, in_order, known))
     if in_order and in_order[0].topic == in_order[-1].topic:
@@ -90,13 +96,24 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     )
 
 
+def _last_by_consumer(known: Sequence[PartitionEvidence]) -> int | None:
+    """When a consumer committed last, by the newest commit of each partition; None if a tool made all of them."""
+    newest = (facts.commits[-1] for facts in known if facts.commits)
+    return max((commit.timestamp_ms for commit in newest if not commit.by_tool), default=None)
+
+
 def _lacks_reader(
-    group: Group, evidence: LagEvidence, partitions: Sequence[tuple[Partition, PartitionEvidence]]
+    group: Group,
+    evidence: LagEvidence,
+    partitions: Sequence[tuple[Partition, PartitionEvidence]],
+    consumer_ms: int | None,
+    span_ms: Callable[[], int | None],
 ) -> bool:
-    """Whether the group is Empty, records are unread, and no consumer has committed since.
+    """Whether the group is Empty, records are unread, and no consumer has committed since, or lately.
 
     If nothing of the log was read, this is unknown: a consumer with ``assign()`` commits to an Empty group. Where the
-    log shows one, its commits decide the status.
+    log shows one, its commits decide the status, until they have stopped for ``ASSIGN_READS``, and for longer than the
+    last ones took together. ``consumer_ms`` is ``_last_by_consumer``, ``span_ms`` is ``group_span_ms``.
     """
     if not group.is_empty or EvidenceSource.COMMITS in evidence.unknown:
         return False
@@ -106,11 +123,9 @@ def _lacks_reader(
         return False
     if all(p.lag == 0 for p, _ in known):
         return False  # Nothing is unread: it needs no reader.
-    for _, facts in known:
-        last = facts.commits[-1] if facts.commits else None
-        if last is not None and not last.by_tool and (emptied_ms is None or last.timestamp_ms > emptied_ms):
-            return False
-    return True
+    if consumer_ms is None or (emptied_ms is not None and consumer_ms <= emptied_ms):
+        return True
+    return evidence.now_ms - consumer_ms >= max(ASSIGN_READS.value, span_ms() or 0)
 
 
 @lru_cache(maxsize=4096)
@@ -126,8 +141,8 @@ def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end
 class _OfGroup:
     """Measures the partitions of a group.
 
-    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader; ``span_ms`` is its
-    ``group_span_ms``.
+    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader, since ``unread_since_ms``: it
+    became Empty, or the last consumer with ``assign()`` committed. ``span_ms`` is its ``group_span_ms``.
     """
 
     def __init__(
@@ -138,11 +153,12 @@ class _OfGroup:
         *,
         unsubscribed: Collection[str],
         unattended: bool,
+        unread_since_ms: int | None,
         span_ms: Callable[[], int | None],
     ) -> None:
         self._name = name
         self._isolation, self._now_ms = evidence.isolation, evidence.now_ms
-        self._emptied_ms = evidence.state_since_ms
+        self._unread_since_ms = unread_since_ms
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
@@ -192,7 +208,12 @@ class _OfGroup:
             rates, spans = arrivals.unknown[-1], arrivals.unknown
         else:
             status_result = self._status(lag, known, arrivals, first_ms)
-            rates, spans = self._rates(known.commits, arrivals, status_result.status)
+            status = status_result.status
+            if (status is _STALL or status is _STOP) and last_stable is not None and last_stable <= first:
+                status_result = StatusResult(None, why=WAITS)
+                rates, spans = arrivals.unknown[-1], arrivals.unknown
+            else:
+                rates, spans = self._rates(known.commits, arrivals, status)
         time_lag_ms = 0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms)
         left = None
         if known.retention is not None and lag:
@@ -228,7 +249,7 @@ class _OfGroup:
             return found if found.status is not None else StatusResult(None, why=self._no_commits)
         if self._unattended:
             return no_reader(
-                CommitReading(lag, commits, ends, now_ms, first_ms, known.read_since_ms), self._emptied_ms, rules
+                CommitReading(lag, commits, ends, now_ms, first_ms, known.read_since_ms), self._unread_since_ms, rules
             )
         reading = CommitReading(
             lag=lag,

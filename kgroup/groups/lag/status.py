@@ -10,7 +10,7 @@ STOP    no commit for longer than the last commits took together, while a record
         usual pause, if all of them have the same offset
 REWIND  the committed offset moved backwards
 OK      the lag is at most the allowed one, now or at one of the last commits
-STALL   the group commits, but always the same offset
+STALL   the group commits, but always the same offset: all the last commits, or at least two for five minutes
 WARN    the offset moves, but the lag never shrank from one commit to the next
 """
 
@@ -88,6 +88,10 @@ class StatusRules(msgspec.Struct, frozen=True):
 DEFAULT_RULES = StatusRules()
 _FEW = thresholds.FEW_COMMITS.value
 """The number of commits that show a regular pattern, and of usual pauses without a commit that show its end."""
+
+
+WAITS = "what is unread lies behind an open transaction"
+"""Why the status is unknown: a read_committed consumer waits, one that reads all records is stuck."""
 
 
 class StatusResult(msgspec.Struct, frozen=True, gc=False):
@@ -280,8 +284,6 @@ def _reached(commits: Sequence[LoggedCommit], ends: LogEnds, rules: StatusRules)
 
 def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> StatusResult | None:
     offset = recent[-1].offset
-    if len(recent) < _FEW or any(commit.offset != offset for commit in recent):
-        return None
     same = []
     for commit in reversed(reading.commits):
         if commit.offset != offset:
@@ -289,7 +291,9 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
         same.append(commit)
     first_ms = same[-1].timestamp_ms
     since = max(first_ms, reading.waiting_since_ms or first_ms)
-    if reading.now_ms - since < rules.least_span_ms:
+    series = len(recent) >= _FEW and all(commit.offset == offset for commit in recent)
+    # Fewer commits of one offset show it too, once a lone commit would.
+    if reading.now_ms - since < (rules.least_span_ms if series else rules.lone_ms) or len(same) < 2:
         return None
     silence_ms = reading.now_ms - same[0].timestamp_ms
     if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):

@@ -32,7 +32,7 @@ from kgroup.groups.lag.rates import (
     trend_words,
 )
 from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
-from kgroup.groups.lag.status import LagStatus, status_words
+from kgroup.groups.lag.status import WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
@@ -281,10 +281,15 @@ CONSUMER_LEFT = (*steady(10_000_000, 100, 6 * MINUTE),)
         ("Empty", HOUR, Part(0, 900, 0, last_ago=2 * HOUR, age=HOUR // 2), LagStatus.NO_READER),
         # It never had members: a tool made it.
         ("Empty", None, Part(0, 900, 49, commits=(TOOL,), age=HOUR), LagStatus.NO_READER),
-        # A consumer with assign() reads; one that stopped is a STOP, as ever.
+        # A consumer with assign() reads; one that stopped is a STOP, and after five minutes no reader.
         ("Empty", HOUR, Part(0, 900, 100), LagStatus.OK),
         ("Empty", None, Part(0, 900, 100), LagStatus.OK),
-        ("Empty", HOUR, Part(0, 90_000, 100, last_ago=10 * MINUTE), LagStatus.STOP),
+        ("Empty", HOUR, Part(0, 90_000, 100, last_ago=299 * SECOND), LagStatus.STOP),
+        ("Empty", HOUR, Part(0, 90_000, 100, last_ago=5 * MINUTE), LagStatus.NO_READER),
+        ("Empty", None, Part(0, 90_000, 100, last_ago=5 * MINUTE), LagStatus.NO_READER),
+        # ... but later if its last commits took longer.
+        ("Empty", HOUR,
+         Part(0, 90_000, 100, commits=tuple(at(n * 6 * MINUTE, 10_000_001 - n) for n in (3, 2, 1))), None),
         # Nothing is unread, or there are members.
         ("Empty", HOUR, Part(0, 0, 49, commits=(TOOL,)), LagStatus.OK),
         ("Stable", HOUR, Part(0, 15_382, 49, commits=CONSUMER_LEFT, age=5 * MINUTE), LagStatus.STOP),
@@ -299,6 +304,24 @@ def test_a_group_without_a_reader(state: str, empty_ago: int | None, part: Part,
         assert report.total.outlook.pace is LagTrend.NOT_AT_THIS_RATE
         assert report.total.rates.outgoing == 0
         assert report.total.status_result.since_ms is not None
+
+
+def test_a_reader_with_assign_is_missed_since_its_last_commit() -> None:
+    part = Part(0, 90_000, 100, last_ago=10 * MINUTE, age=HOUR)
+
+    total = measure_lag(group([part], state="Empty"), evidence([part], state_since_ms=NOW - HOUR)).total
+
+    assert total.status_result.since_ms == NOW - 10 * MINUTE
+
+
+@pytest.mark.parametrize(("last_stable", "status"), [(10_000_000, None), (10_000_001, LagStatus.STOP)])
+def test_who_waits_for_an_open_transaction_is_not_stuck(last_stable: int, status: LagStatus | None) -> None:
+    part = Part(0, 900, 49, last_ago=10 * MINUTE, age=10 * MINUTE, last_stable=last_stable)
+
+    (row,) = measure_lag(group([part]), evidence([part])).partitions
+
+    assert (row.status, row.status_result.why) == (status, None if status else WAITS)
+    assert row.rates.outgoing == (0 if status else None)
 
 
 def test_a_group_that_has_read_all_and_ended_does_not_fall_behind() -> None:

@@ -132,6 +132,10 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (STOP, judged(each_second(11 * SECOND), 900, unread_ago=MINUTE)),
         (STALL, judged(each_second(9 * SECOND), 900, unread_ago=MINUTE)),
         (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
+        # ... also few of them, once a lone commit would be a STOP.
+        (STALL, judged([at(6 * MINUTE, 700), at(SECOND, 700)], 900, unread_ago=HOUR)),
+        (STALL, judged([at(HOUR, 600), at(6 * MINUTE, 700), at(MINUTE, 700)], 900, unread_ago=HOUR)),
+        (None, judged([at(5 * MINUTE - 1, 700), at(SECOND, 700)], 900, unread_ago=HOUR)),
         (STALL, judged([c for c in SAME if c.timestamp_ms <= NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
         (OK, judged(SAME, 501, unread_ago=3 * SECOND)),
         # ... while it had read all at one of the last ten, that is no stall yet.

@@ -294,7 +294,7 @@ CRASHES_AT_7 = (
         (
             judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", ()),
             {
-                "STUCK": "all 5: no commit for 30m while 500/s (1m) arrive",
+                "STUCK": "all 5: no reader for 30m while 500/s (1m) arrive",
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
         ),
@@ -697,7 +697,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (judged([FINE[0], STUCK]), [PEEK]),
         (judged([replace(STUCK, last_ago=40 * SECOND, age=MINUTE), FINE[0]]), [CATCH_UP]),  # Its owner may be dead.
         (judged([replace(p, last_ago=38 * MINUTE, age=38 * MINUTE) for p in FINE]), [PEEK]),  # No one record.
-        (judged([replace(STUCK, owner=None)], "Empty", ()), []),
+        (judged([replace(STUCK, owner=None)], "Empty", ()), [CATCH_UP]),
         (judged([replace(PILL_PART, owner=None)], "Empty", (), protocol_type=""), [PEEK, SKIP]),
         (CRASH_LOOP, [PEEK, HISTORY]),
         (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),)), [PEEK, HISTORY]),
