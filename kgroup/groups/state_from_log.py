@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import (
     CommitWritten,
@@ -23,23 +23,15 @@ from kgroup.model.group_log import (
     GenerationMember,
     GenerationWritten,
     GroupDeleted,
-    MemberAssignment,
-    MemberAssignmentWritten,
     MemberDetails,
-    MemberWritten,
     Partitions,
-    RebalanceProtocol,
     ScannedRange,
-    TargetEpochWritten,
-    TargetWritten,
     TransactionEnd,
     Unreadable,
 )
 from kgroup.model.groups import Assignment, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
-
-T = TypeVar("T")
 
 _COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _OF_COMMITS = frozenset({0, 1, None})
@@ -112,14 +104,14 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
         return None
     incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
     group = LoggedState(name, None, partitions, records.newest_ms or 0, frozenset(records.open), incomplete)
-    match records.newest_state:
+    match records.timeline.newest_state:
         case GenerationWritten() as generation:
             return _classic_group(group, generation)
         case EpochWritten() as epoch:
-            return _consumer_group(group, epoch, records)
+            return _consumer_group(group, epoch, records.timeline)
         case ForeignGroupWritten(type=foreign):
             return replace(group, type=foreign)
-    if records.gone_at is not None and not records.state_is_lost:
+    if records.timeline.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
         partitions = {tp: past_commit for tp, past_commit in partitions.items() if records.is_later(tp)}
@@ -145,15 +137,8 @@ class _NewestRecords:
 
     at_ms: int | None
     newest_ms: int | None = None
-    classic: GenerationWritten | None = None
-    consumer: EpochWritten | None = None
-    foreign: ForeignGroupWritten | None = None
+    timeline: GroupTimeline = field(default_factory=GroupTimeline)
     first_later: ForeignGroupWritten | None = None
-    gone_at: int | None = None
-    target_epoch: int | None = None
-    details: dict[str, MemberDetails] = field(default_factory=dict)
-    targets: dict[str, Partitions] = field(default_factory=dict)
-    holdings: dict[str, MemberAssignment] = field(default_factory=dict)
     open: set[TopicPartition] = field(default_factory=set)
     state_is_lost: bool = False
     _commits: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
@@ -178,8 +163,7 @@ class _NewestRecords:
             if event.record_type in _OF_COMMITS:
                 self._unreadable = event
             self.state_is_lost |= event.record_type in _OF_STATES
-        else:
-            self._take_state(event)
+        self.timeline.add(event)
         self._note_time(event.at_ms)
 
     def _take_commit(self, event: CommitWritten) -> None:
@@ -198,48 +182,10 @@ class _NewestRecords:
     def _note_time(self, at_ms: int) -> None:
         self.newest_ms = at_ms if self.newest_ms is None else max(self.newest_ms, at_ms)
 
-    def _take_state(self, event: Event) -> None:
-        match event:
-            case GenerationWritten():
-                self.classic = event
-            case EpochWritten():
-                self.consumer = event
-            case ForeignGroupWritten(exists=True):
-                self.foreign = event
-            case ForeignGroupWritten():
-                self.foreign, self.gone_at = None, event.log_offset
-            case GroupDeleted(protocol=RebalanceProtocol.CLASSIC):
-                self.classic, self.gone_at = None, event.log_offset
-            case GroupDeleted():
-                self.consumer, self.target_epoch, self.gone_at = None, None, event.log_offset
-                for by_member in (self.details, self.targets, self.holdings):
-                    by_member.clear()
-            case _:
-                self._take_member(event)
-
-    def _take_member(self, event: Event) -> None:
-        match event:
-            case MemberWritten(member_id=member_id, details=details):
-                _put(self.details, member_id, details)
-            case TargetEpochWritten(epoch=epoch):
-                self.target_epoch = epoch
-            case TargetWritten(member_id=member_id, partitions=partitions):
-                _put(self.targets, member_id, partitions)
-            case MemberAssignmentWritten(member_id=member_id, holding=holding):
-                _put(self.holdings, member_id, holding)
-            case _:
-                pass
-
-    @property
-    def newest_state(self) -> GenerationWritten | EpochWritten | ForeignGroupWritten | None:
-        """The newest record of the group's type and state; None if there is none."""
-        states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
-        return max(states, key=lambda state: state.log_offset, default=None)
-
     def is_later(self, tp: TopicPartition) -> bool:
         """Whether the partition was committed after the group was deleted, or its commit is not known."""
-        record = self._commits.get(tp)
-        return record is None or self.gone_at is None or record.log_offset > self.gone_at
+        record, gone_at = self._commits.get(tp), self.timeline.gone_at
+        return record is None or gone_at is None or record.log_offset > gone_at
 
     def partitions(self, reach: ScannedRange) -> dict[TopicPartition, PastCommit]:
         """The commit of each partition that has a counting record in the log, sorted by partition."""
@@ -259,24 +205,12 @@ class _NewestRecords:
             return PastCommit(
                 None, unknown=f"the log was not read back to its commit: {reach.stopped or 'the scan ended before'}"
             )
-        if _is_whole(reach):
+        if reach.complete:
             return PastCommit(None)
         return PastCommit(
             None,
             unknown="its commit from that time, if there was one, is no longer in the log: compaction has deleted it",
         )
-
-
-def _is_whole(reach: ScannedRange) -> bool:
-    """Whether every record that was ever written to the partition has been read."""
-    return reach.to_log_start and reach.start == 0 and reach.whole_from == 0
-
-
-def _put(into: dict[str, T], member_id: str, value: T | None) -> None:
-    if value is None:
-        into.pop(member_id, None)
-    else:
-        into[member_id] = value
 
 
 def _classic_group(group: LoggedState, record: GenerationWritten) -> LoggedState:
@@ -308,35 +242,37 @@ def _classic_member(member: GenerationMember) -> Member:
     )
 
 
-def _consumer_group(group: LoggedState, record: EpochWritten, records: _NewestRecords) -> LoggedState:
+def _consumer_group(group: LoggedState, record: EpochWritten, timeline: GroupTimeline) -> LoggedState:
     return replace(
         group,
         type="consumer",
-        state=None if group.incomplete is not None else _consumer_state(records, record.epoch),
+        state=None if group.incomplete is not None else _consumer_state(timeline, record.epoch),
         protocol_type="consumer",
         group_epoch=record.epoch,
-        assignment_epoch=records.target_epoch,
-        members=tuple(_consumer_member(records, member_id, details) for member_id, details in records.details.items()),
+        assignment_epoch=timeline.target_epoch,
+        members=tuple(
+            _consumer_member(timeline, member_id, details) for member_id, details in timeline.details.items()
+        ),
     )
 
 
-def _consumer_state(records: _NewestRecords, epoch: int) -> str:
+def _consumer_state(timeline: GroupTimeline, epoch: int) -> str:
     """The state of a consumer group, derived as the coordinator does it (ConsumerGroup.maybeUpdateGroupState)."""
-    if not records.details:
+    if not timeline.details:
         return "Empty"
-    if records.target_epoch is None or epoch > records.target_epoch:
+    if timeline.target_epoch is None or epoch > timeline.target_epoch:
         return "Assigning"
     settled = all(
-        (holding := records.holdings.get(member_id)) is not None
+        (holding := timeline.holdings.get(member_id)) is not None
         and holding.stable
-        and holding.epoch == records.target_epoch
-        for member_id in records.details
+        and holding.epoch == timeline.target_epoch
+        for member_id in timeline.details
     )
     return "Stable" if settled else "Reconciling"
 
 
-def _consumer_member(records: _NewestRecords, member_id: str, details: MemberDetails) -> Member:
-    holding = records.holdings.get(member_id)
+def _consumer_member(timeline: GroupTimeline, member_id: str, details: MemberDetails) -> Member:
+    holding = timeline.holdings.get(member_id)
     return Member(
         member_id=member_id,
         instance_id=details.instance_id,
@@ -348,7 +284,7 @@ def _consumer_member(records: _NewestRecords, member_id: str, details: MemberDet
         subscription=tuple(sorted(details.topics)),
         subscription_regex=details.pattern,
         assignment=_assignment(None if holding is None else holding.partitions | holding.pending),
-        target_assignment=_assignment(records.targets.get(member_id)),
+        target_assignment=_assignment(timeline.targets.get(member_id)),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.groups.lag import from_log as of_lag
-from kgroup.groups.state_from_log import _NewestRecords, state_at
+from kgroup.groups.state_from_log import state_at
 from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.model.group_log import (
     CommitWritten,
@@ -213,14 +213,19 @@ def test_it_tells_what_the_folds_before_it_told(truth: Coordinator, part: float)
 
 
 @given(st.lists(EVENT, max_size=25))
-def test_no_order_makes_it_raise(events: list[Event]) -> None:
-    timeline, before = fold(logged(events, [0] * 25).events), _NewestRecords(None)
-    for event in logged(events, [0] * 25).events:
-        before.take(event)
+def test_any_order_leaves_the_newest_record_of_each_member(events: list[Event]) -> None:
+    timeline, events = GroupTimeline(), logged(events, [0] * 25).events
+    for event in events:
+        timeline.add(event)
+    ends = [e.log_offset for e in events if isinstance(e, GroupDeleted) and e.protocol is RebalanceProtocol.CONSUMER]
+    since = [event for event in events if event.log_offset > max(ends, default=-1)]
 
-    for name in ("newest_state", "target_epoch", "details", "targets", "holdings", "gone_at"):
-        assert getattr(timeline, name) == getattr(before, name)
-    assert timeline.newest_state is None or timeline.newest_state.at_ms > 0
+    details = {event.member_id: event.details for event in since if isinstance(event, MemberWritten)}
+    targets = {event.member_id: event.partitions for event in since if isinstance(event, TargetWritten)}
+    holdings = {event.member_id: event.holding for event in since if isinstance(event, MemberAssignmentWritten)}
+    assert timeline.details == {name: value for name, value in details.items() if value is not None}
+    assert timeline.targets == {name: value for name, value in targets.items() if value is not None}
+    assert timeline.holdings == {name: value for name, value in holdings.items() if value is not None}
     for kind in ("classic", "consumer"):
         for state in ("Empty", "Stable", "Assigning"):
             timeline.state_since_ms(described([], state=state, type=kind))
