@@ -148,7 +148,9 @@ def _addresser(reading: SourcePlan, tasks: Sequence[TaskSpec]) -> Callable[[Batc
             reached = reached or _reaches(batch, last)
         if not reached:
             for index, number in enumerate(first_chunks):
-                yield with_task(error_row(replace(last, chunk=number), failure), [index])
+                yield with_task(
+                    error_row(SourceRange(last.topic, last.partition, last.start, last.end, number), failure), [index]
+                )
 
     return address
 
