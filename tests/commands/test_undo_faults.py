@@ -37,7 +37,7 @@ from tests.helpers.kafka_proxy import (
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
 from tests.helpers.running import delivered, running
-from tests.helpers.three_brokers import RECORDS, replicated
+from tests.helpers.three_brokers import RECORDS, busy_partitions, replicated
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -876,8 +876,9 @@ def test_coordinator_killed_while_it_runs(
                                   "--timeout", "60s", "-o", "json")  # fmt: skip
     wait_for(lambda: bool(journal(tmp_path)) or process.poll() is not None, "a journal")
     time.sleep(0.02 * turn)
-    sandbox.kill(victim)
-    result = ended(process)
+    with busy_partitions(three, victim, topic):
+        sandbox.kill(victim)
+        result = ended(process)
     # Which rows fail is the broker's affair; the exit code is that of the rows.
     assert result.exit_code == (7 if any(row["error_code"] for row in result.data) else 0), result
     done = [(row["group"], (topic, row["partition"])) for row in result.data if row["error_code"] is None]

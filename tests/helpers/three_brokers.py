@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -88,10 +88,29 @@ def busy_partition(world: KafkaWorld, group: str, topic: str) -> Iterator[None]:
     Without it, a coordinator that took over may keep the group's state before its last commits: Kafka 4.3.1 ignores the
     high watermark that moves while the coordinator loads, until the next one (seen in 1 of 30 kills).
     """
-    other, ended = neighbour(world, group), threading.Event()
+    with _committing(world, neighbour(world, group), topic):
+        yield
+
+
+@contextmanager
+def busy_partitions(world: KafkaWorld, broker: int, topic: str) -> Iterator[None]:
+    """As ``busy_partition``, for the groups of all partitions that this broker leads when the block begins."""
+    offsets = AdminClient({"bootstrap.servers": world.bootstrap}).list_topics(OFFSETS_TOPIC, 30).topics[OFFSETS_TOPIC]
+    places = {partition_of(one := f"{topic}-{number}", len(offsets.partitions)): one for number in range(200)}
+    with ExitStack() as stack:
+        for number, partition in offsets.partitions.items():
+            if partition.leader == broker:
+                stack.enter_context(_committing(world, places[number], topic))
+        yield
+
+
+@contextmanager
+def _committing(world: KafkaWorld, group: str, topic: str) -> Iterator[None]:
+    """While the block runs, this group commits again and again."""
+    ended = threading.Event()
 
     def commit() -> None:
-        settings = {"bootstrap.servers": world.bootstrap, "group.id": other, "enable.auto.commit": False}
+        settings = {"bootstrap.servers": world.bootstrap, "group.id": group, "enable.auto.commit": False}
         consumer = Consumer({**settings, "socket.timeout.ms": 2000, "log_level": 0})
         try:
             while not ended.wait(0.1):
