@@ -99,9 +99,14 @@ def topic(world: KafkaWorld) -> str:
     return world.topic(f"release-orders-{secrets.token_hex(3)}", partitions=4)
 
 
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def behind(world: KafkaWorld, topic: str, name: Name) -> Callable[[str], Gapped]:
-    return lambda kind: gapped(world, topic, name("svc"), kind)
+def made(world: KafkaWorld, topic: str, name: Name, kind: str) -> Gapped:
+    return gapped(world, topic, name("svc"), kind)
 
 
 def evidence(cluster: ChangingCluster, made: Gapped, position: int | None) -> list[ReleaseEvidence]:
@@ -143,16 +148,9 @@ def released_group(cluster: ChangingCluster, made: Gapped) -> StateRecord:
 # --- released
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_release_is_in_the_ledger_before_and_after_and_in_the_groups_history(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    topic: str,
-    behind: Callable[[str], Gapped],
-    bystander: str,
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped, bystander: str, kind: str
 ) -> None:
-    made = behind(kind)
     seen: list[tuple[PlanState, bool, str]] = []
     book = Book(
         then=lambda now: seen.append((now, world.exact(made.group) == made.before, world.groups()[made.group][1]))
@@ -172,7 +170,6 @@ def test_a_release_is_in_the_ledger_before_and_after_and_in_the_groups_history(
     assert evidence(cluster, made, first.log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_a_release_asks_of_the_broker_does_not_depend_on_the_gap(
     cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -190,15 +187,13 @@ def test_what_a_release_asks_of_the_broker_does_not_depend_on_the_gap(
             names = sent(patch)
             release_plan(cluster, plan_of(group, kind, *ranges), states(Book()))
         asked.append([each for each in names if each not in beats])
-    assert "OffsetCommit" in asked[0]
+    assert asked[0].count("OffsetCommit") == 1
     assert asked[1:] == [asked[0]] * 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped
 ) -> None:
-    made = behind(kind)
     step = first_release(made.plan, 6)
     book = Book(RunnerEpoch(6, "first", 1, 1))
     with exclusive_membership(cluster, made.plan) as holding:
@@ -220,11 +215,10 @@ def test_a_release_that_broke_off_halfway_goes_on_with_its_first_position(
     assert evidence(cluster, made, broke_off.log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_while_a_transaction_is_open_the_history_does_not_tell(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped
 ) -> None:
-    made, book = behind(kind), Book()
+    book = Book()
     with exclusive_membership(cluster, made.plan) as holding:
         release(cluster, holding, Release(first_release(made.plan, 7).moves[:1], None), states(book))
     position = book.written[0].log_position
@@ -245,7 +239,6 @@ def test_what_the_log_did_not_tell_is_handed_on(compacted: bool, unread: str | N
 # --- not released
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "meanwhile",
     [{0: 71}, {0: (70, "other metadata", None)}, {1: (5, "é\0 at 5", 1)}, {2: 0}],
@@ -255,11 +248,11 @@ def test_offsets_that_moved_since_the_plan(
     cluster: ChangingCluster,
     world: KafkaWorld,
     topic: str,
-    behind: Callable[[str], Gapped],
+    made: Gapped,
     kind: str,
     meanwhile: dict[int, int | tuple[int, str, int | None]],
 ) -> None:
-    made, book = behind(kind), Book()
+    book = Book()
     world.commit(made.group, {(topic, number): commit for number, commit in meanwhile.items()})
     stands = world.exact(made.group)
     with pytest.raises(Refused, match="1 partition") as caught:
@@ -270,11 +263,10 @@ def test_offsets_that_moved_since_the_plan(
     assert world.groups()[made.group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_group_that_was_converted_since_the_plan_is_held_only_by_who_goes_on_with_it(
-    cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, made: Gapped, kind: str
 ) -> None:
-    made, book, other = behind(kind), Book(), KINDS[kind == "classic"]
+    book, other = Book(), KINDS[kind == "classic"]
     assert cluster.convert({made.group: other}) == {made.group: None}
     with pytest.raises(Refused, match=f"is a {other} group now") as caught:
         release_plan(cluster, made.plan, states(book))
@@ -285,11 +277,10 @@ def test_a_group_that_was_converted_since_the_plan_is_held_only_by_who_goes_on_w
         assert world.groups()[made.group] == (other, "stable")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_an_open_transaction_is_about_to_move_them(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped, kind: str
 ) -> None:
-    made, book = behind(kind), Book()
+    book = Book()
     with world.pending(made.group, {(topic, 0): 100}), pytest.raises(Refused) as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "pending-transaction"
@@ -297,12 +288,11 @@ def test_an_open_transaction_is_about_to_move_them(
     assert world.groups()[made.group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped
 ) -> None:
     """And not taken for one that somebody else has moved, as reading back alone would."""
-    made, book = behind(kind), Book()
+    book = Book()
     first, *_ = first_release(made.plan, 7).moves
     long = replace(first, commits=(Commit(120, 0, "m" * 4097),))
     with pytest.raises(Refused, match=f"{topic}:0: ") as caught, exclusive_membership(cluster, made.plan) as holding:
@@ -312,36 +302,25 @@ def test_a_partition_that_the_broker_refuses_is_named_with_its_reason(
     assert world.exact(made.group) == made.before
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_fenced_run_moves_nothing(
-    cluster: ChangingCluster, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+@pytest.mark.parametrize("fenced", [PlanState.RELEASING, PlanState.RELEASED])
+def test_a_run_that_is_fenced_moves_nothing_from_then_on(
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped, kind: str, fenced: PlanState
 ) -> None:
-    made, book = behind(kind), Book(fenced=PlanState.RELEASING)
+    book = Book(fenced=fenced)
     with pytest.raises(Refused) as caught:
         release_plan(cluster, made.plan, states(book))
     assert caught.value.code == "superseded"
-    assert world.exact(made.group) == made.before
     assert world.groups()[made.group] == (kind, "empty")
+    if fenced is PlanState.RELEASING:
+        assert (book.said, world.exact(made.group)) == ([], made.before)
+    else:
+        assert (book.said, world.exact(made.group)) == ([PlanState.RELEASING], released(made, topic))
+        assert evidence(cluster, made, book.written[0].log_position) == [ReleaseEvidence.RELEASED] * 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_is_fenced_at_the_end_puts_nothing_back(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
-) -> None:
-    made, book = behind(kind), Book(fenced=PlanState.RELEASED)
-    with pytest.raises(Refused) as caught:
-        release_plan(cluster, made.plan, states(book))
-    assert caught.value.code == "superseded"
-    assert book.said == [PlanState.RELEASING]
-    assert world.exact(made.group) == released(made, topic)
-    assert evidence(cluster, made, book.written[0].log_position) == [ReleaseEvidence.RELEASED] * 3
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_who_comes_behind_releasing_finds_the_group_where_it_was(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped
 ) -> None:
-    made = behind(kind)
 
     def come(state: PlanState) -> None:
         if state is PlanState.RELEASING:
@@ -356,12 +335,11 @@ def test_who_comes_behind_releasing_finds_the_group_where_it_was(
     assert evidence(cluster, made, book.written[0].log_position) == [ReleaseEvidence.NOT_RELEASED] * 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_successor_between_releasing_and_the_commit(
-    cluster: ChangingCluster, bootstrap: str, world: KafkaWorld, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, bootstrap: str, world: KafkaWorld, made: Gapped, kind: str
 ) -> None:
     """It removes our member, and cancels; we are woken later."""
-    made, cancelling = behind(kind), Book(RunnerEpoch(8, "successor", 1, 1))
+    cancelling = Book(RunnerEpoch(8, "successor", 1, 1))
 
     def take_over(state: PlanState) -> None:
         if state is PlanState.RELEASING:
@@ -377,17 +355,11 @@ def test_a_successor_between_releasing_and_the_commit(
     assert world.groups()[made.group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_somebody_who_commits_in_transactions_is_found(
-    cluster: ChangingCluster,
-    world: KafkaWorld,
-    topic: str,
-    behind: Callable[[str], Gapped],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The coordinator does not hold such commits to the group's members."""
-    made, book = behind(kind), Book()
+    book = Book()
 
     def commit() -> None:
         with world.pending(made.group, {(topic, 0): 200}) as theirs:
@@ -420,11 +392,9 @@ def back(made: Gapped, targets: dict[int, int]) -> MoveBack:
     return MoveBack(tuple(moves))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_moved_back_with_the_groups_own_metadata(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped, kind: str
 ) -> None:
-    made = behind(kind)
     before = released_group(cluster, made)
     book = Book(RunnerEpoch(8, "me", 1, 1))
     with exclusive_membership(cluster, made.plan) as holding:
@@ -440,11 +410,9 @@ def test_moved_back_with_the_groups_own_metadata(
     assert world.groups()[made.group] == (kind, "empty")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_not_moved_back_where_the_group_went_on(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
+    cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped
 ) -> None:
-    made = behind(kind)
     before = released_group(cluster, made)
     world.commit(made.group, {(topic, 1): (9, "é\0 at 9", 0)})
     stands, book = world.exact(made.group), Book(RunnerEpoch(8, "me", 1, 1))
@@ -455,11 +423,7 @@ def test_not_moved_back_where_the_group_went_on(
     assert world.exact(made.group) == stands
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_fenced_cancel_moves_nothing(
-    cluster: ChangingCluster, world: KafkaWorld, topic: str, behind: Callable[[str], Gapped], kind: str
-) -> None:
-    made = behind(kind)
+def test_a_fenced_cancel_moves_nothing(cluster: ChangingCluster, world: KafkaWorld, topic: str, made: Gapped) -> None:
     before, book = released_group(cluster, made), Book(RunnerEpoch(8, "me", 1, 1), fenced=PlanState.CANCELLING)
     with pytest.raises(Refused), exclusive_membership(cluster, made.plan) as holding:
         move_back(holding, back(made, {0: 70}), states(book, before))
@@ -469,7 +433,6 @@ def test_a_fenced_cancel_moves_nothing(
 # --- an answer that gets lost
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
 def test_a_release_without_an_answer_is_found_in_the_history(
     proxied: ProxiedBroker, name: Name, kind: str, loss: Loss

@@ -134,25 +134,6 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
     assert world.exact(group) == {**before, (topic, 0): (70, METADATA, 4), (topic, 1): (0, "m" * 4096, None)}
 
 
-def test_what_is_asked_of_the_broker_does_not_depend_on_the_gap(
-    cluster: ChangingCluster, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    # As many of these as time has passed: while the member joins, and while it is there.
-    beats = {"Heartbeat", "ConsumerGroupHeartbeat", "DescribeGroups", "ConsumerGroupDescribe"}
-    asked: dict[int, list[str]] = {}
-    for gap in (50, 10_000_000):
-        group = empty(kind)
-        cluster.committed([group])
-        with monkeypatch.context() as patch:
-            names = sent(patch)
-            with cluster.join_exclusively(group, kind, places) as membership:
-                membership.committed()
-                assert membership.commit(dict.fromkeys(places, Commit(gap, None, "x"))) == dict.fromkeys(places)
-        asked[gap] = [each for each in names if each not in beats]
-    assert asked[50].count("OffsetCommit") == 1
-    assert asked[10_000_000] == asked[50]
-
-
 def test_many_partitions_with_long_metadata_go_in_several_requests(
     cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
