@@ -95,12 +95,10 @@ def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, re
     commit, log = partition.commit, partition.log
     if commit is None or log is None:
         return None
-    # Without max(), which takes longer: there may be a million partitions.
-    start = commit.offset if commit.offset > log.start else log.start
-    end = log.end
+    start, end = max(commit.offset, log.start), log.end
     if isinstance(view, LogView):
         # Retention may have deleted records since the range was read.
-        start = start if start > view.start else view.start
+        start = max(start, view.start)
         end = min(end, view.last_stable.offset) if read_committed else end
     elif read_committed:
         return None

@@ -18,7 +18,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
-_UNSUBSCRIBED = LagStatus.UNSUBSCRIBED
 _NOT_READ = LagStatus.STALL.severity
 """The severity of the mildest status of a partition that is not read; the worse ones are no worse to sort by."""
 
@@ -201,7 +200,7 @@ def sum_partitions(
     unread = [p for p in partitions if p.lag]
     aged = [p for p in unread if p.time_lag_ms is not None]
     # A topic that the group has left would make all rates unknown, and the group no slower.
-    read = [p for p in partitions if p.status_result.status is not _UNSUBSCRIBED] or partitions
+    read = [p for p in partitions if p.status_result.status is not LagStatus.UNSUBSCRIBED] or partitions
     rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in read]
     spans = tuple(sum_rates([spans[n] for spans in rates_by_partition]) for n in range(len(SPANS_MS)))
     return LagSum(
@@ -277,10 +276,9 @@ class GroupLag(msgspec.Struct, frozen=True):
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
     known = [result for p in partitions if (result := p.status_result).status is not None]
-    ok = LagStatus.OK  # Python 3.11 needs longer to find a member of an enum than for the rest of a round.
-    bad = [result for result in known if result.status is not ok]
+    bad = [result for result in known if result.status is not LagStatus.OK]
     if bad:
-        return min(bad, key=lambda j: (-(j.status or ok).severity, j.since_ms is None, j.since_ms or 0))
+        return min(bad, key=lambda j: (-(j.status or LagStatus.OK).severity, j.since_ms is None, j.since_ms or 0))
     if known and len(known) == len(partitions) and not hidden:
         return StatusResult(LagStatus.OK)
     return StatusResult(

@@ -59,11 +59,7 @@ class LagStatus(StrEnum):
     @property
     def is_stuck(self) -> bool:
         """Whether the partition is not read at all."""
-        return self is _STALL or self is _STOP or self is _NO_READER
-
-
-_STALL, _STOP, _NO_READER = LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER
-"""Names of their own: Python 3.11 needs 0.15 us to find a member of an enum."""
+        return self in (LagStatus.STALL, LagStatus.STOP, LagStatus.NO_READER)
 
 
 class StatusRules(msgspec.Struct, frozen=True):
@@ -171,9 +167,8 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
     at_least = not known and since is not None and since == base
     rewound = _rewound(reading, last_rewind(reading.commits), rules) if len(reading.commits) > 1 else None
     if rewound is None:
-        # By position, as it is made for most partitions without a reader: names take longer.
-        return StatusResult(_NO_READER, since, None, at_least)
-    return StatusResult(_NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
+        return StatusResult(LagStatus.NO_READER, since, at_least=at_least)
+    return StatusResult(LagStatus.NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
 
 
 def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) -> StatusResult | None:
