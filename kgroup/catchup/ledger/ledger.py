@@ -44,7 +44,7 @@ _CLOSE_PATIENCE_S = 1.0
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
 _PRUNED_AT_ONCE = 10
-"""How many plans are pruned with the same reads of the ledger; of each the memory has all records."""
+"""How many plans are pruned together: each has a connection meanwhile."""
 _LEARNED_WITHIN_S = 5.0
 """Within this time each broker that answers has learned of a topic that was just created."""
 
@@ -337,7 +337,8 @@ class Ledger:
         transactions = self.transactions(transactional_ids.of_plan(plan_id))
         try:
             transactions.fence()
-            number, tasks = _next_run(plan_id, self._runs([plan_id], offset)[plan_id])
+            with self._reading:
+                number, tasks = _next_run(plan_id, _runs([plan_id], self._reader.everything(offset))[plan_id])
         except BaseException:
             transactions.close()
             raise
@@ -366,17 +367,6 @@ class Ledger:
                 raise no_plan(plan_id) from error
         LedgerView({plan_id}, lenient=lenient).add(records).ledgered(plan_id)
 
-    def _runs(self, plan_ids: Iterable[str], offset: int | None) -> dict[str, tuple[Item, ...]]:
-        """The epochs and deliveries that were ever written for these plans, committed or not, so it does not wait."""
-        keys = {
-            plan_id: {RecordKey(plan_id, kind).encode() for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)}
-            for plan_id in plan_ids
-        }
-        every = frozenset(key for some in keys.values() for key in some)
-        with self._reading:
-            records = [item for item in self._reader.everything(offset) if item[1] in every]
-        return {plan_id: tuple(item for item in records if item[1] in some) for plan_id, some in keys.items()}
-
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
         """Take the ids of these tasks: their workers can no longer commit, and open transactions are aborted."""
 
@@ -396,11 +386,12 @@ class Ledger:
         moment, each plan is pruned as a whole, or not at all.
         """
         unique, results = list(dict.fromkeys(plan_ids)), dict[str, KgroupError | None]()
+        read = _ReadOnce(self._reader, self._reading, unique)
         for first in range(0, len(unique), _PRUNED_AT_ONCE):
-            results |= self._prune(unique[first : first + _PRUNED_AT_ONCE], who, now_ms)
+            results |= self._prune(unique[first : first + _PRUNED_AT_ONCE], read, who, now_ms)
         return results
 
-    def _prune(self, plan_ids: Sequence[str], who: str, now_ms: int) -> dict[str, KgroupError | None]:
+    def _prune(self, plan_ids: Sequence[str], read: _ReadOnce, who: str, now_ms: int) -> dict[str, KgroupError | None]:
         """Take these plans over as ``take_over`` does, but each read of the ledger is for all of them."""
         from kgroup.catchup.ledger.runner import Runner
 
@@ -431,28 +422,16 @@ class Ledger:
                 runners[plan_id].tombstone(view)
 
             try:
-                if offsets := self._finished_plans(plan_ids, errors):
-                    first = min(offsets.values())
+                view = read.committed()
+                if offsets := _each(plan_ids, lambda plan_id: _finished(view.ledgered(plan_id)).offset, errors):
                     taken = _each(offsets, take, errors)
-                    runs = self._runs(taken, first)
+                    runs = read.runs()
                     runners = _each(taken, begin, errors)
-                    view = self._views(runners, first)
+                    read.committed()
                     _each(runners, end, errors)
             except KgroupError as error:  # of a read, so of all plans
                 errors = {plan_id: known or error for plan_id, known in errors.items()}
         return errors
-
-    def _finished_plans(self, plan_ids: Sequence[str], errors: dict[str, KgroupError | None]) -> dict[str, int]:
-        """The offsets of the plans that are finished."""
-        view = self._views(plan_ids, None)
-        return _each(plan_ids, lambda plan_id: _finished(view.ledgered(plan_id)).offset, errors)
-
-    def _views(self, plan_ids: Iterable[str], offset: int | None) -> LedgerView:
-        """The records of these plans, also damaged ones; none if there is no ledger."""
-        view = LedgerView(frozenset(plan_ids), lenient=True)
-        with self._reading, suppress(NotFound):
-            view.add(self._reader.committed(offset))
-        return view
 
     def transactions(self, transactional_id: str) -> Transactions:
         """A producer for one of the ledger's transactional ids; it has not taken the id yet."""
@@ -467,6 +446,49 @@ class Ledger:
             timeout_s=self._timeout_s,
             prefix=transactional_ids.PREFIX,
         )
+
+
+class _ReadOnce:
+    """The records of plans that are pruned. Each read adds what was written since the one before: of a ledger with
+    millions of chunks a prune needs the keys, not the values.
+    """
+
+    def __init__(self, reader: CommittedReader, reading: threading.Lock, plan_ids: Sequence[str]) -> None:
+        self._reader, self._reading, self._plan_ids = reader, reading, plan_ids
+        self._view = LedgerView(frozenset(plan_ids), wanted=nothing_wanted, lenient=True, keeps_keys=True)
+        self._runs: dict[str, tuple[Item, ...]] = dict.fromkeys(plan_ids, ())
+        self._committed_to: int | None = None
+        self._everything_to: int | None = None
+
+    def committed(self) -> LedgerView:
+        """The committed records, also damaged ones, without progress; none if there is no ledger."""
+        with self._reading, suppress(NotFound):
+            self._view.add(self._reader.committed(self._committed_to))
+            self._committed_to = self._reader.end
+        return self._view
+
+    def runs(self) -> dict[str, tuple[Item, ...]]:
+        """As ``_runs`` of everything that was ever written."""
+        with self._reading:
+            later = _runs(self._plan_ids, self._reader.everything(self._everything_to))
+            self._everything_to = self._reader.end
+        for plan_id, items in later.items():
+            self._runs[plan_id] += items
+        return self._runs
+
+
+def _runs(plan_ids: Iterable[str], items: Iterable[Item]) -> dict[str, tuple[Item, ...]]:
+    """The epochs and deliveries among these records, by plan; uncommitted ones count, so nobody waits for them."""
+    keys = {
+        RecordKey(plan_id, kind).encode(): plan_id
+        for plan_id in plan_ids
+        for kind in (RecordKind.EPOCH, RecordKind.DELIVERY)
+    }
+    runs: dict[str, list[Item]] = {plan_id: [] for plan_id in plan_ids}
+    for item in items:
+        if (plan_id := keys.get(item[1] or b"")) is not None:
+            runs[plan_id].append(item)
+    return {plan_id: tuple(some) for plan_id, some in runs.items()}
 
 
 def _close_unused(future: Future[Transactions | None]) -> None:

@@ -69,14 +69,17 @@ class LedgerView:
 
     With ``only`` set, records of plans with other ids are ignored. Records that kgroup did not write are always
     ignored. The progress of a plan that is not ``wanted`` is dropped: a ledger may have hundreds of plans of 40,000
-    chunks. With ``lenient``, ``ledgered`` returns what can be read of a plan with damaged records.
+    chunks; with ``keeps_keys``, its keys are kept. With ``lenient``, ``ledgered`` returns what can be read of a plan
+    with damaged records.
     """
 
     only: Set[str] | None = None
     wanted: Wanted | None = None
     lenient: bool = False
+    keeps_keys: bool = False
     _newest: dict[str, dict[bytes, tuple[int, bytes]]] = field(default_factory=dict)
-    _dropped: set[str] = field(default_factory=set)
+    _dropped: dict[str, set[bytes]] = field(default_factory=dict)
+    """By plan, the keys of the progress that was dropped."""
 
     def add(self, items: Iterable[Item]) -> LedgerView:
         """Add these records, in log order; returns itself."""
@@ -90,6 +93,10 @@ class LedgerView:
             if owner is None or (self.only is not None and owner not in self.only):
                 continue
             if owner in self._dropped and key.startswith(_CHUNK, len(prefix)):
+                if value is None:
+                    self._dropped[owner].discard(key)
+                elif self.keeps_keys:
+                    self._dropped[owner].add(key)
                 continue
             records = self._newest.setdefault(owner, {})
             if value is None:
@@ -107,9 +114,10 @@ class LedgerView:
     def _drop_unwanted(self, plan_id: str, wanted: Wanted) -> None:
         with suppress(KgroupError):  # an unreadable plan is kept, so that it is reported
             if not wanted(self.head(plan_id)):
-                self._dropped.add(plan_id)
                 records = self._newest[plan_id]
-                self._newest[plan_id] = {key: record for key, record in records.items() if b"/chunk/" not in key}
+                dropped = {key for key in records if b"/chunk/" in key}
+                self._dropped[plan_id] = dropped if self.keeps_keys else set()
+                self._newest[plan_id] = {key: record for key, record in records.items() if key not in dropped}
 
     def group(self, plan_id: str) -> str | None:
         """The group of a plan; raises as ``head``, but does not read the state."""
@@ -149,7 +157,7 @@ class LedgerView:
 
     def keys(self, plan_id: str) -> tuple[bytes, ...]:
         """The keys of a plan's records."""
-        return tuple(self._newest.get(plan_id, ()))
+        return (*self._newest.get(plan_id, ()), *self._dropped.get(plan_id, ()))
 
     def value(self, key: RecordKey) -> Value | None:
         """The newest value of a key, None if there is none. Raises as ``decode``."""

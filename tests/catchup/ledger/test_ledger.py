@@ -486,6 +486,24 @@ def test_many_plans_are_pruned_at_once_by_two_runs(ledger: Ledger, config: Confi
     assert all(pruned(ledger, plan) for plan in plans)
 
 
+def test_a_prune_of_many_plans_reads_the_ledger_once(
+    ledger: Ledger, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once what is committed and once everything; later it reads only what was written meanwhile."""
+    plans, starts, read = finished(ledger, name, 12), list[int](), CommittedReader._read
+
+    def noted(reader: CommittedReader, isolation: str, start: int, *more: Any) -> Any:
+        starts.append(start)
+        return read(reader, isolation, start, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CommittedReader, "_read", noted)
+        assert set(ledger.prune([plan.id for plan in plans], who=ME, now_ms=NOW_MS).values()) == {None}
+
+    assert (len(starts), starts.count(0)) == (6, 2)
+    assert all(pruned(ledger, plan) for plan in plans)
+
+
 def test_without_a_ledger_there_is_nothing_to_prune(config: Config, name: Name) -> None:
     with Ledger(config, name("ledger"), timeout_s=TIMEOUT_S) as none:
         (error,) = none.prune(["cu-2222"], who=ME, now_ms=NOW_MS).values()

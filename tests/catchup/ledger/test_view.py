@@ -112,6 +112,18 @@ def test_what_comes_after_the_end_of_a_plan_is_not_kept_either() -> None:
     assert kept(view, plan) == 0
 
 
+def test_the_keys_of_dropped_progress_are_kept_on_request() -> None:
+    """A prune deletes them: one that is forgotten would stay in the ledger for ever."""
+    plan, whole = new_plan("orders", chunks=CHUNKS), LedgerView()
+    deleted = [(99, key_of(plan.id, progress(1, 90)).encode(), None)]
+    view = LedgerView(wanted=nothing_wanted, keeps_keys=True)
+    for each in (whole, view):
+        each.add(log((plan, progress(0, 79)), *life(plan, DONE))).add(deleted)
+
+    assert sorted(view.keys(plan.id)) == sorted(whole.keys(plan.id))
+    assert (kept(view, plan), view.ledgered(plan.id).progress) == (CHUNKS - 1, {})
+
+
 def test_plans_whose_records_alternate_are_told_apart() -> None:
     one, other = new_plan("one", chunks=CHUNKS), new_plan("other", chunks=CHUNKS)
     turns = [*chain.from_iterable(zip(life(one, DONE), life(other, RELEASED), strict=True))]
