@@ -19,7 +19,7 @@ from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.offsets_topic.replica_health import offsets_topic
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout, list_topics
-from kgroup.groups.doctor.about_lag import asks_for_first_unread, standing_of
+from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
@@ -33,7 +33,7 @@ from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
-from kgroup.groups.thresholds import RATE_SPAN
+from kgroup.groups.thresholds import RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
 from kgroup.model.reporter import NullReporter, Reporter
@@ -79,8 +79,7 @@ class _Logs(msgspec.Struct, frozen=True):
         view = self.views.get(tp)
         if not isinstance(view, LogView):
             return LogDetails()
-        (since,) = view.at_times
-        arrived = 0 if since is None else view.end - since
+        arrived, lately = (0 if since is None else view.end - since for since in view.at_times)
         blocked_ms = self.blocked_since_ms.get(tp)
         return LogDetails(
             last_stable=view.last_stable.offset,
@@ -88,6 +87,7 @@ class _Logs(msgspec.Struct, frozen=True):
             or (blocked_ms if isinstance(blocked_ms, int) else None),
             production=Production(arrived, RATE_SPAN.value),
             leader_epoch=view.leader_epoch,
+            recent=Production(lately, RECENT_SPAN.value),
         )
 
     def _transaction_start_ms(self, tp: TopicPartition, offset: int) -> int | None:
@@ -224,13 +224,11 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
 def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
     """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
     unread_ranges = {
-        (snapshot.group.name, stall.partition.tp): LogRange(
-            max(stall.partition.commit.offset, stall.partition.log.start), stall.partition.log.end
-        )
+        (snapshot.group.name, row.partition.tp): LogRange(row.first, row.partition.log.end)
         for snapshot in snapshots
         if asks_for_first_unread(snapshot)
-        for stall in standing_of(snapshot)
-        if stall.partition.commit is not None and stall.partition.log is not None
+        for row in may_be_stuck(snapshot)
+        if row.first is not None and row.partition.log is not None
     }
     if not unread_ranges:
         return tuple(snapshots)
@@ -302,6 +300,7 @@ def _snapshot(
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,
+        state_since_ms=log_facts.state_since_ms if log_facts else None,
         transactions=open_transactions,
         transaction_max_ms=broker.transaction_max_ms,
         unread=unread,
@@ -395,7 +394,11 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
 
 def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
     """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
-    views = cluster.log_views(layouts, partitions, [now_ms - RATE_SPAN.value]) if partitions else {}
+    views = (
+        cluster.log_views(layouts, partitions, [now_ms - RATE_SPAN.value, now_ms - RECENT_SPAN.value])
+        if partitions
+        else {}
+    )
     blocked = {
         tp: LogRange(view.last_stable.offset, view.end)
         for tp, view in views.items()

@@ -123,7 +123,7 @@ def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld
         "partition_count": 1, "deleted_offset_count": 15, "above_log_end_count": 0, "readable_offset_count": 10,
     }  # fmt: skip
     assert found[outside]["never-read"]["affected"] == [f"{topic}:1"]
-    assert severities(found[behind]) == {"hot-partition": "warning", "skewed-lag": "warning"}
+    assert severities(found[behind]) == {"hot-partition": "warning"}
     assert found[behind]["hot-partition"]["affected"] == [f"{hot}:2"]
     (command,) = found[outside]["out-of-range"]["commands"]
     plan = kgroup(*shlex.split(command)[1:], "-o", "csv")

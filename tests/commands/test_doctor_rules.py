@@ -183,7 +183,7 @@ def test_members_whose_commits_stand(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 1,
                 150,
             )
-            assert ("no commit since" in stall["evidence"]) is (stall["numbers"]["attempt_count"] == 1)
+            assert ("no commit for" in stall["evidence"]) is (stall["numbers"]["attempt_count"] == 1)
 
 
 @pytest.mark.soak

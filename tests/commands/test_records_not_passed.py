@@ -113,7 +113,7 @@ def test_a_live_member_that_tries_one_record_for_ever(
     (look,) = lag["verdict"]["commands"]
     assert look.startswith(f"kgroup peek {group}")
     stall = rules_of(kgroup, group)[group]["stalled-commits"]
-    assert "no commit since" in stall["evidence"]
+    assert "no commit for" in stall["evidence"]
     assert look in stall["commands"]
     shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
     assert f" stuck {topic}:0 " in shown

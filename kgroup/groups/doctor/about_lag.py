@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from operator import attrgetter, itemgetter
-
-import msgspec
+from itertools import pairwise, takewhile
 
 from kgroup.groups.doctor.finding import (
     NO_SUBSCRIPTIONS,
@@ -19,15 +15,20 @@ from kgroup.groups.doctor.finding import (
     kgroup_command,
     unread_partitions_text,
 )
-from kgroup.groups.doctor.snapshot import GroupSnapshot, LogDetails, Production
-from kgroup.groups.lag.rates import Outlook, Rates, keeps_up, rate_words, reading_rate, slow_outlook, span_words
+from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot, Production
+from kgroup.groups.lag.hot_partitions import hot_partitions
+from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
+from kgroup.groups.lag.report import PartitionLag
+from kgroup.groups.lag.status import WAITS, LagStatus
 from kgroup.groups.member_labels import labels, subscribed_topics
 from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
 from kgroup.groups.thresholds import (
     ABANDONED,
     ASSIGN_READS,
+    BEHIND_SHARE,
     COMMIT_WINDOW,
     DESERTED,
+    FEW_COMMITS,
     FEW_PARTITIONS,
     HOT,
     HOT_LEAST,
@@ -41,19 +42,19 @@ from kgroup.groups.thresholds import (
     RATE_SPAN,
     RESTART,
     STUCK,
-    Threshold,
 )
+from kgroup.groups.verdict.group import record_at
+from kgroup.groups.verdict.lines import how_stuck, stuck_of, unsubscribed_in
+from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
 
-LAG_SHARE = Threshold("share of the lag on one partition or member", 80, "%", "the rest alone would be no alert")
-
 SKEWED_LAG = Rule(
     "skewed-lag",
-    "nearly all the lag lies on one partition or one member",
+    "one partition lags, or those of one member, while the others keep up",
     "Burrow's rules; Kafka's documentation of consumer lag",
-    (LEAST_LAG, LAG_SHARE, FEW_PARTITIONS),
+    (LEAST_LAG, BEHIND_SHARE, FEW_PARTITIONS),
 )
 HOT_PARTITION = Rule(
     "hot-partition",
@@ -63,9 +64,9 @@ HOT_PARTITION = Rule(
 )
 STALLED_COMMITS = Rule(
     "stalled-commits",
-    "committed offsets do not move while records arrive",
+    "committed offsets do not move while records are unread",
     "Burrow's rules STOP and STALL; KIP-62",
-    (LEAST_SILENCE, COMMIT_WINDOW, LONE_COMMIT, STUCK, LEAST_UNREAD),
+    (LEAST_SILENCE, COMMIT_WINDOW, FEW_COMMITS, LONE_COMMIT, STUCK, LEAST_UNREAD),
 )
 UNSUBSCRIBED = Rule(
     "unsubscribed",
@@ -91,49 +92,36 @@ COMMITS_WITHOUT_PROGRESS = Rule(
     "Kafka's documentation of auto.commit.interval.ms",
     (IDLE_COMMITS, IDLE_SHARE),
 )
-_NO_COMMITS = "the commits in __consumer_offsets were not read"
 
 
 def skewed_lag(snapshot: GroupSnapshot) -> Answer:
-    """A partition goes before its member, which is not the cause if only one is bad. Needs members, or assign()."""
-    group = snapshot.group
-    if group.is_empty and not group.is_simple:
+    """The lag of a group that reads has the shape of one partition or of one member."""
+    report = snapshot.lag
+    rows = [p for p in report.partitions if p.status is not LagStatus.UNSUBSCRIBED and _is_committed(p.partition)]
+    if any(p.status is LagStatus.NO_READER for p in rows) or (snapshot.group.is_empty and not snapshot.group.is_simple):
         return ()
-    committed = _committed([p for p in group.partitions if p.topic not in snapshot.unsubscribed])
-    partly = SKEWED_LAG.partly(unread_partitions_text(committed))
-    total = group.totals.lag
-    if total is not None and snapshot.unsubscribed:
-        total -= sum(p.lag or 0 for p in group.partitions if p.topic in snapshot.unsubscribed)
-    if committed and total is None:
+    partly = SKEWED_LAG.partly(unread_partitions_text([p.partition for p in rows]))
+    lags = [p.lag for p in rows if p.lag is not None]
+    if rows and not lags:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
-    if total is None or total < LEAST_LAG.value:
+    total, behind = sum(lags), snapshot.shape.behind
+    lag = sum(p.lag or 0 for p in behind)
+    if lag < LEAST_LAG.value or len(lags) < FEW_PARTITIONS.value:
         return partly
-    lags = {str(partition.tp): lag for partition in committed if (lag := partition.lag) is not None}
-    if len(lags) < FEW_PARTITIONS.value:
-        return partly
-    worst = max(lags, key=lambda where: lags[where])
-    by_member: Counter[str] = Counter()
-    partition_counts: Counter[str] = Counter()
-    for partition in committed:
-        if partition.owner is not None and str(partition.tp) in lags:
-            by_member[partition.owner.member_id] += lags[str(partition.tp)]
-            partition_counts[partition.owner.member_id] += 1
-    names = labels(group)
-    member_id, of_member = by_member.most_common(1)[0] if by_member else ("", 0)
-    if _most(lags[worst], total):
-        where, lag = worst, lags[worst]
-        evidence = f"{human_count(lag)} on {where}, {percent(lag, total)} of {human_count(total)}"
-        evidence += f" over {plural(len(lags), 'partition')}"
-        command = kgroup_command("lag", group.name, "--topic", worst.rpartition(":")[0])
+    share = f"{percent(lag, total)} of {human_count(total)}"
+    if snapshot.shape.kind is LagShape.ONE_PARTITION:
+        where, topic = behind[0].where, behind[0].partition.topic
+        evidence = f"{human_count(lag)} on {where}, {share} over {plural(len(lags), 'partition')}"
+        command = kgroup_command("lag", report.group, "--topic", topic)
         remedy = (
             "check whether it gets more records (hot-partition) or is stuck (stalled-commits); else its records are "
             "slow"
         )
-    elif _most(of_member, total) and 2 * partition_counts[member_id] < len(lags):
-        where, lag = names.get(member_id, member_id), of_member
-        evidence = f"{human_count(lag)} at {where}, {percent(lag, total)} of {human_count(total)}"
-        evidence += f", with {partition_counts[member_id]} of {plural(len(lags), 'partition')}"
-        command = kgroup_command("describe", group.name, "--members")
+    elif snapshot.shape.kind is LagShape.ONE_MEMBER:
+        member_id = snapshot.shape.subject or ""
+        where = labels(snapshot.group).get(member_id, member_id)
+        evidence = f"{human_count(lag)} at {where}, {share}, with {len(behind)} of {plural(len(lags), 'partition')}"
+        command = kgroup_command("describe", report.group, "--members")
         remedy = "compare that member with the others: host, version, throttling; a restart gives its partitions away"
     else:
         return partly
@@ -150,136 +138,81 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
     )
 
 
-def _most(part: int, total: int) -> bool:
-    return 100 * part >= LAG_SHARE.value * total
-
-
-def median_of_others(ascending: Sequence[float], one: float) -> float:
-    """The median without one of these values: there may be thousands, and each is left out once."""
-    left_out, others = bisect_left(ascending, one), len(ascending) - 1
-    low, high = (ascending[at + (at >= left_out)] for at in ((others - 1) // 2, others // 2))
-    return (low + high) / 2 if others % 2 == 0 else low
-
-
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
-    """Compares arrivals, not lag, with the median of the other partitions, which a second hot one hardly changes."""
-    missing = []
-    known: list[tuple[TopicPartition, Production]] = []
-    for partition in snapshot.group.partitions:
-        tp = partition.tp
-        facts = snapshot.logs.get(tp)
-        if facts is None or facts.production is None:
-            missing.append(str(tp))
-        else:
-            known.append((tp, facts.production))
+    """Arrivals are compared, not lag."""
+    known = {
+        p.tp: facts.production.per_second
+        for p in snapshot.group.partitions
+        if (facts := snapshot.logs.get(p.tp)) is not None and facts.production is not None
+    }
+    missing = [str(p.tp) for p in snapshot.group.partitions if p.tp not in known]
     if missing and not known:
         return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
-    hot = _hot(known)
+    hot = hot_partitions(known)
     partly = HOT_PARTITION.partly(f"records in unknown for {some_of(missing)}" if missing else None)
     if not hot:
         return partly
-    hot.sort(key=lambda each: (-each[0], each[1], each[2]))
-    rate, topic, number, usual, others_count = hot[0]
+    first = hot[0]
     more = f"; {len(hot) - 1} more" if len(hot) > 1 else ""
     return (
         HOT_PARTITION.finding(
             Severity.WARNING,
-            f"{topic}:{number} gets {rate_words(rate)}, the median of the other {others_count} is "
-            f"{rate_words(usual)}{more}",
+            f"{first.tp} gets {rate_words(first.per_s)}, the median of the other {first.others} is "
+            f"{rate_words(first.usual_per_s)}{more}",
             remedy="spread the busiest key (a suffix, or a key of finer grain); more partitions or members do not help "
             "one key",
-            numbers={"records_per_s": round(rate), "median_per_s": round(usual), "hot_partition_count": len(hot)},
-            affected=[f"{topic}:{number}" for _, topic, number, _, _ in hot],
-            commands=(kgroup_command("lag", snapshot.group.name, "--topic", topic),),
+            numbers={
+                "records_per_s": round(first.per_s),
+                "median_per_s": round(first.usual_per_s),
+                "hot_partition_count": len(hot),
+            },
+            affected=[f"{each.tp}" for each in hot],
+            commands=(kgroup_command("lag", snapshot.group.name, "--topic", first.tp.topic),),
         )
         + partly
     )
 
 
-def _hot(known: Sequence[tuple[TopicPartition, Production]]) -> list[tuple[float, str, int, float, int]]:
-    """The hot partitions: their records per second, topic, number, the median of the others, and how many those are."""
-    busy = {tp for tp, production in known if production.records >= HOT_LEAST.value}
-    rates: defaultdict[str, dict[TopicPartition, float]] = defaultdict(dict)
-    # A group of quiet topics has no hot partition: nothing is compared.
-    for tp, production in known if busy else ():
-        rates[tp.topic][tp] = production.per_second
-    hot = []
-    for of_topic in rates.values():
-        if len(of_topic) < FEW_PARTITIONS.value:
-            continue
-        ascending = sorted(of_topic.values())
-        for tp in busy & of_topic.keys():
-            usual = median_of_others(ascending, of_topic[tp])
-            if of_topic[tp] >= HOT.value * usual:
-                hot.append((of_topic[tp], *tp, usual, len(ascending) - 1))
-    return hot
-
-
-class Stall(msgspec.Struct, frozen=True):
-    """A partition whose commit has not moved for ``for_ms``; ``attempts`` is the number of commits of this offset.
-
-    ``repeated`` is whether at least ``COMMIT_WINDOW`` of them came over ``LEAST_SILENCE`` while the record was unread.
-    """
-
-    partition: Partition
-    for_ms: int
-    attempts: int
-    lag: int
-    repeated: bool
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the evidence is sufficient for a finding."""
-        return self.repeated or self.for_ms >= LONE_COMMIT.value
-
-
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
-    """A group with members whose committed offset does not move, with further commits (STALL) or without (STOP).
+    """Partitions with the status STALL or STOP: a member, or a consumer with ``assign()``, does not get past an offset.
 
-    A group without members is not checked. A commit at the last stable offset is not stalled: a transaction blocks it.
+    One whose lag may be the mark of a transaction, as its records could not be read, is left out.
     """
-    group = snapshot.group
-    if group.is_empty:
-        return ()
+    group, report = snapshot.group, snapshot.lag
     if snapshot.commits is None:
-        return STALLED_COMMITS.unknown(snapshot.why("commits", _NO_COMMITS))
-    lagging = [partition for partition in group.partitions if partition.lag]
-    unseen = [str(p.tp) for p in lagging if p.tp not in snapshot.commits]
-    why = (
-        f"no commit in the log that was read: {some_of(unseen)}"
-        if unseen
-        else unread_partitions_text(_committed(group.partitions))
-    )
-    partly = STALLED_COMMITS.partly(why)
-    standing = sorted(standing_of(snapshot), key=lambda stall: (-stall.for_ms, -stall.lag))
-    stalls = [stall for stall in standing if stall.is_certain]
-    if not stalls and standing:
-        return STALLED_COMMITS.early(
-            f"a committed offset has not moved for less than {LONE_COMMIT.text} or {COMMIT_WINDOW.text} commits, too "
-            "short to judge"
-        )
+        return () if group.is_empty else STALLED_COMMITS.unknown(snapshot.why("commits", NO_COMMITS))
+    lagging = [p for p in report.partitions if p.lag and p.status is not LagStatus.NO_READER]
+    unseen = [p.where for p in lagging if p.partition.tp not in snapshot.commits]
+    doubtful = [p.where for p in lagging if _may_hold_no_record(snapshot, p)]
+    why = unread_partitions_text([p for p in group.partitions if _is_committed(p)])
+    if doubtful:
+        why = f"whether offsets hold unread records could not be read: {some_of(doubtful)}"
+    if unseen:
+        why = f"no commit in the log that was read: {some_of(unseen)}"
+    partly = STALLED_COMMITS.partly(None if group.is_empty and not lagging else why)
+    stalls = stalled(snapshot)
     if not stalls:
-        return partly
+        early = [p for p in lagging if _is_early(p, snapshot.now_ms)]
+        return STALLED_COMMITS.early(f"{early[0].where}: {early[0].status_result.why}") if early else partly
     worst = stalls[0]
-    facts = snapshot.logs.get(worst.partition.tp)
-    arriving = _arriving(facts.production if facts else None)
-    tried = f", committed {worst.attempts} times" if worst.attempts > 1 else ", no commit since"
+    for_ms = snapshot.now_ms - (worst.status_result.since_ms or snapshot.now_ms)
+    arrivals = worst.spans[-1] if worst.spans[-1].incoming else None
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
-    offset = worst.partition.commit.offset if worst.partition.commit else 0
-    record = snapshot.stuck_record(worst.partition.tp)
+    loops = {loop.tp for loop in snapshot.crash_loops}
+    record = record_at(worst, report, snapshot.evidence, replaced=worst.partition.tp in loops)
     return (
         STALLED_COMMITS.finding(
-            Severity.CRITICAL if worst.for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.partition.tp} at {offset} for {duration(worst.for_ms)}{tried}{arriving}{more}",
+            Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
+            f"{worst.where} at {worst.first}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}",
             remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
             numbers={
                 "partition_count": len(stalls),
-                "stalled_ms": worst.for_ms,
-                "attempt_count": worst.attempts,
-                "lag": sum(stall.lag for stall in stalls),
+                "stalled_ms": for_ms,
+                "attempt_count": _attempts(snapshot.commits.get(worst.partition.tp, ())),
+                "lag": sum(p.lag or 0 for p in stalls),
             },
-            affected=[str(stall.partition.tp) for stall in stalls],
+            affected=[p.where for p in stalls],
             commands=(
                 peek_group(group.name),
                 kgroup_command("lag", group.name, "--topic", worst.partition.topic),
@@ -291,31 +224,54 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     )
 
 
+def stalled(snapshot: GroupSnapshot) -> list[PartitionLag]:
+    """The partitions with the status STALL or STOP, the longest first."""
+    return [
+        p
+        for p in stuck_of(snapshot.lag)
+        if p.status is not LagStatus.NO_READER and not _may_hold_no_record(snapshot, p)
+    ]
+
+
+def _may_hold_no_record(snapshot: GroupSnapshot, row: PartitionLag) -> bool:
+    facts = snapshot.logs.get(row.partition.tp)
+    return (row.lag or 0) < LEAST_UNREAD.value and (facts is None or facts.unread is None)
+
+
+def _is_early(row: PartitionLag, now_ms: int) -> bool:
+    """Whether its commits are too few to judge, and time decides; shorter than ``LEAST_SILENCE`` shows nothing."""
+    if row.status is not None or row.last_commit_ms is None or row.status_result.why == WAITS:
+        return False
+    unread_ms = now_ms if row.time_lag_ms is None else row.time_lag_ms
+    return min(now_ms - row.last_commit_ms, unread_ms) >= LEAST_SILENCE.value
+
+
+def _attempts(commits: Sequence[LoggedCommit]) -> int:
+    """The number of last commits of the same offset."""
+    return sum(1 for _ in takewhile(lambda commit: commit.offset == commits[-1].offset, reversed(commits)))
+
+
 def unsubscribed(snapshot: GroupSnapshot) -> Answer:
     """Unread records of a topic that no member of a running group subscribes to: it was left, or a service is down."""
     group = snapshot.group
-    lagging = [p for p in group.partitions if p.lag and p.topic in snapshot.unsubscribed]
-    if not lagging:
+    left = [p for p in snapshot.lag.partitions if p.status is LagStatus.UNSUBSCRIBED]
+    if not left:
         alone = group.members and any(p.lag and p.commit is not None and p.owner is None for p in group.partitions)
         if alone and subscribed_topics(group) is None:
             return UNSUBSCRIBED.unknown(NO_SUBSCRIPTIONS)
         return ()
-    commits = [c for p in lagging for c in (snapshot.commits or {}).get(p.tp, ())]
-    last_ms = max((commit.timestamp_ms for commit in commits), default=None)
+    last_ms = max((p.last_commit_ms for p in left if p.last_commit_ms is not None), default=None)
     if last_ms is not None and snapshot.now_ms - last_ms < RESTART.value:
         return UNSUBSCRIBED.early(f"its last commit is younger than {RESTART.text}, which may be a restart")
-    lags: Counter[str] = Counter()
-    for p in lagging:
-        lags[p.topic] += p.lag or 0
-    topics = [topic for topic, _ in lags.most_common()]
+    topics, lag = unsubscribed_in(snapshot.lag), sum(p.lag or 0 for p in left)
     ago = "" if last_ms is None else f", last commit {_ago(snapshot, last_ms)}"
     return UNSUBSCRIBED.finding(
         Severity.WARNING,
-        f"{some_of(topics)}: {human_count(lags.total())} unread on {plural(len(lagging), 'partition')}{ago}"
-        f"{_arriving(_arrivals(snapshot, lagging))}",
+        f"{some_of(topics)}: {human_count(lag)} unread on {plural(len(left), 'partition')}{ago}"
+        f"{_arriving(_arrivals(snapshot, left))}",
         remedy="if a service that reads the topic is missing, start it; if the group has left the topic, delete its "
         "offsets, which a running group allows (to undo that, the group must be Empty)",
-        numbers={"lag": lags.total(), "partition_count": len(lagging), "topic_count": len(topics)},
+        numbers={"lag": lag, "partition_count": len(left), "topic_count": len(topics)},
         affected=topics,
         commands=(
             kgroup_command("describe", group.name, "--members", "--verbose"),
@@ -325,155 +281,98 @@ def unsubscribed(snapshot: GroupSnapshot) -> Answer:
 
 
 def no_reader(snapshot: GroupSnapshot) -> Answer:
-    """An Empty group with unread records that arrive, with a large gap, or whose last commit a tool made.
-
-    A consumer with ``assign()`` reads without being a member. Its commits after the group became Empty rule this out,
-    until they have stopped for ``ASSIGN_READS``.
-    """
+    """Partitions with the status NO-READER, if records arrive, the gap is large, or a tool made the last commit."""
     group = snapshot.group
     if not group.is_empty:
         return ()
-    unread = [(p, lag) for p in group.partitions if (lag := p.lag)]
-    if not unread:
-        return NO_READER.partly(unread_partitions_text(_committed(group.partitions)))
+    if not group.totals.lag:
+        return NO_READER.partly(unread_partitions_text([p for p in group.partitions if _is_committed(p)]))
     if snapshot.commits is None:
-        return NO_READER.unknown(snapshot.why("commits", _NO_COMMITS))
-    emptied_ms = snapshot.emptied_at_ms
+        return NO_READER.unknown(snapshot.why("commits", NO_COMMITS))
+    rows = sorted((p for p in snapshot.lag.partitions if p.status is LagStatus.NO_READER), key=lambda p: -(p.lag or 0))
+    if not rows:
+        unknown = [p.status_result.why for p in snapshot.lag.partitions if p.lag and p.status is None]
+        return NO_READER.partly(unknown[0] if unknown else None)
     newest = [commits[-1] for commits in snapshot.commits.values()]
-    fresh = [c for c in newest if not c.by_tool and snapshot.now_ms - c.timestamp_ms < ASSIGN_READS.value]
-    if any(emptied_ms is None or commit.timestamp_ms > emptied_ms for commit in fresh):
-        return ()
-    lagging = [p for p, _ in unread]
-    arrivals = _arrivals(snapshot, lagging)
-    last_ms = max((commit.timestamp_ms for commit in newest), default=None)
     by_tool = any(commit.by_tool for commit in newest)
-    lag = sum(lag for _, lag in unread)
+    arrivals, lag = _arrivals(snapshot, rows), sum(p.lag or 0 for p in rows)
     if not by_tool and arrivals is None and lag < LEAST_UNREAD.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
     quiet = not by_tool and arrivals is not None and not arrivals.records
     # Of a smaller gap no rates are needed, which take long to compute.
-    large = not by_tool and lag >= LEAST_LAG.value and _is_large(snapshot, lagging)
+    large = not by_tool and lag >= LEAST_LAG.value and snapshot.gap is not None
     if quiet and not large:
         return ()
-    since_ms = emptied_ms if emptied_ms is not None else last_ms
+    last_ms = max((commit.timestamp_ms for commit in newest), default=None)
+    emptied_ms = snapshot.evidence.state_since_ms
+    since_ms = last_ms if emptied_ms is None else emptied_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
     if for_ms is not None and for_ms < RESTART.value:
         return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
-    critical = (
-        not quiet and emptied_ms is not None and for_ms is not None and DESERTED.value <= for_ms < ABANDONED.value
-    )
+    critical = not quiet and emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
-    worst_first = [str(p.tp) for p, _ in sorted(unread, key=itemgetter(1), reverse=True)]
     past = kgroup_command("history", group.name, *(("--commits",) if by_tool else ("--since", "1d")))
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
     )
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
-        f"{human_count(lag)} unread on {plural(len(lagging), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
+        f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
         remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
-        numbers={"lag": lag, "partition_count": len(lagging)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
-        affected=worst_first,
+        numbers={"lag": lag, "partition_count": len(rows)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
+        affected=[p.where for p in rows],
         commands=(past, catch_up(group.name)) if large else (past,),
     )
 
 
 def large_gap(snapshot: GroupSnapshot) -> Answer:
-    """A group that reads, with a gap that needs ten minutes or grows. ``no_reader`` is about one that does not read.
-
-    A stalled partition is left out: there one record holds the rest back.
-    """
+    """The large gap of a group that reads; ``no_reader`` is about one that does not read."""
     group = snapshot.group
     if group.is_empty and not group.is_simple:
         return ()
-    partly = LARGE_GAP.partly(unread_partitions_text(_committed(group.partitions)))
+    partly = LARGE_GAP.partly(unread_partitions_text([p for p in group.partitions if _is_committed(p)]))
     if (group.totals.lag or 0) < LEAST_LAG.value:
         return partly
-    stalled = {stall.partition.tp for stall in standing_of(snapshot)}
-    lagging = [p for p in group.partitions if p.commit is not None and p.lag and p.tp not in stalled]
-    lagging = [p for p in lagging if p.topic not in snapshot.unsubscribed]
-    if sum(p.lag or 0 for p in lagging) < LEAST_LAG.value:
+    rows = [p for p in snapshot.lag.partitions if p.lag and p.status is not LagStatus.UNSUBSCRIBED]
+    if any(p.status is LagStatus.NO_READER for p in rows):
         return partly
     if snapshot.commits is None:
-        return LARGE_GAP.unknown(snapshot.why("commits", _NO_COMMITS))
-    if not any(_arrival_rate(snapshot, p) is not None for p in lagging):
-        return LARGE_GAP.unknown(snapshot.why("production", "how many records arrive was not read"))
-    slow = _slow(snapshot, [p for p in lagging if _is_covered(snapshot, p)], reads=True)
-    lag = sum(p.lag or 0 for p, _, _ in slow)
-    if lag < LEAST_LAG.value:
-        young = [p for p in lagging if not _is_covered(snapshot, p)]
-        if sum(p.lag or 0 for p in young) < LEAST_LAG.value:
+        return LARGE_GAP.unknown(snapshot.why("commits", NO_COMMITS))
+    gap = snapshot.gap
+    if gap is None:
+        undecided = [p for p in rows if p.outlook.pace is LagTrend.UNKNOWN and p.status_result.why != WAITS]
+        if sum(p.lag or 0 for p in undecided) < LEAST_LAG.value:
             return partly
-        return LARGE_GAP.early(f"rates need commits over {RATE_SPAN.text}, and the log has fewer of this group")
-    arrived, read = (
-        sum(rates) for rates in zip(*((r.incoming or 0, r.outgoing or 0) for _, r, _ in slow), strict=True)
-    )
-    late_s = [found.seconds for _, _, found in slow]
-    grows = None in late_s
-    longest_ms = None if grows else round(1000 * max(s for s in late_s if s is not None))
-    outcome = "it grows" if longest_ms is None else f"{duration(longest_ms)} left"
+        if all(p.rates.incoming is None for p in undecided):
+            return LARGE_GAP.unknown(snapshot.why("production", "how many records arrive was not read"))
+        return LARGE_GAP.early(f"rates need more commits than the log has of {some_of([p.where for p in undecided])}")
+    grows = gap.seconds is None
+    longest_ms = round(1000 * (gap.seconds or 0))
+    spans = {p.rates.span_ms for p in gap.slow}
+    span = span_words(spans.pop() if len(spans) == 1 else None)
     adds = grows and group.members is not None and len(group.members) < len(group.partitions)
     return (
         LARGE_GAP.finding(
             Severity.WARNING if grows else Severity.INFO,
-            f"{human_count(lag)} unread on {plural(len(slow), 'partition')}, {rate_words(arrived)} arrived and "
-            f"{rate_words(read)} read{span_words(RATE_SPAN.value)}: {outcome}",
+            f"{human_count(gap.lag)} unread on {plural(len(gap.slow), 'partition')}, {rate_words(gap.arrives)} arrived "
+            f"and {rate_words(gap.reads)} read{span}: {'it grows' if grows else f'{duration(longest_ms)} left'}",
             remedy="if new records cannot wait: stop the group, start it at the log end, and replay the gap in parallel"
             + ("; it needs more members or faster processing too, or it falls behind again" if grows else ""),
-            numbers={"lag": lag, "partition_count": len(slow)} | ({} if grows else {"catch_up_ms": longest_ms or 0}),
-            affected=[str(p.tp) for p, _, _ in sorted(slow, key=lambda each: -(each[0].lag or 0))],
+            numbers={"lag": gap.lag, "partition_count": len(gap.slow)} | ({} if grows else {"catch_up_ms": longest_ms}),
+            affected=[p.where for p in gap.slow],
             commands=(*((add_member(group.name),) if adds else ()), catch_up(group.name)),
         )
         + partly
     )
 
 
-def _is_large(snapshot: GroupSnapshot, lagging: list[Partition]) -> bool:
-    """Whether the gap of a group without a reader is large at the rates at which it last read."""
-    return sum(p.lag or 0 for p, _, _ in _slow(snapshot, lagging, reads=False)) >= LEAST_LAG.value
-
-
-def _slow(snapshot: GroupSnapshot, lagging: list[Partition], *, reads: bool) -> list[tuple[Partition, Rates, Outlook]]:
-    """The partitions whose lag needs long or grows, and their rates. ``reads``: a consumer reads them now."""
-    slow = []
-    for p in lagging:
-        commits = _logged(snapshot, p)
-        rates = Rates(_arrival_rate(snapshot, p), reading_rate(commits))
-        close = reads and keeps_up(p.lag or 0, commits, rates.incoming)
-        if rates.growth is not None and (found := slow_outlook(p.lag or 0, rates, close=close)) is not None:
-            slow.append((p, rates, found))
-    return slow
-
-
-def _arrival_rate(snapshot: GroupSnapshot, partition: Partition) -> float | None:
-    facts = snapshot.logs.get(partition.tp)
-    return facts.production.per_second if facts and facts.production else None
-
-
-def _is_covered(snapshot: GroupSnapshot, partition: Partition) -> bool:
-    """Whether a consumer's commits reach back over the time in which arriving records are counted."""
-    commits = _logged(snapshot, partition)
-    first = next((n + 1 for n in range(len(commits) - 1, -1, -1) if commits[n].by_tool), 0)
-    since_ms = snapshot.now_ms - RATE_SPAN.value
-    return first < len(commits) and commits[first].timestamp_ms <= since_ms + RATE_SPAN.value // 10
-
-
-def _logged(snapshot: GroupSnapshot, partition: Partition) -> tuple[LoggedCommit, ...]:
-    """The commits of a partition in the last ``RATE_SPAN`` of them."""
-    commits = (snapshot.commits or {}).get(partition.tp, ())
-    if len(commits) < 2:
-        return commits
-    first = bisect_right(commits, commits[-1].timestamp_ms - RATE_SPAN.value, key=attrgetter("timestamp_ms")) - 1
-    return commits[max(0, first) :]
-
-
-def _arrivals(snapshot: GroupSnapshot, partitions: list[Partition]) -> Production | None:
+def _arrivals(snapshot: GroupSnapshot, rows: Sequence[PartitionLag]) -> Production | None:
     """The sum of what arrives on these partitions, as far as it is known; None if nothing of it is."""
-    known = [facts.production for p in partitions if (facts := snapshot.logs.get(p.tp)) and facts.production]
+    known = [facts.production for p in rows if (facts := snapshot.logs.get(p.partition.tp)) and facts.production]
     return Production(sum(each.records for each in known), known[0].span_ms) if known else None
 
 
@@ -488,8 +387,8 @@ def _ago(snapshot: GroupSnapshot, at_ms: int) -> str:
     return f"{duration(max(0, snapshot.now_ms - at_ms))} ago"
 
 
-def _committed(partitions: Sequence[Partition]) -> list[Partition]:
-    return [partition for partition in partitions if partition.commit is not None or partition.error]
+def _is_committed(partition: Partition) -> bool:
+    return partition.commit is not None or partition.error is not None
 
 
 def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
@@ -501,50 +400,20 @@ def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
     if loops or not group.is_empty:
         return True
     reads = group.is_simple and (group.totals.lag or 0) >= LEAST_LAG.value
-    return reads or _has_many_commits(snapshot.commits or {})
+    if reads or _has_many_commits(snapshot.commits or {}):
+        return True
+    return any(p.status is not LagStatus.NO_READER for p in may_be_stuck(snapshot))
 
 
-def stalls_of(snapshot: GroupSnapshot) -> list[Stall]:
-    """The partitions whose commit certainly does not move although records are unread or arrive."""
-    return [stall for stall in standing_of(snapshot) if stall.is_certain]
-
-
-def standing_of(snapshot: GroupSnapshot) -> list[Stall]:
-    """The same for ``LEAST_SILENCE``: partitions that may be stalled, the evidence is too short yet."""
-    stalls = []
-    for partition in snapshot.group.partitions:
-        lag, commit = partition.lag, partition.commit
-        if not lag or commit is None or partition.topic in snapshot.unsubscribed:
-            continue
-        key = partition.tp
-        logged = (snapshot.commits or {}).get(key, ())
-        if not logged:
-            continue
-        if logged[-1].offset != commit.offset:
-            continue  # it moved between the two reads
-        facts = snapshot.logs.get(key)
-        if facts is not None and (facts.unread is False or commit.offset >= _stable(facts, commit.offset + 1)):
-            continue
-        production = facts.production if facts else None
-        if lag < LEAST_UNREAD.value if production is None else not production.records:
-            continue
-        same = []
-        for each in reversed(logged):
-            if each.offset != commit.offset:
-                break
-            same.append(each)
-        # A consumer at the log end does not move either: the time counts from the first unread record.
-        since_ms = max(same[-1].timestamp_ms, facts.unread_since_ms or 0) if facts else same[-1].timestamp_ms
-        for_ms = snapshot.now_ms - since_ms
-        if for_ms >= LEAST_SILENCE.value:
-            tries = [each.timestamp_ms for each in same if each.timestamp_ms >= since_ms]
-            repeated = len(tries) >= COMMIT_WINDOW.value and tries[0] - since_ms >= LEAST_SILENCE.value
-            stalls.append(Stall(partition, for_ms, len(same), lag, repeated))
-    return stalls
-
-
-def _stable(facts: LogDetails, otherwise: int) -> int:
-    return otherwise if facts.last_stable is None else facts.last_stable
+def may_be_stuck(snapshot: GroupSnapshot) -> list[PartitionLag]:
+    """The partitions for which it matters when the first unread record was written."""
+    suspects = {loop.tp for loop in snapshot.evidence.crash_loops}
+    rows = [p for p in snapshot.lag.partitions if p.lag and p.status is not LagStatus.UNSUBSCRIBED]
+    return [
+        p
+        for p in rows
+        if p.partition.tp in suspects or (p.last_commit_ms is not None if p.status is None else p.status.is_stuck)
+    ]
 
 
 def _has_many_commits(commits: Mapping[TopicPartition, Sequence[LoggedCommit]]) -> bool:
@@ -554,14 +423,14 @@ def _has_many_commits(commits: Mapping[TopicPartition, Sequence[LoggedCommit]]) 
 def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
     """It ignores stalled partitions: their repeated commits are a symptom of a worse problem."""
     if snapshot.commits is None:
-        return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", _NO_COMMITS))
+        return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", NO_COMMITS))
     if not _has_many_commits(snapshot.commits):
         return ()
-    stalled = {(stall.partition.topic, stall.partition.partition) for stall in stalls_of(snapshot)}
+    stalls = {p.partition.tp for p in stalled(snapshot)}
     repeats: Counter[TopicPartition] = Counter()
     total, first_ms, last_ms = 0, snapshot.now_ms, 0
     for key, known in snapshot.commits.items():
-        if key in stalled:
+        if key in stalls:
             continue
         offsets = [commit.offset for commit in known]
         repeats[key] = sum(before == after for before, after in pairwise(offsets))

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-from msgspec.structs import replace
-
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
@@ -72,7 +70,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     history = snapshot.history
     if history is None:
         return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
-    if loops := crash_loops_in(snapshot):
+    if loops := snapshot.crash_loops:
         return _crash_loop(snapshot, loops)
     recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
     densest = _densest(recent)
@@ -106,24 +104,6 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
-
-
-def crash_loops_in(snapshot: GroupSnapshot) -> tuple[CrashLoop, ...]:
-    """The crash loops whose record is unread, and was before the owners went."""
-    suspects = snapshot.history.crash_loops if snapshot.history else ()
-    if not suspects:
-        return ()
-    lagging = {p.tp: p for p in snapshot.group.partitions if p.lag and p.commit is not None}
-    found = []
-    for suspect in suspects:
-        partition, facts = lagging.get(suspect.tp), snapshot.logs.get(suspect.tp)
-        if partition is None or partition.commit is None or suspect.offset not in (None, partition.commit.offset):
-            continue
-        if facts is not None and facts.unread is False:
-            continue
-        if loop := suspect.since(None if facts is None else facts.unread_since_ms):
-            found.append(replace(loop, offset=partition.commit.offset))
-    return tuple(found)
 
 
 def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
@@ -209,7 +189,7 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
     restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
-    if len(restarts) < RESTARTS.value or crash_loops_in(snapshot):
+    if len(restarts) < RESTARTS.value or snapshot.crash_loops:
         return ()  # An instance id does not keep a process alive.
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)

@@ -31,6 +31,7 @@ class DoctorLogFacts(msgspec.Struct, frozen=True):
     commits_since_ms: int | None
     history: RebalanceHistory
     emptied_at_ms: int | None
+    state_since_ms: int | None
 
 
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: HistoryQuery) -> DoctorLogFacts:
@@ -46,6 +47,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
         commits_since_ms=log_facts.read_since_ms,
         history=history_of(group_history(group.name, events, reach, query)),
         emptied_at_ms=emptied_record_ms(events, group) if group.is_empty else None,
+        state_since_ms=log_facts.state_since_ms,
     )
 
 

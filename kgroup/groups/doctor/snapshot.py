@@ -11,13 +11,20 @@ from functools import cached_property
 import msgspec
 
 from kgroup.groups.history.model import CrashLoop
+from kgroup.groups.lag.evidence import EvidenceSource, FirstUnread, LagEvidence, LogPoint, PartitionEvidence
+from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
-from kgroup.groups.stuck_record import StuckRecord, stuck_record
-from kgroup.model.groups import Group, LoggedCommit
+from kgroup.groups.verdict.large_gap import LargeGap, large_gap
+from kgroup.groups.verdict.lines import crash_loops_in
+from kgroup.groups.verdict.shape import Shape, shape_of
+from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
+
+NO_COMMITS = "the commits in __consumer_offsets were not read"
 
 
 class MemberSettings(msgspec.Struct, frozen=True):
@@ -50,7 +57,7 @@ class LogDetails(msgspec.Struct, frozen=True, gc=False):
     none, or unknown). ``leader_epoch`` is the leader's epoch (ListOffsets, latest). ``unread`` is whether there is a
     record between the group's commit and the log end: transaction markers count as lag, but no consumer reads them.
     ``unread_since_ms`` is the time of the first such record. Both are None if they were not read; the time is also
-    None if there is no such record or it has no time.
+    None if there is no such record or it has no time. ``recent`` is the production of the last minute.
     """
 
     last_stable: int | None = None
@@ -59,6 +66,10 @@ class LogDetails(msgspec.Struct, frozen=True, gc=False):
     leader_epoch: int | None = None
     unread: bool | None = None
     unread_since_ms: int | None = None
+    recent: Production | None = None
+
+
+_NO_DETAILS = LogDetails()
 
 
 class TopicDetails(msgspec.Struct, frozen=True):
@@ -118,7 +129,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     commits, as text (written since Kafka 4.1). ``topics`` are the existing topics. ``gone`` are topics of commits
     and subscriptions that certainly do not exist. A topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
-    ``emptied_at_ms`` is when it became Empty. ``transactions`` are the open ones in its partitions,
+    ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
+    earlier if kgroup has held it since. ``transactions`` are the open ones in its partitions,
     ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
     protocol. ``bootstrap`` is the bootstrap server, for commands.
     """
@@ -137,6 +149,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     broker: BrokerFacts = msgspec.field(default_factory=BrokerFacts)
     configs: Mapping[str, str] | None = None
     emptied_at_ms: int | None = None
+    state_since_ms: int | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     readiness: Readiness | None = None
@@ -149,16 +162,58 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
         return unsubscribed_topics(self.group)
 
     @cached_property
+    def lag(self) -> GroupLag:
+        """The measured lag, as ``lag`` and ``describe`` measure it."""
+        return measure_lag(self.group, self.evidence)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of the lag, as ``describe`` shows it."""
+        return shape_of(self.lag)
+
+    @cached_property
+    def gap(self) -> LargeGap | None:
+        """The group's gap if it is large, as ``describe`` finds it."""
+        return large_gap(self.lag, self.evidence)
+
+    @cached_property
+    def crash_loops(self) -> tuple[CrashLoop, ...]:
+        """The crash loops whose record is unread, and was before the owners went."""
+        return crash_loops_in(self.lag, self.evidence)
+
+    @cached_property
+    def evidence(self) -> LagEvidence:
+        """The part of the snapshot that shows the lag."""
+        since_ms = self.emptied_at_ms if self.state_since_ms is None and self.group.is_empty else self.state_since_ms
+        return LagEvidence(
+            now_ms=self.now_ms,
+            partitions={p.tp: self._evidence_of(p) for p in self.group.partitions},
+            state_since_ms=since_ms,
+            crash_loops=self.history.crash_loops if self.history else (),
+            unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
+        )
+
+    def _evidence_of(self, partition: Partition) -> PartitionEvidence:
+        tp, log = partition.tp, partition.log
+        facts = self.logs.get(tp, _NO_DETAILS)
+        ends = () if log is None else (each for each in (facts.production, facts.recent) if each is not None)
+        first = None if facts.unread is None else FirstUnread(None)
+        if facts.unread and log is not None and partition.commit is not None:
+            first = FirstUnread(max(partition.commit.offset, log.start), facts.unread_since_ms)
+        return PartitionEvidence(
+            commits=(self.commits or {}).get(tp, ()),
+            read_since_ms=self.commits_since_ms,
+            ends=tuple(
+                LogPoint(self.now_ms - each.span_ms, log.end - each.records) for each in ends if log is not None
+            ),
+            first_unread=first,
+            last_stable=facts.last_stable,
+        )
+
+    @cached_property
     def last_commit_ms(self) -> int | None:
         """The time of the newest known commit; None without one."""
         return max([c.timestamp_ms for each in (self.commits or {}).values() for c in each], default=None)
-
-    def stuck_record(self, tp: TopicPartition) -> StuckRecord:
-        """The record that the group does not get past at its committed offset, as far as that is known."""
-        looping = self.history is not None and any(loop.tp == tp for loop in self.history.crash_loops)
-        commits, facts = (self.commits or {}).get(tp, ()), self.logs.get(tp)
-        offset = commits[-1].offset if commits else 0
-        return stuck_record(tp, offset, commits, None if facts is None else facts.unread_since_ms, replaced=looping)
 
     def why(self, name: str, otherwise: str) -> str:
         """The reason why a field is None: that of the reader, or ``otherwise`` if it gave none."""

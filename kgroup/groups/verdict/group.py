@@ -10,6 +10,7 @@ import msgspec
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
+from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
@@ -181,7 +182,6 @@ def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None
     return siblings_words(siblings, too=bool(shape.behind))
 
 
-_HOT = 3
 _SESSION_MS = 45_000
 """The default session timeout, for a member whose own is not known."""
 
@@ -227,14 +227,14 @@ def stuck_records(
         rows = {p.partition.tp: p for p in report.partitions}
         return {
             loop.tp: (
-                _record(rows[loop.tp], report, evidence, replaced=True),
+                record_at(rows[loop.tp], report, evidence, replaced=True),
                 crash_loop_words([loop], report.now_ms),
             )
             for loop in loops
         }
     not_passed = _not_passed(group, report, evidence, shape_of(report))
     return {
-        p.partition.tp: (_record(p, report, evidence, replaced=False), None)
+        p.partition.tp: (record_at(p, report, evidence, replaced=False), None)
         for p in not_passed
         if is_one_record(p, report)
     }
@@ -246,13 +246,14 @@ def _record_of(
     """The record that the group does not get past. Of several partitions in a crash loop, the records show which."""
     if len(loops) == 1:
         (row,) = (p for p in report.partitions if p.partition.tp == loops[0].tp)
-        return _record(row, report, evidence, replaced=True)
+        return record_at(row, report, evidence, replaced=True)
     if not_passed and is_one_record(not_passed[0], report):
-        return _record(not_passed[0], report, evidence, replaced=False)
+        return record_at(not_passed[0], report, evidence, replaced=False)
     return None
 
 
-def _record(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, replaced: bool) -> StuckRecord:
+def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, replaced: bool) -> StuckRecord:
+    """The record that the group does not get past in a stuck partition; ``replaced``: it is in a crash loop."""
     known = evidence.partitions.get(row.partition.tp)
     unread_ms = None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms
     return stuck_record(row.partition.tp, row.first or 0, known.commits if known else (), unread_ms, replaced=replaced)
@@ -357,12 +358,11 @@ def _of_shape(
 
 
 def _hot(report: GroupLag, row: PartitionLag) -> str | None:
-    """The sentence about a partition that gets at least 3 times its share of arriving records; None if it does not."""
-    same = [p for p in report.partitions if p.partition.topic == row.partition.topic]
-    rates = [p.rates.incoming for p in same if p.rates.incoming is not None]
-    if row.rates.incoming is None or len(rates) < len(same) or len(same) < 2 or not sum(rates):
+    """The sentence about a partition that is hot; None if it is not."""
+    tp = row.partition.tp
+    rates = {p.partition.tp: rate for p in report.partitions if p.spans and (rate := p.spans[-1].incoming) is not None}
+    if tp not in {hot.tp for hot in hot_partitions(rates)}:
         return None
-    if row.rates.incoming * len(same) < _HOT * sum(rates):
-        return None
-    share = percent(round(row.rates.incoming * 1000), round(sum(rates) * 1000))
-    return f"{row.where} gets {share} of what arrives on {row.partition.topic}: keys are not spread evenly"
+    of_topic = sum(rate for other, rate in rates.items() if other.topic == tp.topic)
+    share = percent(round(rates[tp] * 1000), round(of_topic * 1000))
+    return f"{row.where} gets {share} of what arrives on {tp.topic}: keys are not spread evenly"

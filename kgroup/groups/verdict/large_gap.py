@@ -15,11 +15,19 @@ from kgroup.support.durations import format_duration
 class LargeGap(msgspec.Struct, frozen=True):
     """A gap that is large. ``seconds`` is the time that reading it needs; None: it does not end at this rate.
 
-    ``reads`` is the group's rate, of a group without a reader the rate at which it last read.
+    ``reads`` is the group's rate, of a group without a reader the rate at which it last read, ``arrives`` what arrives.
+    Both are of the ``slow`` partitions, the largest lag first.
     """
 
     seconds: float | None
     reads: float
+    arrives: float
+    slow: tuple[PartitionLag, ...]
+
+    @property
+    def lag(self) -> int:
+        """The records of the gap."""
+        return sum(p.lag or 0 for p in self.slow)
 
     @property
     def words(self) -> str:
@@ -39,7 +47,10 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
         return None
     late_s = [late for _, _, late in slow]
     return LargeGap(
-        None if None in late_s else max(s for s in late_s if s is not None), sum(rate for _, rate, _ in slow)
+        None if None in late_s else max(s for s in late_s if s is not None),
+        sum(rate for _, rate, _ in slow),
+        sum(p.rates.incoming or 0 for p, _, _ in slow),
+        tuple(sorted((p for p, _, _ in slow), key=lambda p: -(p.lag or 0))),
     )
 
 

@@ -82,11 +82,11 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
         return f"unknown{of}: {why}"
     beside = f"; unknown on {plural(len(unknown), 'partition')}" if unknown else ""
     if len(stuck) == len(report.partitions) > 1:
-        how = _how_stuck(stuck[0], report.now_ms, _arrivals(report.total))
+        how = how_stuck(stuck[0], report.now_ms, _arrivals(report.total))
         return f"all {len(stuck)}: {how}{_churned(stuck[0], evidence.churn)}"
     first = stuck[0]
     more = f"; {_more(stuck[1:], report.now_ms)}" if len(stuck) > 1 else ""
-    how = _how_stuck(first, report.now_ms, _arrivals(first))
+    how = how_stuck(first, report.now_ms, _arrivals(first))
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
@@ -116,7 +116,8 @@ def _arrivals(row: PartitionLag | LagSum) -> Rates | None:
     return newest if newest.incoming else None
 
 
-def _how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
+def how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
+    """``no commit for 22m while 1.8/s (1m) arrive``: a stuck partition in words."""
     result = row.status_result
     age = "" if result.since_ms is None else format_duration(max(0, now_ms - result.since_ms) // 1000)
     age = f"over {age}" if result.at_least and age else age

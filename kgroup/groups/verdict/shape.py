@@ -153,7 +153,7 @@ def siblings_of(
     """Whether the other groups keep up: their first unread record is at most a minute old.
 
     Where its age is unknown: their lag is at most what arrives in a minute, or 1,000 records. A group without members
-    and with unread records has no reader, unless it committed in the last 30 s.
+    and with unread records has no reader, unless it committed in the last minute.
     """
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
@@ -188,7 +188,7 @@ def _lacks_reader(sibling: Sibling, now_ms: int) -> bool:
     """Whether an Empty group has unread records. One that commits has a consumer with ``assign()``, or restarts."""
     if not sibling.is_empty or not sibling.lag:
         return False
-    return sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > thresholds.LEAST_SILENCE.value
+    return sibling.last_commit_ms is None or now_ms - sibling.last_commit_ms > thresholds.RESTART.value
 
 
 def _lags(sibling: Sibling, incoming: float, now_ms: int) -> bool:

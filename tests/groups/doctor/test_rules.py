@@ -53,9 +53,8 @@ def test_which_groups_are_judged_without_their_first_unread_records() -> None:
     groups = [case.snapshot for case in CASES if isinstance(case.snapshot, GroupSnapshot)]
     judged_without = [snapshot for snapshot in groups if not asks_for_first_unread(snapshot)]
     for snapshot in judged_without:
-        for known in ({"unread": False}, {"unread": True, "unread_since_ms": NOW}):
-            logs = {tp: replace(facts, **known) for tp, facts in snapshot.logs.items()}
-            assert diagnose_group(replace(snapshot, logs=logs)) == diagnose_group(snapshot)
+        logs = {tp: replace(facts, unread=True, unread_since_ms=NOW) for tp, facts in snapshot.logs.items()}
+        assert diagnose_group(replace(snapshot, logs=logs)) == diagnose_group(snapshot)
     assert EMPTY in judged_without
     assert len(judged_without) < len(groups) / 2
     assert asks_for_first_unread(HEALTHY)
@@ -218,7 +217,8 @@ def test_a_reset_is_checked_before_consumers_start() -> None:
     ("each_alone", "unread_ago", "skips"), [(True, 2 * H, True), (True, None, False), (False, 2 * H, False)]
 )
 def test_a_record_is_skipped_if_it_is_known_which_one(each_alone: bool, unread_ago: int | None, skips: bool) -> None:
-    given = standing(6 * M, attempts=20, unread_since_ms=None if unread_ago is None else NOW - unread_ago)
+    known = {} if unread_ago is None else {"unread": True, "unread_since_ms": NOW - unread_ago}
+    given = standing(6 * M, attempts=20, **known)
     since = (given.commits or {})[KEYS[0]][1:]
     before = commits(997, 998, 999, every_ms=10, until_ms=since[0].timestamp_ms - 10) if each_alone else ()
     found = stalled_commits(replace(given, commits={KEYS[0]: before + since}))[0]

@@ -562,11 +562,11 @@ def test_safe(retention: Retention, text: str, style: str | None) -> None:
         ((sibling("a", 30, age=61 * SECOND),), "1 of 1 other group of orders lags too (a)"),
         ((sibling("a", 10**6, age=59 * SECOND),), "1 of 1 other group of orders keeps up"),
         # Without members from when lag says NO-READER, unless a consumer with assign() commits.
-        ((sibling("a", 1836, age=37 * SECOND, last_ago=37 * SECOND, is_empty=True),),
+        ((sibling("a", 1836, age=61 * SECOND, last_ago=61 * SECOND, is_empty=True),),
          "no other group reads orders (1 without a reader)"),
         ((sibling("a", 1836, age=HOUR, last_ago=HOUR, is_empty=True), sibling("b", 10**6),
           sibling("c", 9, last_ago=2 * HOUR)), "1 of 1 other group of orders lags too (b)"),
-        ((sibling("a", 1836, age=29 * SECOND, last_ago=29 * SECOND, is_empty=True),),
+        ((sibling("a", 1836, age=59 * SECOND, last_ago=59 * SECOND, is_empty=True),),
          "1 of 1 other group of orders keeps up"),
         ((sibling("a", 1836, age=37 * SECOND, is_empty=True),), "1 of 1 other group of orders keeps up"),
     ],

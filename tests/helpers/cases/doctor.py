@@ -101,8 +101,10 @@ def logged(offset: int, at_ms: int, *, by_tool: bool = False) -> LoggedCommit:
 
 
 def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogDetails:
-    production = None if records is None else Production(records, 10 * M)
-    return LogDetails(last_stable=last_stable, production=production, leader_epoch=epoch, **other)
+    production, recent = (
+        (None, None) if records is None else (Production(records, 10 * M), Production(records // 10, M))
+    )
+    return LogDetails(last_stable=last_stable, production=production, leader_epoch=epoch, recent=recent, **other)
 
 
 A, B = member("enrich-0", 0, 1, 2), member("enrich-1", 3, 4, 5)

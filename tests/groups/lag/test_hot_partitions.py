@@ -1,4 +1,4 @@
-"""What the rules about lag compare."""
+"""With what the records of a partition are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from kgroup.groups.doctor.about_lag import median_of_others
+from kgroup.groups.lag.hot_partitions import median_of_others
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
