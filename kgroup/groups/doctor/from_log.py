@@ -15,7 +15,6 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
-from kgroup.groups.lag.from_log import emptied_record_ms
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
 from kgroup.model.groups import Group, LoggedCommit
@@ -46,7 +45,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
         topic_ids=_topic_ids(events),
         commits_since_ms=log_facts.read_since_ms,
         history=history_of(group_history(group.name, events, reach, query)),
-        emptied_at_ms=emptied_record_ms(events, group) if group.is_empty else None,
+        emptied_at_ms=log_facts.emptied_record_ms,
         state_since_ms=log_facts.state_since_ms,
     )
 
