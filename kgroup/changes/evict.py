@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from kgroup.changes.execute import COMMITS, ChangeContext, journaled, journaling, new_entry
 from kgroup.changes.guards import check_change_permitted
+from kgroup.changes.journal import NO_JOURNAL
 from kgroup.changes.options import Execution
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_result import UNKNOWN
 from kgroup.groups.eviction import Eviction
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
+from kgroup.groups.selection import UNEXPECTED_COUNT
 from kgroup.model.groups import Group, RowError
 from kgroup.settings.invocation import Invocation
 from kgroup.support.errors import FOREIGN_OWNER, ExitCode, KgroupError, NotFound, Refused, Unreachable
@@ -38,7 +40,7 @@ def eviction_refusal(run: Invocation, group: Group, plan: Sequence[Eviction], ho
     """What prevents the eviction as far as it is known without another request; None if nothing does."""
     if guarded := check_change_permitted(run.settings, how):
         error = guarded[0].error
-        if error.code == "no-journal":  # evict has no --backup
+        if error.code == NO_JOURNAL:  # evict has no --backup
             return error.with_context(hint="set KGROUP_STATE_DIR to a directory that can be written")
         return error
     owner = foreign_owner(group) if FOREIGN_OWNER not in (how.accept or ()) else None
@@ -46,7 +48,7 @@ def eviction_refusal(run: Invocation, group: Group, plan: Sequence[Eviction], ho
         return refuse_foreign_owner(group.name, owner)
     if how.expect is not None and how.expect != len(plan):
         text = f"the plan has {plural(len(plan), 'row')}, {how.expect} expected (--expect)"
-        return Refused(text, code="unexpected-count")
+        return Refused(text, code=UNEXPECTED_COUNT)
     return None
 
 

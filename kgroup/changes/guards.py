@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from kgroup.changes.journal import Journal, our_commits
 from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.active_committers import active_committer, refuse_active_committer
+from kgroup.groups.active_committers import ACTIVE_COMMITTER, active_committer, refuse_active_committer
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
+from kgroup.groups.selection import UNEXPECTED_COUNT
+from kgroup.groups.undo_plan import HIDDEN_COMMITS
 from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
 from kgroup.model.kafka_tools import acl_hint
@@ -66,11 +68,11 @@ def check_guards(
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
-    if "active-committer" not in accepted:
+    if ACTIVE_COMMITTER not in accepted:
         empty = [group for group in groups if group.is_empty]
         active, unknown = _refuse_active_committers(reporter, cluster, empty, undone_from_ms, undone or {})
         refusals += active
-    if "hidden-commits" not in accepted:
+    if HIDDEN_COMMITS not in accepted:
         refusals += [
             _refuse_hidden_commits(group)
             for group in groups
@@ -78,7 +80,7 @@ def check_guards(
         ]
     if how.expect is not None and how.expect != plan.size:
         message = f"the plan has {plural(plan.size, 'row')}, {how.expect} expected (--expect)"
-        refusals.append(Refusal(None, Refused(message, code="unexpected-count")))
+        refusals.append(Refusal(None, Refused(message, code=UNEXPECTED_COUNT)))
     return GuardResult(tuple(refusals), unknown)
 
 
@@ -93,7 +95,7 @@ def _refuse_hidden_commits(group: Group) -> Refusal:
             f"{group.name}: {hidden_words(hidden)}{named}; they would be deleted too, and undo could not restore them",
             hint=(acl_hint("Describe", "topic", hidden[0][0]) if hidden else REMEDY)
             + "; or accept the loss: --accept hidden-commits",
-            code="hidden-commits",
+            code=HIDDEN_COMMITS,
         ),
     )
 

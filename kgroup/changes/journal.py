@@ -36,10 +36,26 @@ from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings import paths
 from kgroup.support.atomic_file import nearest_existing, sync_directory, try_to_create
 from kgroup.support.clock import utc_ms, utc_now
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.file_lock import exclusive_lock
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
+
+NO_JOURNAL = refusal_code(
+    "no-journal",
+    "changes",
+    "The journal cannot be written.",
+    "Set KGROUP_STATE_DIR to a directory that can be written, or add --backup.",
+)
+NEWER_JOURNAL = refusal_code(
+    "newer-journal", "undo", "A newer version of kgroup made that change.", "Undo it with that version, or a newer one."
+)
+OTHER_CLUSTER = refusal_code(
+    "other-cluster",
+    "undo, catchup",
+    "The change was made to another cluster, or the plan is another cluster's and this ledger is a mirrored copy.",
+    "Name that cluster, or another --ledger-topic.",
+)
 
 _SUFFIX = ".jsonl"
 _VERSION = 1
@@ -216,7 +232,7 @@ class Journal:
         if not _of_cluster(entry, cluster_id):
             raise Refused(
                 f"{change_id} was made to another cluster: {entry.cluster.label} ({entry.cluster.cluster_id})",
-                code="other-cluster",
+                code=OTHER_CLUSTER,
                 hint="Choose that cluster: --context NAME or -b HOST:PORT",
             )
         return entry
@@ -231,7 +247,7 @@ class Journal:
                 f"{path.stem} was written by a newer version of kgroup",
                 details=(f"The file {path} has format {error.version}; this version reads format {_VERSION}.",),
                 hint="Undo this change with the version that made it, or with a newer one.",
-                code="newer-journal",
+                code=NEWER_JOURNAL,
             ) from error
         except DamagedFile as error:
             raise Refused(
@@ -442,7 +458,7 @@ def _unreadable(path: Path, error: OSError) -> Refused:
         f"the journal cannot be read: {path}: {error.strerror}",
         details=("kgroup cannot know which changes were made from this machine.",),
         hint="run kgroup as the user that owns the journal, or set KGROUP_STATE_DIR",
-        code="no-journal",
+        code=NO_JOURNAL,
     )
 
 
@@ -451,5 +467,5 @@ def _unwritable(path: Path, error: OSError) -> Refused:
         f"the journal cannot be written: {path}: {error.strerror}",
         details=("Without the journal the change could not be undone. Nothing was changed.",),
         hint="set KGROUP_STATE_DIR to a directory that can be written, or give --backup FILE (or -)",
-        code="no-journal",
+        code=NO_JOURNAL,
     )

@@ -28,8 +28,27 @@ from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
 from kgroup.queries.migration_evidence import read_evidence
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, Refused, refusal_code
 from kgroup.support.units import plural
+
+BLOCKED = refusal_code(
+    "blocked",
+    "migrate",
+    "A check found that the group cannot move as it is. The plan names the check and the remedy.",
+    "Do what the check asks for.",
+)
+UNREAD_COMMITS = refusal_code(
+    "unread-commits",
+    "migrate",
+    "A committed offset cannot be read, so it could not be kept.",
+    "Follow the message. --partial converts the other groups.",
+)
+UNREAD_CONFIGS = refusal_code(
+    "unread-configs",
+    "migrate",
+    "The group's own settings cannot be read, so they could not be restored (--session-timeout, --heartbeat-interval).",
+    "Get DESCRIBE_CONFIGS on the group, or leave these options out.",
+)
 
 _FIT = (ReadinessResult.READY, ReadinessResult.WARNING)
 
@@ -168,9 +187,9 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
         if owner := guesses.get(item.group):
             error = refuse_foreign_owner(item.group, owner, tuple(_lines(item)))
         elif len(assessed) > 1:
-            error = Refused(f"cannot be migrated: {item.reason}", code="blocked")
+            error = Refused(f"cannot be migrated: {item.reason}", code=BLOCKED)
         else:
-            error = Refused(f"{item.group} cannot be migrated", details=tuple(_lines(item)), code="blocked")
+            error = Refused(f"{item.group} cannot be migrated", details=tuple(_lines(item)), code=BLOCKED)
         found.append(Refusal(item.group, error))
     return found
 
@@ -197,7 +216,7 @@ def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[st
             Refused(
                 f"the configs of {item.group.name} cannot be read, so undo could not restore them: "
                 f"{item.unread.get('configs', 'no answer')}",
-                code="unread-configs",
+                code=UNREAD_CONFIGS,
             ),
         )
         for item in evidence
@@ -217,7 +236,7 @@ def _unread(found: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
             Refused(
                 f"{plural(len(lines), 'commit')} of {name} cannot be read, so they could not be kept",
                 details=tuple(lines[:5]),
-                code="unread-commits",
+                code=UNREAD_COMMITS,
             ),
         )
         for name, lines in unread.items()

@@ -15,15 +15,22 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selection import SelectedGroups
-from kgroup.groups.undo_plan import UndoRow, damage_errors, groups_to_delete, undo_rows
+from kgroup.groups.undo_plan import TOPIC_RECREATED, UndoRow, damage_errors, groups_to_delete, undo_rows
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
+
+NOT_UNDOABLE = refusal_code(
+    "not-undoable",
+    "undo",
+    "The change is an eviction, which cannot be undone.",
+    "Nothing: members that are alive join again by themselves.",
+)
 
 _LISTED = 10
 _MAYBE_DONE = frozenset({None, UNKNOWN, COMMITS_MISSING, NOT_VERIFIED})
@@ -70,7 +77,7 @@ def not_undoable(entry: JournalEntry) -> Refused:
     return Refused(
         f"{entry.id} cannot be undone: {entry.what} {entry.subject}",
         hint="Members that are alive join again within seconds.",
-        code="not-undoable",
+        code=NOT_UNDOABLE,
     )
 
 
@@ -285,5 +292,5 @@ def why_not_restorable(
     if isinstance(layout, KgroupError):
         return layout
     if was and layout.id and was != layout.id:
-        return Refused(f"{topic} was deleted and recreated; the old offsets do not apply to it", code="topic-recreated")
+        return Refused(f"{topic} was deleted and recreated; the old offsets do not apply to it", code=TOPIC_RECREATED)
     return None

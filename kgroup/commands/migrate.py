@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kgroup.changes.client_options import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, PlannedChange
-from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
+from kgroup.changes.migrate import BLOCKED, Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
@@ -288,7 +288,7 @@ def _outcome(
         apply="Restart its members as above. Or stop them all, and convert the group" if is_rolling else "To apply",
         instead=_ready_only(run, rows) if several else None,
         start=f"Start the consumers with group.protocol={rows[0].target}" if result.plan.converted else None,
-        listed=LISTED if several else frozenset({"blocked"}),
+        listed=LISTED if several else frozenset({BLOCKED}),
     )
     made = outcome(
         result,
@@ -361,7 +361,7 @@ def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wante
         check = protocol_available(MigrationCase(evidence, wanted, rules))
         if check is not None and check.status is CheckStatus.BLOCKED:
             text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
-            raise Refused(text, hint=check.remedy, code="blocked")
+            raise Refused(text, hint=check.remedy, code=BLOCKED)
 
 
 def _follow_rollout(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:

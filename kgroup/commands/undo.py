@@ -40,11 +40,18 @@ from kgroup.output.pages.undo import other_changes, put_back, restored_offsets, 
 from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import MOVED_SINCE, ExitCode, NotFound, Refused, UsageError
+from kgroup.support.errors import MOVED_SINCE, ExitCode, NotFound, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.quoting import join
 from kgroup.support.units import plural
+
+NOT_YOURS = refusal_code(
+    "not-yours",
+    "undo",
+    "Another user made the last change, and the command line names no change.",
+    "Name the id of the change.",
+)
 
 
 def undo(
@@ -274,7 +281,7 @@ def _not_yours(entry: JournalEntry) -> Refused:
     return Refused(
         f"the last change was made by {entry.who}",
         hint=Hint("To undo that change, name it: {}", ("undo", entry.id)),
-        code="not-yours",
+        code=NOT_YOURS,
     )
 
 

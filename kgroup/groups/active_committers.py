@@ -10,8 +10,17 @@ import msgspec
 from kgroup.model.groups import Activity, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import Refused
+from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.instants import short_time
+
+ACTIVE_COMMITTER = refusal_code(
+    "active-committer",
+    "changes",
+    "The group is Empty, but a client still commits offsets. A consumer with assign() is not a member, and would "
+    "overwrite the change. The closing commit of the last member does not count, nor does the commit that undo "
+    "--as-of reverses.",
+    "Stop that client.",
+)
 
 _ACTIVE_MS = 3_600_000
 _RHYTHM_MS = 600_000
@@ -139,5 +148,5 @@ def refuse_active_committer(group_name: str, finding: ActiveCommitter, now_ms: i
         f"{group_name} has no members, but {claim}",
         details=(evidence, *advice),
         hint="To continue anyway: --accept active-committer",
-        code="active-committer",
+        code=ACTIVE_COMMITTER,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kgroup.groups.lag.evidence import Isolation
-from kgroup.groups.reset_targets import TopicChoice, parse_topics
+from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice, parse_topics
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import LogRange, Partition, RowError
 from kgroup.model.json_lines import ValueFormat, json_line, record_document, writable_format
@@ -216,7 +216,7 @@ def resolve_offset(target: PeekTarget, log: ReadableLog, request: PeekRequest) -
     if offset is None:
         return _error(
             target,
-            "no-commit",
+            NO_COMMIT,
             f"{target.tp}: {target.group} has no committed offset",
             "--offset earliest, --offset latest or --offset N reads it all the same.",
         )

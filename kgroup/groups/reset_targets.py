@@ -17,8 +17,15 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Position, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import ExitCode, UsageError
+from kgroup.support.errors import ExitCode, UsageError, refusal_code
 from kgroup.support.instants import rfc3339
+
+NO_COMMIT = refusal_code(
+    "no-commit",
+    "reset, catchup start",
+    "A partition has no committed offset to start from (--shift-by, catchup start).",
+    "Use another target of reset, or --missing of catchup start. --partial skips the partition.",
+)
 
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
@@ -105,7 +112,7 @@ class ShiftBy(msgspec.Struct, frozen=True):
         """See ResetScenario; the error ``no-commit`` without a commit."""
         if old is None:
             return RowError(
-                "no-commit",
+                NO_COMMIT,
                 "there is no committed offset to shift",
                 topic=tp.topic,
                 partition=tp.partition,

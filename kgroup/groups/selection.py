@@ -13,9 +13,16 @@ from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import GroupTopicPartition
-from kgroup.support.errors import NotAuthorized, NotFound, Refused, UsageError
+from kgroup.support.errors import NotAuthorized, NotFound, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
+
+UNEXPECTED_COUNT = refusal_code(
+    "unexpected-count",
+    "verbs with --expect",
+    "The number of rows or groups is not the number of --expect.",
+    "Check which groups and partitions are chosen.",
+)
 
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767
@@ -215,7 +222,7 @@ def check_expected(selection: Selection, count: int) -> None:
     if selection.expect is not None and selection.expect != count:
         raise Refused(
             f"{plural(count, 'group')} chosen, {selection.expect} expected (--expect)",
-            code="unexpected-count",
+            code=UNEXPECTED_COUNT,
         )
 
 

@@ -15,10 +15,30 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
-from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, Refused
+from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 from kgroup.support.units import some_of
+
+HIDDEN_COMMITS = refusal_code(
+    "hidden-commits",
+    "delete",
+    "The group has, or may have, commits on topics that you may not DESCRIBE. No undo could restore them.",
+    "Get DESCRIBE on these topics, or READ on __consumer_offsets, which shows whether there are any.",
+)
+RELEASED_SINCE = refusal_code(
+    "released-since",
+    "undo",
+    "A catch-up has released the group after the last change in the journal, and the command line names no change. "
+    "Releases are in the ledger.",
+    "Cancel the catch-up, or name the id of the change.",
+)
+TOPIC_RECREATED = refusal_code(
+    "topic-recreated",
+    "undo, catchup",
+    "The topic was deleted and created again: its old offsets have no meaning.",
+    "For undo, --partial restores the other partitions. For catchup: cancel --abandon.",
+)
 
 _NAMED = 3
 
@@ -111,7 +131,7 @@ def hidden_commit_errors(entry: JournalEntry) -> tuple[RowError, ...]:
     """Errors for commits that were deleted with their group and were hidden then: undo cannot restore them."""
     return tuple(
         RowError(
-            "hidden-commits",
+            HIDDEN_COMMITS,
             "it was deleted with its group and could not be read then, so it cannot be restored",
             group,
             topic,
@@ -234,7 +254,7 @@ def refuse_released_since(release: GroupRelease, last: JournalEntry, now_ms: int
             *((older,) if release.is_open else ()),
         ),
         hint=release.hint if release.is_open else older,
-        code="released-since",
+        code=RELEASED_SINCE,
     )
 
 
@@ -298,7 +318,7 @@ def topic_recreated_error(past_commit: PastCommit, topic_id: str | None) -> RowE
     """The error ``topic-recreated`` if the topic of a past commit has another id now; None if not, or not known."""
     if past_commit.commit is None or topic_id is None or past_commit.topic_id in (None, topic_id):
         return None
-    return RowError("topic-recreated", _RECREATED, exit_code=ExitCode.REFUSED)
+    return RowError(TOPIC_RECREATED, _RECREATED, exit_code=ExitCode.REFUSED)
 
 
 def _row(row: ChangeRow, past_commit: PastCommit, topic: str | KgroupError | None) -> ChangeRow:

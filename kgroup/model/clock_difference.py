@@ -5,13 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import Refused
+from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.instants import rfc3339
+
+CLOCK_SKEW = refusal_code(
+    "clock-skew",
+    "delete --idle-for",
+    "The group was idle long enough only by the clock of this machine, and the brokers do not show theirs. The user "
+    "lacks DESCRIBE on the cluster, or the brokers are older than 3.3.",
+    "Set the clock.",
+)
 
 TOLERATED_MS = 10_000
 """Allowed difference: the time an answer may be in transit, plus the usual difference of clocks set by NTP."""
-
-CLOCK_SKEW = "clock-skew"
 
 
 class Clocks(msgspec.Struct, frozen=True):

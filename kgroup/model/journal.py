@@ -10,8 +10,14 @@ import msgspec
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import GroupTopicPartition, PartitionValue, TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.errors import refusal_code
 
-DAMAGED_JOURNAL = "damaged-journal"
+DAMAGED_JOURNAL = refusal_code(
+    "damaged-journal",
+    "undo, catchup start --skipped-by",
+    "A line of the change's file in the journal is damaged or missing: a checksum or the number of rows is wrong.",
+    "Restore the offsets of an earlier time with undo GROUP --as-of TIME. --partial restores the intact rows.",
+)
 
 
 class JournalRow(PartitionValue, msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from kgroup.groups.peek import (
     select_partitions,
     windows_before,
 )
-from kgroup.groups.reset_targets import TopicChoice
+from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
 from kgroup.groups.selection import Selection
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.verdict.group import stuck_records
@@ -82,7 +82,7 @@ def select_targets(
     if not any(p.commit for p in group.partitions) and not errors:
         raise NotFound(
             f"{group_name} has no committed offsets",
-            code="no-commit",
+            code=NO_COMMIT,
             hint=Hint("{} reads a partition without a group.", ("peek", "TOPIC:P")),
         )
     judged = _judge(reporter, cluster, group)
@@ -119,7 +119,7 @@ def _named(group: Group, topics: Sequence[TopicChoice], errors: tuple[RowError, 
     known_topics = {p.topic for p in chosen}
     missing = tuple(
         RowError(
-            "no-commit",
+            NO_COMMIT,
             f"{group.name} has no committed offset on {choice.topic}",
             group.name,
             choice.topic,

@@ -6,9 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.support.errors import Refused
+from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.quoting import quote
 from kgroup.support.redact import HIDDEN, is_secret
+
+READ_ONLY = refusal_code("read-only", "changes", "The context has read_only: true.", "Use another context.")
+CONTEXT_NOT_NAMED = refusal_code(
+    "context-not-named",
+    "changes",
+    "The context has explicit: true, and this command line does not name it.",
+    "Add --context NAME, or set KGROUP_CONTEXT.",
+)
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_SOURCE = "default"
@@ -128,14 +136,14 @@ class Settings:
             return Refused(
                 f'context "{self.context}" is read-only',
                 details=(f"read_only: true is from {self.context_source}.",),
-                code="read-only",
+                code=READ_ONLY,
             )
         if self.explicit and not self.named:
             return Refused(
                 f'context "{self.context}" must be named to change anything',
                 details=(f"explicit: true is from {self.context_source}; the context is only remembered.",),
                 hint=f"Name it: --context {self.context}",
-                code="context-not-named",
+                code=CONTEXT_NOT_NAMED,
             )
         return None
 

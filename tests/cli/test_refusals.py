@@ -38,8 +38,11 @@ def test_an_error_has_the_constant_of_its_code() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno} {value.value!s}"
         for path, tree in TREES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) != "refusal_code"
-        for value in (*node.args[:1], *(each.value for each in node.keywords if each.arg == "code"))
+        if isinstance(node, ast.Call)
+        for value in (
+            *(each.value for each in node.keywords if each.arg == "code"),
+            *(node.args[:1] if ast.unparse(node.func) in ("RowError", "_refuse") else ()),
+        )
         if isinstance(value, ast.Constant) and value.value in codes
     ]
     assert strings == []

@@ -28,6 +28,7 @@ from kgroup.catchup.service.release import (
     read_history,
     release,
 )
+from kgroup.changes.journal import OTHER_CLUSTER
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
@@ -47,6 +48,7 @@ from kgroup.groups.catchup.steps import (
 )
 from kgroup.groups.catchup.takeover import SIGNED_OFF, Takeover, takeover_of
 from kgroup.groups.catchup.verification import ChunkResult, Verification, contradiction_note, verify
+from kgroup.groups.undo_plan import TOPIC_RECREATED
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
@@ -328,7 +330,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             raise Refused(
                 f"{plan.id} is a plan of cluster {plan.cluster_id}; this cluster, {here}, has a copy of that ledger",
                 hint="continue the plan on its own cluster; for plans of this cluster, name another --ledger-topic",
-                code="other-cluster",
+                code=OTHER_CLUSTER,
             )
 
     def require_same_topics(self, plan: CatchupPlan) -> None:
@@ -340,7 +342,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
                 raise Refused(
                     f"{item.topic} was deleted and recreated after {plan.id} was made; the old offsets do not apply",
                     hint=Hint("undelivered records are gone; {} closes the plan", _abandon(plan)),
-                    code="topic-recreated",
+                    code=TOPIC_RECREATED,
                 )
 
     def require_sources(self, plan: CatchupPlan) -> None:

@@ -50,6 +50,7 @@ from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
 from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.groups.catchup.verification import contradiction_note
 from kgroup.groups.change_result import Refusal
+from kgroup.groups.undo_plan import TOPIC_RECREATED
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
 from kgroup.model.reporter import ProgressPart, Reporter
@@ -245,7 +246,7 @@ def replay(
         if error.code == SUPERSEDED:
             _raise_taken_over(engine, runner, error)
         engine.sign_off(runner)
-        if error.code != "topic-recreated":
+        if error.code != TOPIC_RECREATED:
             engine.reporter.event("FAILED", stopped_text(engine, snapshot, cancel=True))
         raise
 

@@ -17,6 +17,7 @@ from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.options import Change
 from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.to_end import PATIENCE_S
+from kgroup.groups.active_committers import ACTIVE_COMMITTER
 from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.gap import Gap
@@ -28,6 +29,7 @@ from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import new_plan_id
+from kgroup.groups.reset_targets import NO_COMMIT
 from kgroup.groups.selection import Selection
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
@@ -55,7 +57,7 @@ ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, gu
 
 _NAMED = 3
 _SOON_S = 2.0
-_NOT_IDLE = frozenset({NOT_EMPTY, "active-committer", FOREIGN_OWNER})
+_NOT_IDLE = frozenset({NOT_EMPTY, ACTIVE_COMMITTER, FOREIGN_OWNER})
 """The refusals of a group that is in use."""
 
 _PARALLELISM = 4
@@ -144,7 +146,7 @@ def _unknown_topics(group: Group) -> Refused:
         + (" that you may see" if hidden_words(group.hidden_commits) else "")
         + ", and no member shows which topics it reads",
         hint="name the topic and the start: --topic TOPIC --missing earliest, or latest",
-        code="no-commit",
+        code=NO_COMMIT,
     )
 
 
@@ -174,7 +176,7 @@ def _refusals(
         )
     if group is not None and not any(refusal.error.code in _NOT_IDLE for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
-        checked = guarded.unknown is None and "active-committer" not in (change.accept or ())
+        checked = guarded.unknown is None and ACTIVE_COMMITTER not in (change.accept or ())
         checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
     if gap.skips and "skip" not in (change.accept or ()):
         abandoned = sum(row.offsets for row in gap.abandoned)

@@ -13,7 +13,7 @@ import msgspec
 
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
 from kgroup.groups.catchup.model import LOG_END, UNTIL, ExplainedRange, GapRange
-from kgroup.groups.reset_targets import TopicChoice
+from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
 from kgroup.model.kafka_tools import find_hanging
@@ -316,7 +316,7 @@ class _Rows:
             return
         why = f"the group has no commit on it; its log is [{log.start}, {log.high_watermark})"
         hint = "choose where it starts: --missing earliest, latest or leave"
-        self.stays(tp, "no-commit", why, error=True, hint=hint)
+        self.stays(tp, NO_COMMIT, why, error=True, hint=hint)
 
     def _nothing(
         self, tp: TopicPartition, commit: Commit | None, log: PartitionLog, end: int, *, cut_off: bool

@@ -8,6 +8,7 @@ from heapq import nsmallest
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.active_committers import ACTIVE_COMMITTER
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import UNKNOWN, ChangedRow, Refusal, Result
 from kgroup.model.accept_codes import ACCEPTED
@@ -418,5 +419,5 @@ def _restore_words(result: Result, backup: str) -> tuple[str, ...]:
     # Groups that have to be created again must be named.
     groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
     create = ("--create",) if result.plan.deleted else ()
-    accept = ("--accept", "active-committer")
+    accept = ("--accept", ACTIVE_COMMITTER)
     return ("reset", *groups, *create, "--from-file", backup, *accept, "--execute")
