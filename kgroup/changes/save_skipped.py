@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kgroup.groups.catchup.risks import RETENTION
 from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
@@ -189,7 +190,7 @@ class _Topic:
                     f"{self._topic} keeps records for {format_duration(self._retention_ms / 1000)}, and {where} is "
                     f"{format_duration(age_ms / 1000)} old: the broker would delete it at once",
                     hint="Raise retention.ms of that topic, or keep the records in a file.",
-                    code="retention",
+                    code=RETENTION,
                 )
         self._write(record.key, record.value, record.timestamp_ms, (*record.headers, *_provenance(record)))
 

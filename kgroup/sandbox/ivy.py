@@ -23,7 +23,7 @@ import msgspec
 
 from kgroup.sandbox.manifest import Artifact
 from kgroup.settings.environment import environment
-from kgroup.support.errors import ConfigError, Refused
+from kgroup.support.errors import NO_PYSPARK, ConfigError, Refused
 from kgroup.support.java_home import Java, with_one_collector
 
 INSTALL_PYSPARK = "pip install pyspark"
@@ -47,7 +47,7 @@ def ivy_jar() -> Path:
             return jar
     raise Refused(
         "the sandbox fetches Kafka once, with the Ivy in the PySpark package, and PySpark is not installed",
-        code="no-pyspark",
+        code=NO_PYSPARK,
         details=("Once fetched, the sandbox runs without PySpark.",),
         hint=f"{INSTALL_PYSPARK}  (or name the libs directory of a Kafka distribution with --jars)",
     )

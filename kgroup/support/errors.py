@@ -83,6 +83,7 @@ MOVED_SINCE = refusal_code(
     "The offsets are no longer those that the change left, or that the plan showed.",
     "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
 )
+NO_PYSPARK = refusal_code("no-pyspark", "catchup", "PySpark is not installed.", "Run the command in the hint.")
 SUPERSEDED = refusal_code(
     "superseded",
     "catchup",

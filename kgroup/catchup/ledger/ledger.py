@@ -32,12 +32,18 @@ from kgroup.groups.catchup.model import (
     StateRecord,
 )
 from kgroup.support.background import in_background
-from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable
+from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable, refusal_code
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.runner import Runner
     from kgroup.catchup.ledger.topic import LedgerTopic
+PLAN_OPEN = refusal_code(
+    "plan-open",
+    "catchup prune, start",
+    "The plan is not finished, or a plan of the group is not released yet: also that of a start that broke off.",
+    "Use catchup resume, or catchup cancel.",
+)
 
 _AT_ONCE = 8
 _CLOSE_PATIENCE_S = 1.0
@@ -532,5 +538,5 @@ def _finished(snapshot: PlanSnapshot) -> PlanSnapshot:
         hint = Hint("continue the plan:  {}", ("catchup", "resume", snapshot.plan.id))
         if snapshot.damage is not None:
             hint = Hint("close the plan:  {}", ("catchup", "cancel", snapshot.plan.id, "--abandon"))
-        raise Refused(f"{snapshot.plan.id} is {snapshot.state.state}, not finished", hint=hint, code="plan-open")
+        raise Refused(f"{snapshot.plan.id} is {snapshot.state.state}, not finished", hint=hint, code=PLAN_OPEN)
     return snapshot

@@ -31,7 +31,20 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.numbers import Count, Int64
-from kgroup.support.errors import Refused, UsageError
+from kgroup.support.errors import Refused, UsageError, refusal_code
+
+LEDGER_NEWER = refusal_code(
+    "ledger-newer",
+    "catchup",
+    "A newer version of kgroup has written to the ledger.",
+    "Use that version, or a newer one. The message has the commands to deliver the gap again, and to close the plan.",
+)
+LEDGER_DAMAGED = refusal_code(
+    "ledger-damaged",
+    "catchup",
+    "A record of the plan in the ledger cannot be read: another program has written it.",
+    "Run the commands of the message: they deliver the gap again, and close the plan.",
+)
 
 VERSION = 1
 
@@ -221,7 +234,7 @@ def _newer(record: str, why: str) -> Refused:
     return Refused(
         f"ledger record {record}: {why}",
         hint="if a newer kgroup wrote it, use that version; otherwise another program writes to the ledger topic",
-        code="ledger-newer",
+        code=LEDGER_NEWER,
     )
 
 
@@ -229,7 +242,7 @@ def _damaged(record: str, why: str) -> Refused:
     return Refused(
         f"ledger record {record}: {why}",
         hint="another program writes to the ledger topic: find it",
-        code="ledger-damaged",
+        code=LEDGER_DAMAGED,
     )
 
 

@@ -11,8 +11,21 @@ from kgroup.cluster.topic_admin import NewTopicSpec, TopicAdmin, TopicDescriptio
 from kgroup.cluster.transactions import Transactions
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC as LEDGER_TOPIC
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import NotAuthorized, Refused
+from kgroup.support.errors import NotAuthorized, Refused, refusal_code
 from kgroup.support.quoting import quote
+
+NO_LEDGER = refusal_code(
+    "no-ledger",
+    "catchup",
+    "The ledger does not exist and cannot be created.",
+    "Run the command in the hint, or name another --ledger-topic.",
+)
+LEDGER_UNFIT = refusal_code(
+    "ledger-unfit",
+    "catchup",
+    "The topic has settings that a ledger cannot have.",
+    "Run the command in the hint, or name another --ledger-topic.",
+)
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _LIKELY_REPLICAS = 3
@@ -110,7 +123,7 @@ def _may_not_make(topic: NewTopicSpec, bootstrap: str) -> Refused:
         f"the ledger topic {topic.name} does not exist, and this user may not create it",
         hint=f"ask an administrator to run:  kafka-topics.sh --bootstrap-server {bootstrap} --create --topic "
         f"{quote(topic.name)} --partitions {topic.partitions} --replication-factor {topic.replicas} {configs}",
-        code="no-ledger",
+        code=NO_LEDGER,
     )
 
 
@@ -120,7 +133,7 @@ def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
         raise Refused(
             f"{topic} cannot be the ledger: it has {facts.partitions} partitions, exactly 1 is required",
             hint=another,
-            code="ledger-unfit",
+            code=LEDGER_UNFIT,
         )
     assert facts.settings is not None
     policy = facts.settings.cleanup_policy
@@ -128,14 +141,14 @@ def _refuse_unfit(topic: str, facts: TopicDescription) -> tuple[str, ...]:
         raise Refused(
             f"{topic} cannot be the ledger: its cleanup.policy is {policy}, but compact is required",
             hint=f"if the topic has no other records, set cleanup.policy=compact; or {another}",
-            code="ledger-unfit",
+            code=LEDGER_UNFIT,
         )
     in_sync = facts.settings.min_in_sync or 1
     if in_sync > facts.replicas:
         raise Refused(
             f"{topic} cannot be written: min.insync.replicas is {in_sync}, but it has {facts.replicas} replicas",
             hint=f"set min.insync.replicas={min(2, max(1, facts.replicas - 1))} for the topic",
-            code="ledger-unfit",
+            code=LEDGER_UNFIT,
         )
     if facts.replicas > 2 and in_sync == 1:
         return (f"{topic} has {facts.replicas} replicas but min.insync.replicas=1: a broker failure may lose a plan",)

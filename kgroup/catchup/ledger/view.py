@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import (
+    LEDGER_DAMAGED,
     RecordKey,
     RecordKind,
     Value,
@@ -32,8 +33,18 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
+
+PLAN_OVERLAPS = refusal_code(
+    "plan-overlaps", "catchup start", "Another plan has these offsets.", "Continue with that plan: catchup resume."
+)
+PLAN_EXISTS = refusal_code(
+    "plan-exists",
+    "catchup start",
+    "The ledger already has a plan with this id.",
+    "Run the command again: it makes another id.",
+)
 
 Item = tuple[int, bytes | None, bytes | None]
 """(offset, key, value); a value of None is a tombstone."""
@@ -175,7 +186,7 @@ class LedgerView:
         """The state of a plan. Raises Refused [ledger-damaged] if there is none, and as ``decode``."""
         state = self.value(RecordKey(plan_id, RecordKind.STATE))
         if not isinstance(state, StateRecord):
-            raise Refused(f"the ledger has plan {plan_id}, but not its state", code="ledger-damaged")
+            raise Refused(f"the ledger has plan {plan_id}, but not its state", code=LEDGER_DAMAGED)
         return state
 
     def epoch(self, plan_id: str) -> RunnerEpoch | None:
@@ -297,7 +308,7 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
     without a group moves nothing, so at most it delivers the records of an unreadable plan again.
     """
     if plan.id in view.plan_ids():
-        raise Refused(f"the ledger already has a plan {plan.id}", code="plan-exists")
+        raise Refused(f"the ledger already has a plan {plan.id}", code=PLAN_EXISTS)
     for plan_id in view.plan_ids():
         try:
             if view.group(plan_id) != plan.group or not view.state(plan_id).state.is_open:
@@ -321,7 +332,7 @@ def overlap_refusal(ranges: Sequence[GapRange], other: CatchupPlan) -> Refused |
         f"the open plan {other.id}{whose} contains {len(shared)} of these ranges, or parts of them",
         details=tuple(map(str, shared[:3])) + ((f"and {len(shared) - 3} more",) if len(shared) > 3 else ()),
         hint=Hint("continue that plan:  {}", ("catchup", "resume", other.id)),
-        code="plan-overlaps",
+        code=PLAN_OVERLAPS,
     )
 
 

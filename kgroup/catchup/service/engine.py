@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger import transactional_ids
-from kgroup.catchup.ledger.ledger import Ledger
+from kgroup.catchup.ledger.ledger import PLAN_OPEN, Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.read_gap import log_starts, topic_ids
 from kgroup.catchup.service.release import (
@@ -33,6 +33,7 @@ from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, PlanSnapshot, PlanState
 from kgroup.groups.catchup.release_evidence import OffsetRewind, ReleaseEvidence, find_evidence, find_rewinds
 from kgroup.groups.catchup.steps import (
@@ -155,7 +156,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
                 ) from refused
             if refused.exit_code is ExitCode.NOT_YET:  # a second start would meet the plan: time alone mends nothing
                 message, details, hint = refused.message, refused.details, refused.hint
-                raise Refused(message, details=details, hint=hint, code="plan-open") from refused
+                raise Refused(message, details=details, hint=hint, code=PLAN_OPEN) from refused
             raise
 
     def release(
@@ -240,7 +241,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         try:
             if isinstance(decision, Release | MoveBack):
                 self.require_same_topics(plan)
-            elif isinstance(decision, Refuse) and decision.error.code == "possible-duplicates":
+            elif isinstance(decision, Refuse) and decision.error.code == POSSIBLE_DUPLICATES:
                 self.require_sources(plan)  # else the refusal would recommend a resume
         except (Refused, NotFound) as error:
             return Refuse(error)

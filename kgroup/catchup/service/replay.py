@@ -25,13 +25,25 @@ from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
     from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
+NO_SINK = refusal_code(
+    "no-sink",
+    "catchup",
+    "The plan does not have a destination for its records.",
+    "Name one: --to-topic, --to-files, --to-command, --to-python or --to-spark.",
+)
+SINK_SET = refusal_code(
+    "sink-set",
+    "catchup",
+    "The plan already has another destination.",
+    "Leave the option out. The first destination stays.",
+)
 
 DEAD_LETTERS = "dead-letter-topic"
 """The option of a Delivery that names the dead-letter topic, so that a resume need not name it again."""
@@ -168,7 +180,7 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             raise Refused(
                 f"{plan.id} has no destination for its records",
                 hint=typed or Hint("{}", ("catchup", "resume", plan.id, "--to-topic", "TOPIC")),
-                code="no-sink",
+                code=NO_SINK,
             )
         return new_delivery(plan, options)
     said = {name: text for name, text in (options.sink_options or {}).items() if name != DEAD_LETTERS}
@@ -187,7 +199,7 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             f"{plan.id} is delivered to {known.sink} ({shown}) in order {known.order}. This cannot change after the "
             "first delivery.",
             hint=Hint("continue the plan as it is:  {}", ("catchup", "resume", plan.id, *options.tuning_words)),
-            code="sink-set",
+            code=SINK_SET,
         )
     dead = (options.sink_options or {}).get(DEAD_LETTERS)
     sink_options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}

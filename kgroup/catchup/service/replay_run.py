@@ -34,6 +34,7 @@ from kgroup.catchup.service.target_topic import (
 )
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
+from kgroup.catchup.sinks.spark import SINK
 from kgroup.catchup.spark import sql_job, to_spark, where
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.in_worker import Probe, try_worker
@@ -91,7 +92,7 @@ class ReplayChecks(msgspec.Struct, frozen=True):
         return tuple(
             NotAuthorized(item.message, hint=item.hint)
             if item.missing_right
-            else Refused(item.message, hint=item.hint, code="sink")
+            else Refused(item.message, hint=item.hint, code=SINK)
             for item in self.findings
             if item.level is RiskLevel.BLOCKED
         )

@@ -10,6 +10,7 @@ from kgroup.catchup.ledger.view import Wanted
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, note_unread
 from kgroup.catchup.service.replay import delivery_words
+from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, list_order
@@ -53,7 +54,7 @@ def damaged_refusal(snapshot: PlanSnapshot) -> Refused:
     """Why a damaged plan cannot be continued, and how to deliver its gap and to end it."""
     assert snapshot.damage is not None
     close = f"{commands(snapshot).abandon}   closes the plan"
-    again = deliver_again(snapshot, "--accept", "possible-duplicates")
+    again = deliver_again(snapshot, "--accept", POSSIBLE_DUPLICATES)
     if again is not None:
         close = f"{again}   delivers what is pending, possibly again; then {close}"
     elif not snapshot.plan.ranges:

@@ -13,13 +13,15 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
-from kgroup.catchup.service.replay import ReplayOptions, delivery_of, new_delivery
+from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, delivery_of, new_delivery
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
 from kgroup.changes.preconditions import wait_until_empty
 from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
+from kgroup.groups.catchup.gap import HANGING_TRANSACTION
 from kgroup.groups.catchup.model import LOG_END, Delivery, PlanSnapshot, PlanState
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
@@ -173,7 +175,7 @@ def resume_catchup(
         engine.reporter.note(f"{decision.why}: nothing to do")
         return plan_status(engine, snapshot)
     refusal = _refusal_of(decision)
-    if refusal is not None and not (execute and refusal.code == "group-continued"):
+    if refusal is not None and not (execute and refusal.code == GROUP_CONTINUED):
         return _refused_status(engine, snapshot, refusal)
     needed = bool(unfinished(snapshot.plan, snapshot.progress))
     try:
@@ -233,7 +235,7 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
             raise Refused(
                 f"another run changed the destination of {runner.plan_id} while this run started",
                 hint=Hint("{}", ("catchup", "show", runner.plan_id)),
-                code="sink-set",
+                code=SINK_SET,
             )
     except Refused:
         engine.sign_off(runner)
@@ -290,7 +292,7 @@ def _note_nothing(reporter: Reporter, plan: StartPlan) -> None:
 
 
 def _nothing(plan: StartPlan) -> str:
-    held = [row.name for row in plan.gap.not_moved if row.code == "hanging-transaction"]
+    held = [row.name for row in plan.gap.not_moved if row.code == HANGING_TRANSACTION]
     return f"has no gap that can be read yet: an open transaction is on {some_of(held)}" if held else "has no gap"
 
 

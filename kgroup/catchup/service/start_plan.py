@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.catchup.ledger.ledger import PlanListing
+from kgroup.catchup.ledger.ledger import PLAN_OPEN, PlanListing
 from kgroup.catchup.ledger.view import affecting, overlap_refusal
 from kgroup.catchup.service.engine import CatchupEngine, without_own_member
 from kgroup.catchup.service.lookup import list_plans
@@ -19,6 +19,7 @@ from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.groups.active_committers import ACTIVE_COMMITTER
 from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
+from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
@@ -48,9 +49,24 @@ from kgroup.support.errors import (
     NotFound,
     Refused,
     Unreachable,
+    refusal_code,
 )
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
+
+SKIP = refusal_code(
+    "skip",
+    "catchup start",
+    "With --skip-before, older records are delivered to no consumer.",
+    "Leave --skip-before out.",
+)
+NOT_IN_LEDGER = refusal_code(
+    "not-in-ledger",
+    "catchup start",
+    "The commits of the group show a release that the ledger does not have: the ledger was deleted or truncated.",
+    "Run the catchup start --range command of the message, or name the right --ledger-topic. Accept it if all "
+    "records were delivered.",
+)
 
 ASSUMED = ReplayPace(records_per_s=100_000, bytes_per_s=100e6, startup_s=6.0, guessed=True)
 """The assumed speed of a replay."""
@@ -178,7 +194,7 @@ def _refusals(
         # With --accept active-committer there was no check for other clients that commit.
         checked = guarded.unknown is None and ACTIVE_COMMITTER not in (change.accept or ())
         checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
-    if gap.skips and "skip" not in (change.accept or ()):
+    if gap.skips and SKIP not in (change.accept or ()):
         abandoned = sum(row.offsets for row in gap.abandoned)
         refusals.append(
             Refusal(
@@ -186,7 +202,7 @@ def _refusals(
                 Refused(
                     f"--skip-before abandons {plural(abandoned, 'offset')}",
                     hint="to abandon them: --accept skip",
-                    code="skip",
+                    code=SKIP,
                 ),
             )
         )
@@ -226,7 +242,7 @@ def _unledgered(
     engine: CatchupEngine, request: StartRequest, group: Group | None, listing: PlanListing
 ) -> list[KgroupError]:
     """Releases that only the group's commits show, not the ledger: a new release would overwrite the tags."""
-    if group is None or "not-in-ledger" in (request.change.accept or ()):
+    if group is None or NOT_IN_LEDGER in (request.change.accept or ()):
         return []
     why = f"the ledger {engine.ledger.topic} does not have that plan. It is unknown what was delivered"
     if listing.headless:
@@ -252,7 +268,7 @@ def _unledgered(
                 f"{row.plan_id} released {group.name} ({many}), but {why}",
                 details=(*map(str, row.ranges[:_NAMED]), *(["..."] if len(row.ranges) > _NAMED else [])),
                 hint=hint,
-                code="not-in-ledger",
+                code=NOT_IN_LEDGER,
             )
         )
     return refusals
@@ -273,12 +289,12 @@ def _open_plan_refusal(reporter: Reporter, request: StartRequest, gap: Gap, othe
         return _unsettled(reporter, other)
     if overlap is None:
         return None
-    if gap.group is None and "possible-duplicates" not in (request.change.accept or ()):
+    if gap.group is None and POSSIBLE_DUPLICATES not in (request.change.accept or ()):
         return Refused(
             f"{overlap.message}: both plans would deliver them",
             details=overlap.details,
             hint="to deliver them twice: --accept possible-duplicates",
-            code="possible-duplicates",
+            code=POSSIBLE_DUPLICATES,
         )
     reporter.warn(f"{overlap.message}: both plans deliver them")
     return None
@@ -287,7 +303,7 @@ def _open_plan_refusal(reporter: Reporter, request: StartRequest, gap: Gap, othe
 def _damaged_refusal(what: str, other: PlanSnapshot) -> Refused:
     damaged = damaged_refusal(other)
     message = f"{what}, which cannot be continued: {damaged.message}"
-    return Refused(message, details=damaged.details, hint=damaged.hint, code="plan-open")
+    return Refused(message, details=damaged.details, hint=damaged.hint, code=PLAN_OPEN)
 
 
 def _unsettled(reporter: Reporter, other: PlanSnapshot) -> Refused | None:
@@ -301,7 +317,7 @@ def _unsettled(reporter: Reporter, other: PlanSnapshot) -> Refused | None:
     return Refused(
         f"{plan.group} has the open catch-up {plan.id}, which is {state}: finish its release or cancel it first",
         hint=typed.cancel if state is PlanState.CANCELLING else typed.resume,
-        code="plan-open",
+        code=PLAN_OPEN,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
 from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
@@ -93,7 +94,7 @@ def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -
         errors = tuple(_failed(plan_id, error) for plan_id, error in done.items() if error is not None)
     elif not execute:
         errors = tuple(
-            RowError("plan-open", f"{plan.id} is {state.state}, not finished", exit_code=ExitCode.REFUSED)
+            RowError(PLAN_OPEN, f"{plan.id} is {state.state}, not finished", exit_code=ExitCode.REFUSED)
             for plan, state in ((one.snapshot.plan, one.snapshot.state) for one in states if _is_open(one))
         )
     return PrunedPlans(states, errors, execute)

@@ -28,7 +28,14 @@ from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress
 from kgroup.model.numbers import Count
 from kgroup.model.records import LostOffsets
 from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, try_to_create, write_synced
-from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
+
+FOREIGN_FILE = refusal_code(
+    "foreign-file",
+    "catchup",
+    "The directory of --to-files has a file of that name, which kgroup did not write.",
+    "Move the file away, then use catchup resume.",
+)
 
 MANIFEST = "_manifest.json"
 
@@ -100,7 +107,7 @@ class ChunkFile:
         raise Refused(
             f"{self.path} already exists, and kgroup did not write it",
             hint="move the file away, then resume the plan",
-            code="foreign-file",
+            code=FOREIGN_FILE,
         )
 
     def receipts(self) -> list[Path]:

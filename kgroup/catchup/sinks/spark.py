@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kgroup.settings.environment import environment
-from kgroup.support.errors import Refused, UsageError
+from kgroup.support.errors import Refused, UsageError, refusal_code
 from kgroup.support.redact import is_secret
+
+SINK = refusal_code("sink", "catchup", "The destination does not fit the plan.", "Follow the message.")
 
 FORMAT = "format"
 _PREFIX = "option."
@@ -72,11 +74,11 @@ def _looked_up(key: str, value: str) -> str:
     name = value[1:]
     if value.startswith("$"):
         if (secret := environment().get(name)) is None:
-            raise Refused(f"--option {key}: the variable {name} is not set here", code="sink")
+            raise Refused(f"--option {key}: the variable {name} is not set here", code=SINK)
         return secret
     try:
         return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            f"--option {key}: {name} cannot be read: {getattr(error, 'strerror', None) or error}", code="sink"
+            f"--option {key}: {name} cannot be read: {getattr(error, 'strerror', None) or error}", code=SINK
         ) from error

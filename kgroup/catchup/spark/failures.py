@@ -8,8 +8,15 @@ from contextlib import suppress
 from kgroup.catchup.worker.failure import Failure
 from kgroup.model.kafka_tools import with_principal
 from kgroup.support import errors
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, Refused, refusal_code
 from kgroup.support.hint import Hint
+
+SPARK_WORKERS = refusal_code(
+    "spark-workers",
+    "catchup",
+    "The workers of Spark lack a Python package, or run another version of Python.",
+    "Run the command in the hint.",
+)
 
 _GIVEN_UP = re.compile(
     r"Task (?P<task>\d+) in stage \S+ failed (?P<times>\d+) times?, most recent failure: "
@@ -55,7 +62,7 @@ def explain(message: str, *, tasks: tuple[int, ...]) -> KgroupError:
     if _VERSIONS.search(message):
         return Refused(
             "Spark's workers run another version of Python than kgroup",
-            code="spark-workers",
+            code=SPARK_WORKERS,
             details=(_last_of_traceback(message),),
             hint="choose a version that the workers have:  PYSPARK_PYTHON=... or --conf spark.pyspark.python=...",
         )
@@ -88,7 +95,7 @@ def _missing_package(message: str) -> Refused | None:
     needed = " ".join(_ALWAYS_NEEDED.values()) if match[1] in _ALWAYS_NEEDED else package
     return Refused(
         f"Spark's workers have no Python package {package}",
-        code="spark-workers",
+        code=SPARK_WORKERS,
         hint=f"install what the Python of the workers needs:  pip install {needed}",
     )
 

@@ -12,8 +12,10 @@ import msgspec
 from kgroup.catchup.spark.settings import SparkSettings, addresses
 from kgroup.cluster.deadline import Deadline
 from kgroup.settings.environment import environment
-from kgroup.support.errors import Refused, Unreachable
+from kgroup.support.errors import NO_PYSPARK, Refused, Unreachable, refusal_code
 from kgroup.support.java_home import NO_JAVA, OLDEST, Java, find_java
+
+NO_MASTER = refusal_code("no-master", "catchup", "The master of Spark cannot be found or reached.", "Check --master.")
 
 INSTALL = "pip install 'pyspark>=4.1,<5' 'pandas>=2.2,<3' 'pyarrow>=18'"
 """Installs the extra ``catchup``, of a kgroup that came from a clone, a wheel or kgroup.pyz."""
@@ -51,12 +53,12 @@ def spark_home(environment: Mapping[str, str]) -> Path:
     spec = importlib.util.find_spec("pyspark")
     places = list(spec.submodule_search_locations or ()) if spec else []
     if not places or importlib.util.find_spec("py4j") is None:
-        raise Refused("catch-up runs on Spark, but PySpark is not installed", code="no-pyspark", hint=INSTALL)
+        raise Refused("catch-up runs on Spark, but PySpark is not installed", code=NO_PYSPARK, hint=INSTALL)
     home = Path(environment.get("SPARK_HOME") or places[0])
     if not (home / "jars").is_dir() or not (home / "bin" / "spark-submit").is_file():
         raise Refused(
             f"{home} is not a Spark installation: it has no jars or no bin/spark-submit",
-            code="no-pyspark",
+            code=NO_PYSPARK,
             hint="unset SPARK_HOME" if environment.get("SPARK_HOME") else INSTALL,
         )
     return home
@@ -64,7 +66,7 @@ def spark_home(environment: Mapping[str, str]) -> Path:
 
 def _check_master(master: str, timeout_s: float, environment: Mapping[str, str]) -> None:
     if master.startswith("yarn") and not any(environment.get(name) for name in _HADOOP):
-        raise Refused(f"--master {master} requires {' or '.join(_HADOOP)}", code="no-master")
+        raise Refused(f"--master {master} requires {' or '.join(_HADOOP)}", code=NO_MASTER)
     refusals: list[str] = []
     deadline = Deadline.after(timeout_s)
     listening = addresses(master)

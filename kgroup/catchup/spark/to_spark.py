@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.sinks.spark import FORMAT, resolved, secrets_of
+from kgroup.catchup.sinks.spark import FORMAT, SINK, resolved, secrets_of
 from kgroup.catchup.spark.failures import explain, java_message, task_error
 from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
@@ -128,7 +128,7 @@ def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) 
             text = text.partition("): ")[2] or text
         lines = message_lines(text)
         raise Refused(
-            f"--to-spark {options[FORMAT]}: {lines[0]}", details=tuple(lines[1:_MOST_LINES]), code="sink"
+            f"--to-spark {options[FORMAT]}: {lines[0]}", details=tuple(lines[1:_MOST_LINES]), code=SINK
         ) from None
 
 

@@ -31,13 +31,36 @@ from kgroup.groups.catchup.steps import (
     WriteReleased,
 )
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import MOVED_SINCE, NOT_EMPTY, Refused
+from kgroup.support.errors import MOVED_SINCE, NOT_EMPTY, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
+POSSIBLE_DUPLICATES = refusal_code(
+    "possible-duplicates",
+    "catchup cancel, catchup start",
+    "The group would process records twice: after cancel, those that were delivered; after start, those that "
+    "another open plan has.",
+    "Use catchup resume.",
+)
+GROUP_CONTINUED = refusal_code(
+    "group-continued",
+    "catchup",
+    "The group has committed by itself in the gap since the plan was made.",
+    "Follow the message.",
+)
+CANCELLING = refusal_code("cancelling", "catchup", "The plan is being cancelled.", "Finish it with catchup cancel.")
+CLOSED = refusal_code("closed", "catchup", "The plan is finished.", "Make a new plan with catchup start.")
+DELIVERED = refusal_code(
+    "delivered", "catchup", "All records of the plan are delivered.", "Read the result: catchup show."
+)
+HISTORY_UNREAD = refusal_code(
+    "history-unread",
+    "catchup",
+    "A release broke off, and __consumer_offsets does not show whether it happened.",
+    "Add --assume released, or --assume unreleased.",
+)
+
 _NAMED = 3
-_DUPLICATES = "possible-duplicates"
-"""The code of a move back after which records may be processed twice; ``--accept`` permits it."""
 
 
 def resume(now: Situation) -> Decision:
@@ -47,13 +70,13 @@ def resume(now: Situation) -> Decision:
         return AlreadyDone(f"{plan.id} is done")
     if state is PlanState.CANCELLED:
         return _refuse(
-            "closed",
+            CLOSED,
             f"{plan.id} is cancelled",
             Hint("{} makes a new plan", ("catchup", "start", *filter(None, [plan.group]))),
         )
     if state is PlanState.CANCELLING:
         hint = Hint("{} continues the cancellation", ("catchup", "cancel", plan.id, "--execute"))
-        return _refuse("cancelling", f"{plan.id} is being cancelled: it can only be cancelled to its end", hint)
+        return _refuse(CANCELLING, f"{plan.id} is being cancelled: it can only be cancelled to its end", hint)
     if state is PlanState.RELEASED:
         return Replay(tuple(chunk.number for chunk in unfinished(plan, now.ledgered.progress)))
     if plan.group is None:
@@ -97,10 +120,10 @@ def _resume_releasing(now: Situation) -> Decision:
     rows = _few(f"{_name(item)} at {_shown(_current(now, item))}" for item in on)
     if not by_evidence[ReleaseEvidence.RELEASED]:
         message = f"{plan.group} committed new offsets before {plan.id} released it: it reads the gap itself"
-        error = Refused(message, details=rows, hint="nothing is pending: the plan is closed", code="group-continued")
+        error = Refused(message, details=rows, hint="nothing is pending: the plan is closed", code=GROUP_CONTINUED)
         return Close(f"{plan.group} committed new offsets before it was released", refused=error)
     return _refuse(
-        "group-continued",
+        GROUP_CONTINUED,
         f"{plan.group} committed new offsets on {plural(len(on), 'partition')} while {plan.id} released the others",
         Hint(
             "while the group is Empty, {} moves the released partitions back",
@@ -117,7 +140,7 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = Fa
         return AlreadyDone(f"{plan.id} is cancelled")
     if state is PlanState.DONE:
         back = None if plan.group is None else Hint("to move the group: {}", ("undo", plan.group, "--as-of", "TIME"))
-        return _refuse("closed", f"{plan.id} is done and cannot be cancelled", back)
+        return _refuse(CLOSED, f"{plan.id} is done and cannot be cancelled", back)
     if abandon and not plan.ranges:
         return Close(f"the rest of {plan.id} leaves the ledger; its group's commits show the gap until they change")
     if abandon:
@@ -130,10 +153,10 @@ def cancel(now: Situation, accepted: Collection[str] = (), *, abandon: bool = Fa
     if state is PlanState.PLANNED:
         return Close("cancelled before any offset was moved")
     if state is PlanState.CANCELLING:
-        return _cancel_on(now, _DUPLICATES in accepted)
+        return _cancel_on(now, POSSIBLE_DUPLICATES in accepted)
     if state is PlanState.RELEASING:
-        return _cancel_releasing(now, _DUPLICATES in accepted)
-    return _cancel_released(now, _DUPLICATES in accepted)
+        return _cancel_releasing(now, POSSIBLE_DUPLICATES in accepted)
+    return _cancel_released(now, POSSIBLE_DUPLICATES in accepted)
 
 
 def _cancel_on(now: Situation, twice: bool) -> Decision:
@@ -203,7 +226,7 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
         if lowest:
             return _duplicates(now, f"a part of {plan.id} is delivered already", again)
         hint = Hint("{} verifies it and closes the plan", ("catchup", "resume", plan.id, "--execute"))
-        return _refuse("delivered", f"{plan.id} is delivered completely: no offset needs to be moved back", hint)
+        return _refuse(DELIVERED, f"{plan.id} is delivered completely: no offset needs to be moved back", hint)
     objection = None if twice else _not_where_released(now, again)
     return objection or MoveBack(moves, again)
 
@@ -290,7 +313,7 @@ def _unread(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
     plan = now.ledgered.plan
     rows = [_name(item) for item in ranges]
     return _refuse(
-        "history-unread",
+        HISTORY_UNREAD,
         f"it is unknown whether {plan.id} released {plural(len(rows), 'partition')} of {plan.group}: the history "
         "of its commits in __consumer_offsets could not be read, or is compacted",
         f"if you know it, add --assume {rows[0]}=released or --assume {rows[0]}=unreleased",
@@ -320,7 +343,7 @@ def _duplicates(now: Situation, why: str, again: Iterable[ExplainedRange]) -> Re
     plan = now.ledgered.plan
     rows = _few(f"{row}: {row.why}" for row in again)
     return _refuse(
-        _DUPLICATES,
+        POSSIBLE_DUPLICATES,
         f"{why}. Moving {plan.group} back would make it process these records again.",
         Hint(
             "--accept possible-duplicates moves the group back; {} delivers the rest instead",

@@ -19,9 +19,22 @@ from kgroup.model.groups import Group
 from kgroup.model.kafka_tools import find_hanging
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError
+from kgroup.support.errors import KgroupError, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
+
+ABOVE_LOG_END = refusal_code(
+    "above-log-end",
+    "catchup start",
+    "The committed offset of a partition is above the log end.",
+    "Use kgroup reset. --partial skips the partition.",
+)
+HANGING_TRANSACTION = refusal_code(
+    "hanging-transaction",
+    "catchup start",
+    "A transaction that does not end holds back the last stable offset.",
+    "End that transaction. --partial skips the partition.",
+)
 
 
 class PartitionLog(msgspec.Struct, frozen=True):
@@ -289,7 +302,7 @@ class _Rows:
             why = f"the committed offset {commit.offset} is above the log end {log.high_watermark}"
             what = "the log was truncated, or the topic recreated. Check the topic, then set a valid offset:  {}"
             hint = Hint(what, ("reset", "GROUP", "--only", "out-of-range"))
-            self.stays(tp, "above-log-end", why, error=True, hint=hint)
+            self.stays(tp, ABOVE_LOG_END, why, error=True, hint=hint)
             return
         else:
             base = max(commit.offset, log.start)
@@ -325,7 +338,7 @@ class _Rows:
         if cut_off:
             self.stays(tp, "nothing-to-do", f"--until is offset {end}, which is not above {at}")
         elif _hangs(log, end):
-            self.stays(tp, "hanging-transaction", f"{_hidden(log)}; it is not moved", hint=_until_it_ends(tp))
+            self.stays(tp, HANGING_TRANSACTION, f"{_hidden(log)}; it is not moved", hint=_until_it_ends(tp))
         else:
             self.stays(tp, "nothing-to-do", f"there is no record above {at}")
 
@@ -336,10 +349,10 @@ class _Rows:
             self.stays(tp, "unread", "its log could not be read", error=True)
         elif wanted.end > log.high_watermark:
             why = f"[{wanted.start}, {wanted.end}) ends above the log end {log.high_watermark}"
-            self.stays(tp, "above-log-end", why, error=True)
+            self.stays(tp, ABOVE_LOG_END, why, error=True)
         elif wanted.end > log.last_stable:
             why = f"[{wanted.start}, {wanted.end}) cannot be read to its end: {_hidden(log)}"
-            self.stays(tp, "hanging-transaction", why, error=True, hint=_until_it_ends(tp))
+            self.stays(tp, HANGING_TRANSACTION, why, error=True, hint=_until_it_ends(tp))
         else:
             start = min(max(wanted.start, log.start), wanted.end)
             if start > wanted.start:
