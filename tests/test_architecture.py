@@ -229,6 +229,21 @@ def test_commands_lay_out_no_page() -> None:
     assert used == set()
 
 
+def test_commands_ask_no_cluster() -> None:
+    """A verb hands the cluster on, to a query or a change, and shows its name and time."""
+    asked = {
+        f"{path.stem} {ast.unparse(node.func)}"
+        for path in FILES
+        if path.parent == PACKAGE / "commands"
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value).rpartition(".")[2] == "cluster"
+        and node.func.attr != "now_ms"
+    }
+    assert asked == set()
+
+
 def test_pure_modules_do_no_input_or_output() -> None:
     decoding = ("kgroup.cluster.offsets_topic.decode", "kgroup.cluster.offsets_topic.records")
     pure = ("kgroup.groups", "kgroup.output.pages", "kgroup.cluster.assemble_group", *decoding)

@@ -18,7 +18,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
-from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.check import BLOCKED, CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness, worst_first
 from kgroup.groups.migration.rules import MigrationRules
@@ -31,12 +31,6 @@ from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.support.errors import KgroupError, Refused, refusal_code
 from kgroup.support.units import plural
 
-BLOCKED = refusal_code(
-    "blocked",
-    "migrate",
-    "A check found that the group cannot move as it is. The plan names the check and the remedy.",
-    "Do what the check asks for.",
-)
 UNREAD_COMMITS = refusal_code(
     "unread-commits",
     "migrate",

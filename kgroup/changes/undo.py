@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.changes.conversion import plan_conversion
+from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import TopicLayout
@@ -19,7 +19,9 @@ from kgroup.groups.undo_plan import TOPIC_RECREATED, UndoRow, damage_errors, gro
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry
+from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import GroupTopicPartition
+from kgroup.queries.snapshots import STATE_ONLY
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
@@ -153,6 +155,12 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
         undoing = _conversion_back(cluster, entry, seen)
         return bool(seen.unread or undoing.plan.size)
     return any(trace.is_unchanged or trace.unread for trace in _traces(entry, seen))
+
+
+def clear_stale_members(reporter: Reporter, cluster: ChangingCluster, entry: JournalEntry, *, execute: bool) -> None:
+    """See ``remove_stale_members``, for the groups whose types the undo restores."""
+    groups = cluster.describe(sorted(entry.groups), STATE_ONLY).groups
+    remove_stale_members(reporter, cluster, groups, execute=execute)
 
 
 def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:

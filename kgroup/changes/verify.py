@@ -8,18 +8,17 @@ from msgspec.structs import replace
 
 from kgroup.cluster.commit_requests import CommitPart
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
-from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, Refusal, Result
 from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
 from kgroup.model.topic_partition import GroupTopicPartition
+from kgroup.queries.snapshots import STATE_ONLY
 from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, NotFound, NotVerified, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
-TYPE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 """What is read to learn the types of groups."""
 
 _NAMED = 5
@@ -86,7 +85,7 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
 def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Sequence[str]) -> list[Refusal]:
     """Refusals for groups that already have their new type: another run or user has converted them."""
     names = [name for name in plan.converted if name not in others]
-    found = cluster.describe(names, TYPE_ONLY).groups if names else ()
+    found = cluster.describe(names, STATE_ONLY).groups if names else ()
     return [
         Refusal(
             group.name,

@@ -130,7 +130,7 @@ def doctor(
         diagnoses: list[Diagnosis] = []
         errors: tuple[RowError, ...] = ()
         if not narrowed:
-            diagnoses.append(diagnose_cluster(cluster_snapshot(cluster, cluster.list_groups())))
+            diagnoses.append(diagnose_cluster(cluster_snapshot(cluster)))
         if not options.cluster:
             found = _diagnose_groups(run.reporter, cluster, which, depth)
             diagnoses += found.diagnoses

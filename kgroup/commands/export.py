@@ -17,10 +17,8 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.export import export_outcome
 from kgroup.queries.log_options import AsOf, FromLog
-from kgroup.queries.snapshots import GROUPS_AT_A_TIME, snapshots
+from kgroup.queries.snapshots import GROUPS_AT_A_TIME, require_topics, snapshots
 from kgroup.settings.invocation import Invocation
-from kgroup.support.errors import NotFound
-from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 _COMMITS_ONLY = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=5.0)
@@ -60,11 +58,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
     at_a_time = GROUPS_AT_A_TIME if run.format in (Format.KCG, Format.CSV) else None
     notes = _Notes(run.reporter, run.format)
     with Cluster(run.settings) as cluster:
-        if which.topic and (missing := cluster.check_topics(which.topics.names)):
-            # An empty file would look like a backup.
-            raise NotFound(
-                f"there is no topic {', '.join(missing)}", hint=Hint("{} shows its topics", ("describe", "GROUP"))
-            )
+        require_topics(cluster, which)  # an empty file would look like a backup
         want = replace(_COMMITS_ONLY, hidden_budget_s=0) if which.topic else _COMMITS_ONLY
         for snapshot in snapshots(run.reporter, cluster, which, want, at_a_time):
             groups = _exported(snapshot, which.topics)

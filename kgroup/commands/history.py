@@ -22,10 +22,8 @@ from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import ANY_TIME, TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
     Selection,
-    check_expected,
     check_selection,
     names_of,
-    names_only,
     unknown_groups,
 )
 from kgroup.model.group_log import LOG_INCOMPLETE
@@ -34,12 +32,11 @@ from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.history import follow_outcome, outcome, quiet_outcome
-from kgroup.queries.history import STATE_ONLY, Histories, HistoryRequest
+from kgroup.queries.history import Histories, HistoryRequest, read_states
 from kgroup.queries.log_options import brokers_now, scan_progress
-from kgroup.queries.snapshots import refuse_foreign, snapshots
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, UsageError
 from kgroup.support.instants import utc_datetime
 from kgroup.support.stdout_reader import pause
 
@@ -170,16 +167,14 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         for text, at_ms, option in ((span.since, wish.since_ms, "--since"), (span.until, wish.until_ms, "--until")):
             if text is not None and at_ms is not None and not is_ago(text):
                 run.reporter.note(resolved_text(text, at_ms, option))
-        states, errors = _states(run.reporter, cluster, selection)
+        states, errors = read_states(run.reporter, cluster, selection)
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")
         closed = _finished_catchups(run, cluster, frozenset(states)) if view.commits else frozenset()
         histories = Histories(cluster, replace(wish, own=_own_changes(cluster, wish), closed=closed), states)
         with scan_progress(run.reporter) as progress:
             unread = histories.read(progress)
-        refuse_foreign(histories.foreign(), run.verb)
-        listed = cluster.list_groups().groups if (unnamed := histories.without_type()) else ()
-        refuse_foreign([group for group in listed if group.name in unnamed], run.verb)
+        listed = histories.list_if_unknown(run.verb)
         unseen = [name for name, state in states.items() if state is None and histories.has_nothing(name)]
         missing = [name for name in unseen if histories.stopped(name) is None]
         if missing:
@@ -235,28 +230,6 @@ def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
         return numbers is None or partition in numbers
 
     return is_chosen
-
-
-def _states(
-    reporter: Reporter, cluster: Cluster, selection: Selection
-) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
-    """The state of each chosen group; None if the coordinator does not know the name, but the log may."""
-    if names_only(selection) and not selection.topic:
-        names = names_of(selection)
-        snapshot = cluster.describe(names, STATE_ONLY)
-        found = {group.name: group.state for group in snapshot.groups}
-        gone = [error.group for error in snapshot.errors if error.code == NotFound.code]
-        errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
-        check_expected(selection, len(names))
-        return {name: found.get(name) for name in names if name in found or name in gone}, errors
-    states: dict[str, str | None] = {}
-    errors = ()
-    for snapshot in snapshots(reporter, cluster, selection, STATE_ONLY):
-        states |= {group.name: group.state for group in snapshot.groups}
-        errors += snapshot.errors
-        for note in snapshot.notes:
-            reporter.note(note)
-    return states, errors
 
 
 def _note_bounds(run: Invocation, found: Sequence[GroupHistory]) -> None:

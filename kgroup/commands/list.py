@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
-import msgspec.structs
 import typer
 
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.snapshot import Cluster
-from kgroup.groups.selection import Selection, check_expected, check_selection
-from kgroup.model.groups import ListedGroup
+from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.outcome import Outcome
-from kgroup.model.reporter import Reporter
 from kgroup.output.pages.list import ListRow, list_outcome
+from kgroup.queries.activity_listing import ActivityListing, read_listing
 from kgroup.queries.log_options import FromLog, warn_of_clocks
-from kgroup.queries.snapshots import choose_groups
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import NotFound, UsageError
-from kgroup.support.units import plural
-
-_BUDGET_S, _IDLE_FOR_BUDGET_S = 1.0, 30.0
-"""How long the log is read: shortly for a column, and for a filter until it is known of each group."""
+from kgroup.support.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,66 +72,20 @@ def list_(run: Invocation, which: Selection, only: ListFilter, source: FromLog) 
         return _from_log(run, which, only.coordinator, source)
     with Cluster(run.settings) as cluster:
         warn_of_clocks(run.reporter, cluster)
-        chosen = choose_groups(run.reporter, cluster, replace(which, expect=None))
-        kept = chosen.groups
-        if only.coordinator is not None:
-            if only.coordinator not in cluster.brokers:
-                raise _no_broker(only.coordinator, cluster.brokers, hint="--from-log lists what it kept")
-            kept = tuple(group for group in kept if group.coordinator and group.coordinator.id == only.coordinator)
-        active: Mapping[str, int | None]
-        if idle_s is None:
-            active = cluster.last_activities([group.name for group in kept], 0, _BUDGET_S).by_group
-        else:
-            kept, active = _idle(run.reporter, cluster, kept, idle_s)
-        check_expected(which, len(kept))
-        groups, failed = cluster.member_counts(kept)
-        # Both steps may report the same missing right: choosing a topic's groups, and counting members.
-        errors = tuple(dict.fromkeys(chosen.errors + failed))
-        rows = [ListRow(group, active.get(group.name)) for group in groups]
-        return list_outcome(rows, cluster.ref, cluster.now_ms(), errors)
-
-
-def _idle(
-    reporter: Reporter, cluster: Cluster, groups: Sequence[ListedGroup], idle_s: float
-) -> tuple[tuple[ListedGroup, ...], Mapping[str, int | None]]:
-    """The groups that were idle for so long, with the times of their newest commit or change."""
-    active = cluster.last_activities([group.name for group in groups], 0, _IDLE_FOR_BUDGET_S)
-    if unknown := len(groups) - len(active.by_group):
-        reporter.note(f"left out, because it is unknown how long they were idle: {plural(unknown, 'group')}")
-    until_ms = cluster.now_ms() - round(idle_s * 1000)
-    kept = tuple(group for group in groups if group.name in active.by_group)
-    return tuple(group for group in kept if (active.by_group[group.name] or 0) <= until_ms), active.by_group
+        listed = read_listing(run.reporter, cluster, which, only.coordinator, idle_s)
+        return _outcome(cluster, listed)
 
 
 def _from_log(run: Invocation, which: Selection, broker: int | None, source: FromLog) -> Outcome:
     # Imported here: rarely used.
-    from kgroup.cluster.offsets_topic.replica_health import read_replicas
-    from kgroup.queries.from_log import check_bounds, choose_logged, coordinators_of, listed_group, partitions_of_broker
+    from kgroup.queries.from_log import check_bounds, read_logged_listing
 
     check_bounds(source, reads=source.from_log)
     with Cluster(run.settings) as cluster:
         warn_of_clocks(run.reporter, cluster)
-        keepers = cluster.ask(read_replicas)
-        numbers = None
-        if broker is not None:
-            known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}
-            if broker not in known:
-                raise _no_broker(broker, known)
-            numbers = partitions_of_broker(broker, keepers, cluster.brokers)
-            if not numbers:
-                run.reporter.note(f"broker {broker} coordinates no groups: it leads no partition of __consumer_offsets")
-        logged = choose_logged(run.reporter, cluster, which, source, numbers=numbers, foreign=True)
-        coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
-        lines = [
-            ListRow(
-                msgspec.structs.replace(listed_group(state), coordinator=coordinators[name]),
-                state.newest_ms,
-                from_log=True,
-            )
-            for name, state in sorted(logged.states.items())
-        ]
-        return list_outcome(lines, cluster.ref, cluster.now_ms(), logged.errors)
+        return _outcome(cluster, read_logged_listing(run.reporter, cluster, which, broker, source), from_log=True)
 
 
-def _no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> NotFound:
-    return NotFound(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}", hint=hint)
+def _outcome(cluster: Cluster, listed: ActivityListing, *, from_log: bool = False) -> Outcome:
+    rows = [ListRow(group, listed.active_ms.get(group.name), from_log) for group in listed.groups]
+    return list_outcome(rows, cluster.ref, cluster.now_ms(), listed.errors)

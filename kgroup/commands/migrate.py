@@ -12,26 +12,22 @@ from msgspec.structs import replace
 
 from kgroup.changes.client_options import Clients, Configuration
 from kgroup.changes.execute import ChangeContext, PlannedChange
-from kgroup.changes.migrate import BLOCKED, Migration, MigrationOptions, choose, plan_again, prepare_migration
+from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.cli.help_parts import WHAT, WHICH
-from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import Result
-from kgroup.groups.migration.about_brokers import protocol_available
-from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.check import BLOCKED, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
-from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.evidence import MigrationRequest
 from kgroup.groups.migration.migrated import MigrationResult, migration_result
 from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.blocks import Records
-from kgroup.model.groups import Group
-from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import rollout as rollout_screen
 from kgroup.output.pages.change import Wording, outcome, with_rows
@@ -48,10 +44,10 @@ from kgroup.output.pages.migrate import (
     table,
 )
 from kgroup.queries.migration_data import load_rules
-from kgroup.queries.rollout import follow
+from kgroup.queries.rollout import follow, require_protocol
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import NOT_EMPTY, ExitCode, Refused, UsageError
+from kgroup.support.errors import NOT_EMPTY, ExitCode, UsageError
 from kgroup.support.instants import day_text
 from kgroup.support.units import plural
 
@@ -351,25 +347,12 @@ def _check_watching(how: Change, goal: Goal, application: ApplicationOptions, on
         raise UsageError(f"--watch and {said[0]} are mutually exclusive: --watch changes nothing")
 
 
-def _refuse_unavailable(cluster: ChangingCluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
-    """Raise Refused [blocked] if the brokers do not support the protocol: the rollout could never finish."""
-    facts = cluster.ask(broker_facts, {group.coordinator.id for group in groups if group.coordinator})
-    rules = load_rules()
-    for group in groups:
-        broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()
-        evidence = MigrationEvidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
-        check = protocol_available(MigrationCase(evidence, wanted, rules))
-        if check is not None and check.status is CheckStatus.BLOCKED:
-            text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
-            raise Refused(text, hint=check.remedy, code=BLOCKED)
-
-
 def _follow_rollout(run: Invocation, groups: Groups, how: Change, wanted: MigrationRequest) -> Outcome:
     """Follow a rollout without changing anything."""
     within_s = parse_duration(how.within, "--within") if how.within is not None else None
     with ChangingCluster(run.settings) as cluster:
         chosen = choose(run.reporter, cluster, groups).selected.groups
-        _refuse_unavailable(cluster, chosen, wanted)
+        require_protocol(cluster, chosen, wanted)
         rollout = follow(run.reporter, cluster, [group.name for group in chosen], wanted.target, within_s)
     documents = [group.document() for group in rollout.groups]
     return Outcome(

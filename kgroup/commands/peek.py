@@ -10,7 +10,6 @@ import typer
 
 from kgroup.cli.help_parts import WHAT, WHICH
 from kgroup.cluster.snapshot import Cluster
-from kgroup.cluster.topics import TopicLayout
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.peek import (
     LogEdge,
@@ -31,8 +30,7 @@ from kgroup.queries.peek import PeekSelection, read_partitions, select_targets
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
-from kgroup.support.errors import NotFound, UsageError
-from kgroup.support.hint import Hint
+from kgroup.support.errors import UsageError
 
 _MOST = 10_000
 _ON_A_PAGE = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
@@ -163,7 +161,7 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
     with Cluster(run.settings) as cluster:
         chosen = PeekSelection(tuple(PeekTarget(*tp) for tp in partitions))
         if group is not None:
-            chosen = _select(run, cluster, group, topics)
+            chosen = select_targets(run.reporter, cluster, group, topics)
         if isinstance(offset, int) and len(chosen.targets) > 1:
             raise UsageError(
                 f"--offset {offset} requires one partition, and {len(chosen.targets)} are selected",
@@ -205,18 +203,6 @@ def _parse_subject(
     topics = parse_topics(which.topic) if which.topic else None
     check_topics(choice.topic for choice in topics or ())
     return group, (), topics
-
-
-def _select(run: Invocation, cluster: Cluster, group: str, topics: Sequence[TopicChoice] | None) -> PeekSelection:
-    """The partitions of the group. A topic's name alone is a likely mistake, so NotFound explains it."""
-    try:
-        return select_targets(run.reporter, cluster, group, topics)
-    except NotFound as error:
-        topic = group.partition(":")[0]  # also of orders:0-3, which is no form of partitions
-        if error.code == NotFound.code and isinstance(cluster.layouts([topic]).get(topic), TopicLayout):
-            hint = f"{topic} is a topic. Name a partition: {Hint('{}', ('peek', f'{topic}:0'))}"
-            raise error.with_context(hint=hint) from error
-        raise
 
 
 def _file(options: PeekOptions) -> AtomicFile | None:

@@ -20,26 +20,23 @@ from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.options import Change
-from kgroup.cluster import demo_clients
-from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
+from kgroup.groups.selection import Selection
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
-from kgroup.model.records import OffsetRange
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages import catchup, describe
 from kgroup.output.pages.describe_records import DescribePart
-from kgroup.sandbox.demo import END, Crashed, DemoApplication
+from kgroup.queries.snapshots import snapshots
+from kgroup.sandbox.demo import END, Crashed, DemoApplication, create_target, read_target
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
-from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.invocation import Invocation
 from kgroup.settings.sources import resolve
 from kgroup.support.command_line import CommandLine
-from kgroup.support.errors import ExitCode, KgroupError, Refused, SandboxError
+from kgroup.support.errors import ExitCode, Refused, SandboxError
 from kgroup.support.hint import Hint, hints_with_options
 from kgroup.support.units import plural
 
@@ -89,7 +86,7 @@ class _DemoRun:
             return
         yield self.page(engine)
         crashed = self._crashed
-        demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
+        create_target(crashed)
         start = ("catchup", "start", crashed.group)
         planned = self._started(engine, self._replay_options, (*start, "--to-topic", crashed.target), execute=False)
         yield planned
@@ -126,8 +123,9 @@ class _DemoRun:
 
     def page(self, engine: CatchupEngine) -> Outcome:
         """The group as ``kgroup describe`` shows it."""
-        snapshot = engine.cluster.describe((self._crashed.group,), SnapshotRequest())
-        return describe.outcome(DescribePart.PAGE, snapshot.groups, engine.cluster.ref, snapshot.errors)
+        which, cluster = Selection(names=[self._crashed.group]), engine.cluster
+        (snapshot,) = snapshots(self._run.reporter, cluster, which, SnapshotRequest())
+        return describe.outcome(DescribePart.PAGE, snapshot.groups, cluster.ref, snapshot.errors)
 
     def _typed(self, *words: str) -> CommandLine:
         """Report a command for the sandbox, as if the user had typed it."""
@@ -152,25 +150,14 @@ class _DemoRun:
         if not meanwhile:
             faults.append("the application handled nothing while the gap was replayed")
         expected = [f"order {number}".encode() for number in range(COMMITTED, END)]
-        values, marked = _read(engine, librdkafka_config(self.settings), crashed.target, self.settings.timeout_s)
-        if values != expected:
+        records = read_target(engine.cluster, self.settings, crashed)
+        if [record.value for record in records] != expected:
             faults.append(f"{crashed.target} does not have the orders {COMMITTED} to {END - 1}, each once")
         else:
+            marked = sum(any(key == MAYBE_PROCESSED for key, _ in record.headers) for record in records)
             self._run.reporter.event(
                 "CHECKED",
                 f"{crashed.target} has the orders {COMMITTED} to {END - 1}, each once; {marked} of them are marked as "
                 f"possible duplicates of orders handled before the crash ({PROCESSED - COMMITTED} were)",
             )
         return [RowError(SandboxError.code, fault, crashed.group, exit_code=ExitCode.CHECK_FAILED) for fault in faults]
-
-
-def _read(
-    engine: CatchupEngine, config: dict[str, object], topic: str, timeout_s: float
-) -> tuple[list[bytes | None], int]:
-    """The values in the topic's only partition, and how many records are marked as possible duplicates."""
-    (log,) = engine.cluster.positions(engine.cluster.layouts([topic]), [TopicPartition(topic, 0)]).values()
-    if isinstance(log, KgroupError):
-        raise log
-    records = list(read_ranges(config, [OffsetRange(topic, 0, 0, log.range.end)], timeout_s=timeout_s))
-    marked = sum(any(key == MAYBE_PROCESSED for key, _ in record.headers) for record in records)
-    return [record.value for record in records], marked

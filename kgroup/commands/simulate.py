@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -60,16 +60,9 @@ from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, NotFound, UsageError
 from kgroup.support.units import plural
 
-if TYPE_CHECKING:
-    from kgroup.cluster.snapshot import Cluster
-
 _MOST_MEMBERS = 1000
 _SLOW = 300_000
 """Work (see ``work_of_scenario``) that takes some seconds."""
-_LOG_BUDGET_S = 1.5
-_MOST_MEASURED = 20
-"""Lag and rates are read for so many groups at most: the commits of each are read from the log."""
-_LOG_BACK_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +225,7 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
         yield from _outcomes(run.reporter, what_if, _Subjects(with_topics, exact_ids=False))
         return
     from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+    from kgroup.queries.simulation import read_durations, read_lags, read_topics
     from kgroup.queries.snapshots import snapshots
 
     with Cluster(run.settings) as cluster:
@@ -239,10 +233,10 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
         for snapshot in snapshots(run.reporter, cluster, which, SnapshotRequest(logs=False, generation_budget_s=0)):
             something = something or bool(snapshot.groups or snapshot.errors)
             groups = _worth(run.reporter, which, snapshot.groups)
-            topics, errors = _topics(cluster, groups)
+            topics, errors = read_topics(cluster, groups)
             known = [(group, topics[group.name]) for group in groups if group.name in topics]
-            times = _times(run.reporter, cluster, [group for group, _ in known], durations)
-            lags = _lags(run.reporter, cluster, [group.name for group, _ in known if group.members])
+            times = read_durations(run.reporter, cluster, [group for group, _ in known], durations)
+            lags = read_lags(run.reporter, cluster, [group.name for group, _ in known if group.members])
             # Unreadable offsets matter only for groups without members, whose topics only the offsets show.
             told = {group.name for group, _ in known if group.members}
             all_errors = (*(error for error in snapshot.errors if error.group not in told), *errors)
@@ -338,84 +332,6 @@ def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> lis
     if len(there) < len(groups):
         reporter.note(f"{plural(len(groups) - len(there), 'group')} left out: no members")
     return there
-
-
-def _topics(cluster: Cluster, groups: Iterable[Group]) -> tuple[dict[str, list[AssignorTopic]], tuple[RowError, ...]]:
-    """The topics of each group; a group with a topic that may not be seen is left out, with an error."""
-    from kgroup.cluster.topics import topic_shapes
-
-    wanted = {group.name: topics_of(group) for group in groups}
-    shapes = cluster.ask(topic_shapes, {topic for topics in wanted.values() for topic in topics})
-    topics_by_group: dict[str, list[AssignorTopic]] = {}
-    errors = []
-    for group, names in wanted.items():
-        answers = {name: shapes[name] for name in names if name in shapes}
-        hidden = {
-            name: shape
-            for name, shape in answers.items()
-            if isinstance(shape, KgroupError) and not isinstance(shape, NotFound)
-        }
-        errors += [RowError.of(error, group=group, topic=name) for name, error in hidden.items()]
-        if not hidden:
-            topics_by_group[group] = [
-                AssignorTopic(shape.name, shape.partitions, shape.replica_racks, shape.id)
-                for shape in answers.values()
-                if not isinstance(shape, KgroupError)
-            ]
-    return topics_by_group, tuple(errors)
-
-
-def _times(
-    reporter: Reporter, cluster: Cluster, groups: Sequence[Group], given: KnownDurations
-) -> dict[str, KnownDurations]:
-    """Durations measured in the cluster, by group; a session timeout or rebalance time that was given is not read."""
-    from kgroup.groups.history.summary import HistoryQuery, group_history
-    from kgroup.groups.simulation.durations import measured_rebalances
-
-    there = [group for group in groups if group.members]
-    sessions = cluster.session_timeouts(there) if there and given.session_s is None else None
-    logs = None
-    now_ms = cluster.now_ms()
-    if there and given.rebalance_s is None:
-        try:
-            logs = cluster.group_logs({group.name: now_ms - _LOG_BACK_MS for group in there}, _LOG_BUDGET_S)
-        except KgroupError as error:
-            reporter.note(f"how long rebalances take is unknown: {error.message}")
-    durations = {}
-    for group in there:
-        timeouts = sessions.of(group).values() if sessions is not None else ()
-        past = None
-        if logs is not None and (log := logs.logs.get(group.name)):
-            asked = HistoryQuery(since_ms=now_ms - _LOG_BACK_MS, until_ms=now_ms, now_ms=now_ms, jumps=False)
-            past = measured_rebalances(group.type, group_history(group.name, log.events, log.reach, asked).steps)
-        durations[group.name] = KnownDurations(
-            session_s=max(timeouts) / 1000 if timeouts else None,
-            rebalance_s=None if past is None else past.median_s,
-            rebalances_seen=None if past is None else past.count,
-        )
-    return durations
-
-
-def _lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dict[str, MeasuredLag]:
-    """Lag and rates of a few groups, measured as ``kgroup lag`` measures them; empty if they cannot be read."""
-    if not 0 < len(names) <= _MOST_MEASURED:
-        return {}
-    from kgroup.cluster.snapshot import SnapshotRequest
-    from kgroup.groups.lag.measure import measure_lag
-    from kgroup.groups.lag.rates import LagTrend
-    from kgroup.queries.lag import LagReadOptions, read_evidence
-
-    try:
-        groups = cluster.describe(names, SnapshotRequest(generation_budget_s=0)).groups
-        read = read_evidence(cluster, groups, LagReadOptions(_LOG_BUDGET_S), cluster.now_ms())
-    except KgroupError as error:
-        reporter.note(f"what the change does to the lag is unknown: {error.message}")
-        return {}
-    totals = {group.name: measure_lag(group, read[group.name].evidence).total for group in groups}
-    return {
-        name: MeasuredLag(total.lag, total.rates, total.outlook.pace is LagTrend.KEEPS_UP)
-        for name, total in totals.items()
-    }
 
 
 def _from_file(which: Selection, path: str) -> list[Group]:

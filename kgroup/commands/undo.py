@@ -10,13 +10,19 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import begin_reading_cached_ledger
-from kgroup.changes.conversion import remove_stale_members
 from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.journal import Journal, whoami
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change
-from kgroup.changes.undo import UndoPlan, change_state, changes_of_group, last_change, not_undoable, plan_undo
-from kgroup.changes.verify import TYPE_ONLY
+from kgroup.changes.undo import (
+    UndoPlan,
+    change_state,
+    changes_of_group,
+    clear_stale_members,
+    last_change,
+    not_undoable,
+    plan_undo,
+)
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
@@ -108,8 +114,7 @@ def undo(
         if not entry.undoable:
             raise not_undoable(entry)
         if entry.migrates:
-            groups = cluster.describe(sorted(entry.groups), TYPE_ONLY).groups
-            remove_stale_members(run.reporter, cluster, groups, execute=how.execute)
+            clear_stale_members(run.reporter, cluster, entry, execute=how.execute)
         plan_now = partial(_planned, cluster, how, entry, named=change is not None)
         planned, result = make_change(run, cluster, how, plan_now(), plan_now)
     undo_plan = planned.source

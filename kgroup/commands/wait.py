@@ -9,19 +9,15 @@ from typing import Annotated
 import typer
 
 from kgroup.cli.help_parts import SAFETY, WHAT
-from kgroup.cluster.snapshot import Cluster, SnapshotRequest
-from kgroup.groups.selection import Selection, check_selection, names_of, names_only, unknown_groups
+from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.selection import Selection, check_selection, names_of, names_only
 from kgroup.groups.wait_conditions import FORMS, Condition, holds_without_group, parse_conditions
 from kgroup.model.outcome import Outcome
-from kgroup.model.reporter import Reporter
 from kgroup.output.pages.wait import records, screen
-from kgroup.queries.snapshots import snapshots
-from kgroup.queries.wait import DEFAULT_WITHIN, error_of_row, wait_until
+from kgroup.queries.wait import DEFAULT_WITHIN, groups_to_wait_for, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import NotFound, UsageError
-
-_STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
+from kgroup.support.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
         raise UsageError(f"--hold must be at most --within: {until.hold} is more than {until.within}")
     _check_choice(which, conditions, new=until.new)
     with Cluster(run.settings) as cluster:
-        names = _names(run.reporter, cluster, which, new=until.new)
+        names = groups_to_wait_for(run.reporter, cluster, which, new=until.new)
         if not names:
             run.reporter.note("nothing to wait for: no group is chosen")
         waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
@@ -104,24 +100,3 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
     if new and holds_without_group(conditions):
         both = " and ".join(condition.text for condition in conditions)
         raise UsageError(f"--new: {both} already holds for a group that does not exist; there is nothing to wait for")
-
-
-def _names(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
-    """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
-    try:
-        chosen = list(snapshots(reporter, cluster, which, _STATE_ONLY))
-    except NotFound:
-        if new:
-            return names_of(which)
-        raise
-    if new:
-        return names_of(which)
-    names = {group.name: None for snapshot in chosen for group in snapshot.groups}
-    for error in (error for snapshot in chosen for error in snapshot.errors):
-        if error.code == NotFound.code and error.group is None:
-            listed = cluster.list_groups().groups
-            missing = set(names_of(which)) - names.keys()
-            raise unknown_groups(sorted(missing), listed, cluster.ref.label)
-        if error.group not in names:  # the wait reads the groups that were found again
-            raise error_of_row(error)
-    return tuple(names)

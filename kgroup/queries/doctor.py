@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.broker_facts import broker_facts
-from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
@@ -418,9 +417,9 @@ def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicP
     return _Logs(layouts, views, blocked_since_ms, open_transactions)
 
 
-def cluster_snapshot(cluster: Cluster, listing: GroupListing) -> ClusterSnapshot:
-    """The data that affects every group; ``listing`` is the list of all groups."""
-    now_ms = cluster.now_ms()
+def cluster_snapshot(cluster: Cluster) -> ClusterSnapshot:
+    """The data that affects every group."""
+    listing, now_ms = cluster.list_groups(), cluster.now_ms()
     unread: dict[str, str] = {}
     topic, brokers = cluster.ask(offsets_topic), sorted(cluster.brokers)
     layouts = cluster.layouts([OFFSETS_TOPIC])

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
+from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.offset_files import GroupOffsets
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment_or_ago
@@ -30,6 +31,7 @@ from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
+from kgroup.queries.activity_listing import ActivityListing, no_broker
 from kgroup.queries.log_options import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
 from kgroup.support.durations import parse_duration
@@ -189,6 +191,26 @@ def choose_logged(
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(states))
     return replace(logged, states=states)
+
+
+def read_logged_listing(
+    reporter: Reporter, cluster: Cluster, which: Selection, broker: int | None, bounds: LogBounds
+) -> ActivityListing:
+    """The groups that ``which`` selects, of all types, from the log only; of the partitions that the broker led."""
+    keepers = cluster.ask(read_replicas)
+    numbers = None
+    if broker is not None:
+        known = {*cluster.brokers, *(node for each in keepers.values() for node in each.replicas)}
+        if broker not in known:
+            raise no_broker(broker, known)
+        numbers = partitions_of_broker(broker, keepers, cluster.brokers)
+        if not numbers:
+            reporter.note(f"broker {broker} coordinates no groups: it leads no partition of __consumer_offsets")
+    logged = choose_logged(reporter, cluster, which, bounds, numbers=numbers, foreign=True)
+    coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
+    states = dict(sorted(logged.states.items()))
+    groups = (replace(listed_group(state), coordinator=coordinators[name]) for name, state in states.items())
+    return ActivityListing(tuple(groups), {name: state.newest_ms for name, state in states.items()}, logged.errors)
 
 
 def without_stale(cluster: Cluster, logged: LoggedGroups) -> LoggedGroups:

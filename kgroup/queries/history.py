@@ -16,6 +16,7 @@ from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.selection import Selection, check_expected, names_of, names_only
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -27,9 +28,10 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
+from kgroup.model.reporter import Reporter
+from kgroup.queries.snapshots import STATE_ONLY, refuse_foreign, snapshots
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
-STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 _POSITIONS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
 MOST_BYTES = 1024**3
 """How much of ``__consumer_offsets`` is fetched for one history at most, whatever the time limit is."""
@@ -59,6 +61,28 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 
 _DAY_MS = 86_400_000
 _JUMPS_BUDGET_S = 10.0
+
+
+def read_states(
+    reporter: Reporter, cluster: Cluster, selection: Selection
+) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
+    """The state of each chosen group; None if the coordinator does not know the name, but the log may."""
+    if names_only(selection) and not selection.topic:
+        names = names_of(selection)
+        snapshot = cluster.describe(names, STATE_ONLY)
+        found = {group.name: group.state for group in snapshot.groups}
+        gone = [error.group for error in snapshot.errors if error.code == NotFound.code]
+        errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
+        check_expected(selection, len(names))
+        return {name: found.get(name) for name in names if name in found or name in gone}, errors
+    states: dict[str, str | None] = {}
+    errors = ()
+    for snapshot in snapshots(reporter, cluster, selection, STATE_ONLY):
+        states |= {group.name: group.state for group in snapshot.groups}
+        errors += snapshot.errors
+        for note in snapshot.notes:
+            reporter.note(note)
+    return states, errors
 
 
 class Histories:
@@ -117,6 +141,13 @@ class Histories:
         """Whether the log was read and has no record of the group."""
         return self._events.get(group) == ()
 
+    def list_if_unknown(self, verb: str) -> Sequence[ListedGroup]:
+        """All groups, if the type of one here is unknown. Raises Refused for a share or streams group."""
+        refuse_foreign(self.foreign(), verb)
+        listed = self._cluster.list_groups().groups if (unnamed := self._without_type()) else ()
+        refuse_foreign([group for group in listed if group.name in unnamed], verb)
+        return listed
+
     def foreign(self) -> tuple[ListedGroup, ...]:
         """The groups that are of another type, or were when they were deleted: their records have no history."""
         return tuple(
@@ -125,7 +156,7 @@ class Histories:
             if isinstance(state, ForeignGroupWritten)
         )
 
-    def without_type(self) -> frozenset[str]:
+    def _without_type(self) -> frozenset[str]:
         """The groups that no coordinator knows, and whose type is not in the part of the log that was read."""
         return frozenset(group for group, state in self._last_states().items() if state is None)
 

@@ -70,7 +70,14 @@ def select_targets(
 
     Raises NotFound for a group that does not exist or has no committed offsets, and what ``snapshots`` raises.
     """
-    parts = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
+    try:
+        parts = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
+    except NotFound as error:
+        topic = group_name.partition(":")[0]  # also of orders:0-3, which is no form of partitions
+        if error.code == NotFound.code and isinstance(cluster.layouts([topic]).get(topic), TopicLayout):
+            hint = f"{topic} is a topic. Name a partition: {Hint('{}', ('peek', f'{topic}:0'))}"
+            raise error.with_context(hint=hint) from error
+        raise
     for note in dict.fromkeys(note for snapshot in parts for note in snapshot.notes):
         reporter.note(note)
     errors = tuple(error for snapshot in parts for error in snapshot.errors)

@@ -12,20 +12,26 @@ from typing import Any
 
 import msgspec
 
-from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+from kgroup.cluster.broker_facts import broker_facts
+from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.migration.about_brokers import protocol_available
+from kgroup.groups.migration.check import BLOCKED, CheckStatus
+from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rollout import FollowedGroup, finished_line, line_of, rollout_events, rollout_summary
 from kgroup.model.groups import Group, Member
+from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.reporter import Reporter
+from kgroup.queries.migration_data import load_rules
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
+from kgroup.queries.snapshots import STATE_ONLY
 from kgroup.queries.wait import error_of_row
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, Unreachable
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.stdout_reader import pause
 
 SETTLED_S = 3.0
 """A rollout is finished after so many seconds without a change: a deployment replaces members one by one."""
 
 _WORD = "ROLLOUT"
-_MEMBERS_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 
 
 class GroupRollout(msgspec.Struct, frozen=True):
@@ -88,6 +94,19 @@ class Rollout(msgspec.Struct, frozen=True):
     finished: bool
 
 
+def require_protocol(cluster: Cluster, groups: Sequence[Group], wanted: MigrationRequest) -> None:
+    """Raise Refused [blocked] if the brokers do not support the protocol: the rollout could never finish."""
+    facts = cluster.ask(broker_facts, {group.coordinator.id for group in groups if group.coordinator})
+    rules = load_rules()
+    for group in groups:
+        broker = facts[group.coordinator.id] if group.coordinator else BrokerFacts()
+        evidence = MigrationEvidence(group, group.type, broker, past=None, configs=None, access=None, now_ms=0)
+        check = protocol_available(MigrationCase(evidence, wanted, rules))
+        if check is not None and check.status is CheckStatus.BLOCKED:
+            text = f"{group.name} cannot move to the {wanted.target} protocol: {check.evidence}"
+            raise Refused(text, hint=check.remedy, code=BLOCKED)
+
+
 def follow(
     reporter: Reporter,
     cluster: Cluster,
@@ -128,7 +147,7 @@ class _Follow(PollLoop[Rollout]):
         self._before = dict(self._followed)
         try:
             with self.in_time():
-                snapshot = self.cluster.describe(tuple(self._followed), _MEMBERS_ONLY)
+                snapshot = self.cluster.describe(tuple(self._followed), STATE_ONLY)
         except Unreachable as error:
             return error
         now_s = time.monotonic()

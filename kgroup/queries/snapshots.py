@@ -29,6 +29,7 @@ from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
 
+STATE_ONLY = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
 GROUPS_AT_A_TIME = 250
 """How many groups are read at once where their number must not decide how much memory is needed."""
 
@@ -65,6 +66,14 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
         groups = tuple(group for group in groups if group.name in about)
     check_expected(which, len(groups))
     return ListedGroups(groups, errors)
+
+
+def require_topics(cluster: Cluster, which: Selection) -> None:
+    """Raise NotFound if a topic that narrows the selection does not exist, NotAuthorized if it may not be seen."""
+    if which.topic and (missing := cluster.check_topics(which.topics.names)):
+        raise NotFound(
+            f"there is no topic {', '.join(missing)}", hint=Hint("{} shows its topics", ("describe", "GROUP"))
+        )
 
 
 def _choice(which: Selection, listing: GroupListing, cluster: str) -> GroupChoice:

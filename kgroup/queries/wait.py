@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
+from kgroup.groups.selection import Selection, names_of, unknown_groups
 from kgroup.groups.wait_conditions import (
     Condition,
     ConditionResult,
@@ -28,6 +29,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
+from kgroup.queries.snapshots import STATE_ONLY, snapshots
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
@@ -45,6 +47,27 @@ DEFAULT_WITHIN = "5m"
 _SESSIONS_EVERY_S = 5.0
 _SESSIONS_LOOK_S = 2.0
 _GENERATION_BUDGET_S = 0.5
+
+
+def groups_to_wait_for(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
+    """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
+    try:
+        chosen = list(snapshots(reporter, cluster, which, STATE_ONLY))
+    except NotFound:
+        if new:
+            return names_of(which)
+        raise
+    if new:
+        return names_of(which)
+    names = {group.name: None for snapshot in chosen for group in snapshot.groups}
+    for error in (error for snapshot in chosen for error in snapshot.errors):
+        if error.code == NotFound.code and error.group is None:
+            listed = cluster.list_groups().groups
+            missing = set(names_of(which)) - names.keys()
+            raise unknown_groups(sorted(missing), listed, cluster.ref.label)
+        if error.group not in names:  # the wait reads the groups that were found again
+            raise error_of_row(error)
+    return tuple(names)
 
 
 def wait_until(

@@ -18,12 +18,17 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from kgroup.cluster.raw_connection import connected
+from kgroup.model.records import ConsumerRecord, OffsetRange
 from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.sandbox.demo_consumer import COMMITTED, PROCESSED
-from kgroup.support.errors import SandboxError
+from kgroup.settings.clients import librdkafka_config
+from kgroup.support.errors import KgroupError, SandboxError
 
 if TYPE_CHECKING:
     from kgroup.cluster.demo_clients import OrderWriter
+    from kgroup.cluster.snapshot import Cluster
+    from kgroup.settings.model import Settings
 
 END = 120
 TOPIC = "demo-orders"
@@ -66,6 +71,24 @@ def crash(bootstrap_servers: str, reporter: Reporter) -> Crashed:
     reporter.event("WAIT", f"for {group} to be Empty (session timeout {demo_clients.SESSION_TIMEOUT_MS} ms)")
     _await_empty(bootstrap_servers, group)
     return Crashed(bootstrap_servers, topic, group, target)
+
+
+def create_target(crashed: Crashed) -> None:
+    from kgroup.cluster import demo_clients
+
+    demo_clients.create_topic(crashed.bootstrap_servers, crashed.target)
+
+
+def read_target(cluster: Cluster, settings: Settings, crashed: Crashed) -> list[ConsumerRecord]:
+    """The records of the catch-up's topic, which has one partition."""
+    from kgroup.cluster.reader.ranges import read_ranges
+
+    topic = crashed.target
+    (log,) = cluster.positions(cluster.layouts([topic]), [TopicPartition(topic, 0)]).values()
+    if isinstance(log, KgroupError):
+        raise log
+    whole = OffsetRange(topic, 0, 0, log.range.end)
+    return list(read_ranges(librdkafka_config(settings), [whole], timeout_s=settings.timeout_s))
 
 
 class DemoApplication:

@@ -8,6 +8,15 @@ from typing import Any
 
 import msgspec
 
+from kgroup.support.errors import refusal_code
+
+BLOCKED = refusal_code(
+    "blocked",
+    "migrate",
+    "A check found that the group cannot move as it is. The plan names the check and the remedy.",
+    "Do what the check asks for.",
+)
+
 
 class CheckStatus(StrEnum):
     """The result of a check. INFO is a remark, UNKNOWN means not determined; neither changes the readiness."""

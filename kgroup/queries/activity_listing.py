@@ -1,0 +1,67 @@
+"""Reads the groups of ``kgroup list``, with the time of their newest commit or change of members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from kgroup.cluster.snapshot import Cluster
+from kgroup.groups.selection import Selection, check_expected
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.reporter import Reporter
+from kgroup.queries.snapshots import choose_groups
+from kgroup.support.errors import NotFound
+from kgroup.support.units import plural
+
+_BUDGET_S, _IDLE_FOR_BUDGET_S = 1.0, 30.0
+"""How long the log is read: shortly for a column, and for a filter until it is known of each group."""
+
+
+class ActivityListing(msgspec.Struct, frozen=True):
+    """Groups, and the time of the newest commit or change of each, as far as it is known."""
+
+    groups: tuple[ListedGroup, ...]
+    active_ms: Mapping[str, int | None]
+    errors: tuple[RowError, ...]
+
+
+def read_listing(
+    reporter: Reporter, cluster: Cluster, which: Selection, coordinator: int | None, idle_s: float | None
+) -> ActivityListing:
+    """The groups that ``which`` selects, of this broker only, and idle for so long only.
+
+    Raises as ``choose_groups`` does, and NotFound for an unknown broker.
+    """
+    selected = choose_groups(reporter, cluster, replace(which, expect=None))
+    groups = selected.groups
+    if coordinator is not None:
+        if coordinator not in cluster.brokers:
+            raise no_broker(coordinator, cluster.brokers, hint="--from-log lists what it kept")
+        groups = tuple(group for group in groups if group.coordinator and group.coordinator.id == coordinator)
+    active_ms: Mapping[str, int | None]
+    if idle_s is None:
+        active_ms = cluster.last_activities([group.name for group in groups], 0, _BUDGET_S).by_group
+    else:
+        groups, active_ms = _idle(reporter, cluster, groups, idle_s)
+    check_expected(which, len(groups))
+    groups, failed = cluster.member_counts(groups)
+    # Both steps may report the same missing right: choosing a topic's groups, and counting members.
+    return ActivityListing(groups, active_ms, tuple(dict.fromkeys(selected.errors + failed)))
+
+
+def _idle(
+    reporter: Reporter, cluster: Cluster, groups: Sequence[ListedGroup], idle_s: float
+) -> tuple[tuple[ListedGroup, ...], Mapping[str, int | None]]:
+    """The groups that were idle for so long, with the times of their newest commit or change."""
+    active = cluster.last_activities([group.name for group in groups], 0, _IDLE_FOR_BUDGET_S)
+    if unknown := len(groups) - len(active.by_group):
+        reporter.note(f"left out, because it is unknown how long they were idle: {plural(unknown, 'group')}")
+    until_ms = cluster.now_ms() - round(idle_s * 1000)
+    kept = tuple(group for group in groups if group.name in active.by_group)
+    return tuple(group for group in kept if (active.by_group[group.name] or 0) <= until_ms), active.by_group
+
+
+def no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> NotFound:
+    return NotFound(f"there is no broker {broker}, only {', '.join(map(str, sorted(known)))}", hint=hint)
