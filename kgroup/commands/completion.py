@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -20,11 +19,8 @@ SCRIPTS = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 class Script(msgspec.Struct, frozen=True):
     """A shell's completion script."""
 
-    shell: str
-    text: str
-
-    def document(self) -> Mapping[str, Any]:
-        return {"shell": self.shell, "script": self.text}
+    shell: Annotated[str, "The shell."]
+    script: Annotated[str, "The script."]
 
 
 def completion(

@@ -8,10 +8,10 @@ import typer
 
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.context import (
-    ContextChoice,
-    ContextRow,
+    UsedContext,
     choice_outcome,
     list_outcome,
+    listed_context,
     settings_outcome,
 )
 from kgroup.settings import contexts, paths
@@ -37,10 +37,10 @@ def list_(run: Invocation) -> Outcome:
     Exit codes: 0 2
     """
     chosen = run.connection.context or variable("KGROUP_CONTEXT") or contexts.load_choice()
-    rows = tuple(ContextRow(context, context.name == chosen) for context in contexts.load().values())
+    rows = tuple(listed_context(context, is_chosen=context.name == chosen) for context in contexts.load().values())
     if not rows:
         run.reporter.note(f"no contexts in {display_path(paths.config_file())}; example: kgroup help connection")
-    elif chosen is not None and not any(row.is_current for row in rows):
+    elif chosen is not None and not any(row.chosen for row in rows):
         run.reporter.warn(f'the chosen context "{chosen}" is not one of them')
     return list_outcome(rows)
 
@@ -65,7 +65,7 @@ def use(run: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", hel
         run.reporter.warn(f'KGROUP_CONTEXT is set, so commands in this shell continue to use "{overruled}"')
     elif variable("KGROUP_BOOTSTRAP_SERVER"):
         run.reporter.warn("KGROUP_BOOTSTRAP_SERVER is set, so commands in this shell do not use the context")
-    choice = ContextChoice(name, previous, ContextRow(context, is_current=True).bootstrap_servers)
+    choice = UsedContext(name, previous, listed_context(context, is_chosen=True).bootstrap_servers)
     return choice_outcome(choice)
 
 

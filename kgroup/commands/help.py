@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from typing import Annotated
@@ -26,15 +26,10 @@ from kgroup.support.errors import EXIT_MEANINGS, NotFound, UsageError
 
 
 class HelpTopic(msgspec.Struct, frozen=True):
-    """A help text and its name; a script is not folded."""
+    """A help text and its name."""
 
-    name: str
-    text: str
-    fold: bool = True
-
-    def document(self) -> Mapping[str, str]:
-        """Name and text."""
-        return {"topic": self.name, "text": self.text}
+    topic: Annotated[str, "The topic."]
+    text: Annotated[str, "The text."]
 
 
 def help_(
@@ -68,22 +63,25 @@ def help_(
     """
     if not words:
         return _overview()
-    chosen = _explained(words)
+    chosen, fold = _explained(words)
     return Outcome(
         (chosen,),
-        lambda: Screen((Text(tuple(chosen.text.splitlines()), fold=chosen.fold),)),
-        lambda: Records(("topic", "text"), ((chosen.name, chosen.text),)),
+        lambda: Screen((Text(tuple(chosen.text.splitlines()), fold=fold),)),
+        lambda: Records(("topic", "text"), ((chosen.topic, chosen.text),)),
     )
 
 
-def _explained(words: Sequence[str]) -> HelpTopic:
-    """The text about these words. Raises NotFound, UsageError, or UnknownVerb for an unknown verb below a verb."""
+def _explained(words: Sequence[str]) -> tuple[HelpTopic, bool]:
+    """The text about these words, and whether its lines may be folded.
+
+    Raises NotFound, UsageError, or UnknownVerb for an unknown verb below a verb.
+    """
     first, *others = words
     name = " ".join(words)
     if first in BY_NAME:
-        return HelpTopic(name, page_of(words), fold=False)
+        return HelpTopic(name, page_of(words)), False
     if first in _PARTS and others:
-        return HelpTopic(name, _PARTS[first](others), fold=False)
+        return HelpTopic(name, _PARTS[first](others)), False
     found = {**TOPICS, **{str(int(code)): f"{code:d}: {text}" for code, text in EXIT_MEANINGS.items()}}
     codes = {each.code: each.page for each in ERRORS.values()} | {each.code: each.page for each in REFUSALS.values()}
     text = codes.get(first) if first in REFUSALS else found.get(first, codes.get(first))
@@ -94,8 +92,8 @@ def _explained(words: Sequence[str]) -> HelpTopic:
     if others:
         raise UsageError(f"kgroup help {first} has no part {' '.join(others)!r}", hint=f"kgroup help {first}")
     if first in _ENDS:
-        return HelpTopic(first, f"{text}\n{_ENDS[first]()}", fold=False)
-    return HelpTopic(first, text, fold=first in TOPICS)
+        return HelpTopic(first, f"{text}\n{_ENDS[first]()}"), False
+    return HelpTopic(first, text), first in TOPICS
 
 
 def _is_lag_status(word: str) -> bool:

@@ -11,7 +11,7 @@ from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.list import ListRow, list_outcome
+from kgroup.output.pages.list import list_outcome
 from kgroup.queries.activity_listing import ActivityListing, read_listing
 from kgroup.queries.log_options import FromLog, warn_of_clocks
 from kgroup.settings.invocation import Invocation
@@ -87,5 +87,6 @@ def _from_log(run: Invocation, which: Selection, broker: int | None, source: Fro
 
 
 def _outcome(cluster: Cluster, listed: ActivityListing, *, from_log: bool = False) -> Outcome:
-    rows = [ListRow(group, listed.active_ms.get(group.name), from_log) for group in listed.groups]
-    return list_outcome(rows, cluster.ref, cluster.now_ms(), listed.errors)
+    return list_outcome(
+        listed.groups, listed.active_ms, cluster.ref, cluster.now_ms(), listed.errors, from_log=from_log
+    )

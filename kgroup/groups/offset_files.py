@@ -21,8 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from kgroup.model.commit import Commit
-from kgroup.model.groups import partitions_document
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import TopicPartition, partition_names
 from kgroup.support.errors import UsageError
 from kgroup.support.typed_document import mismatch
 
@@ -102,7 +101,7 @@ class GroupOffsets(msgspec.Struct, frozen=True):
                 }
                 for topic, partition, commit in self.offsets
             ],
-            "hidden_commits": partitions_document(self.hidden_commits),
+            "hidden_commits": partition_names(self.hidden_commits),
         }
 
 

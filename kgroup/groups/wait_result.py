@@ -11,7 +11,8 @@ from kgroup.groups.wait_conditions import (
     ConditionResult,
     total_lag,
 )
-from kgroup.model.groups import Group, Member, partitions_document
+from kgroup.model.groups import Group, Member
+from kgroup.model.topic_partition import partition_names
 
 if TYPE_CHECKING:
     pass
@@ -81,7 +82,7 @@ class GroupWaitResult(msgspec.Struct, frozen=True):
             "state": self.group.state if self.group else None,
             "member_count": self.member_count,
             "lag": self.lag,
-            "hidden_commits": partitions_document(self.group.hidden_commits if self.group and self._reads_lag else ()),
+            "hidden_commits": partition_names(self.group.hidden_commits if self.group and self._reads_lag else ()),
             "conditions": [
                 {"condition": result.condition.text, "holds": result.holds, "observed": result.observed}
                 for result in self.results

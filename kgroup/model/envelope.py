@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from kgroup.model.groups import RowError
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.json_line import plain
 
 
 def envelope(
     verb: str,
     cluster: ClusterRef | None,
-    data: Iterable[Mapping[str, Any]] = (),
+    data: Iterable[Mapping[str, Any] | msgspec.Struct] = (),
     *,
     executed: bool = False,
     errors: Iterable[RowError] = (),
@@ -22,7 +25,7 @@ def envelope(
         "kind": ".".join(("kgroup", *verb.split())) + "/v1",
         "cluster": None if cluster is None else _cluster(cluster),
         "executed": executed,
-        "data": list(data),
+        "data": plain(list(data)),
         "errors": [_row_error(error) for error in errors],
     }
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from kgroup.model.commit import Commit
-from kgroup.model.topic_partition import PartitionValue, TopicPartition
+from kgroup.model.topic_partition import PartitionValue, TopicPartition, partition_names
 from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.json_types import Count
 
 
 class RowError(msgspec.Struct, frozen=True):
@@ -52,25 +53,19 @@ class RowError(msgspec.Struct, frozen=True):
 
 
 class Coordinator(msgspec.Struct, frozen=True):
-    """The broker that coordinates a group. ``rack`` is None if the broker has none."""
+    """The broker that coordinates a group."""
 
-    id: int
-    host: str
-    port: int
-    rack: str | None
-
-    def document(self) -> dict[str, Any]:
-        return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
+    id: Annotated[int, "The broker's id."]
+    host: Annotated[str, "The broker's host."]
+    port: Annotated[Count, "The broker's port."]
+    rack: Annotated[str | None, "The broker's rack."]
 
 
 class TopicPartitions(msgspec.Struct, frozen=True):
     """Partitions of one topic: ascending in snapshots, in their original order in decoded records."""
 
-    topic: str
-    partitions: tuple[int, ...]
-
-    def document(self) -> dict[str, Any]:
-        return {"topic": self.topic, "partitions": list(self.partitions)}
+    topic: Annotated[str, "The topic."]
+    partitions: Annotated[tuple[Count, ...], "The partitions, ascending."]
 
 
 def sorted_assignment(assignment: Iterable[TopicPartitions]) -> Assignment:
@@ -137,13 +132,9 @@ class Member(msgspec.Struct, frozen=True):
             "protocol": self.protocol,
             "subscription": None if self.subscription is None else list(self.subscription),
             "subscription_regex": self.subscription_regex,
-            "assignment": _assignment_document(self.assignment),
-            "target_assignment": _assignment_document(self.target),
+            "assignment": self.assignment,
+            "target_assignment": self.target,
         }
-
-
-def _assignment_document(assignment: Assignment | None) -> list[dict[str, Any]] | None:
-    return None if assignment is None else [item.document() for item in assignment]
 
 
 class MemberToRemove(msgspec.Struct, frozen=True):
@@ -339,14 +330,14 @@ class Group(msgspec.Struct, frozen=True, dict=True):
             "state": self.state,
             "protocol_type": self.protocol_type,
             "assignor": self.assignor,
-            "coordinator": self.coordinator.document() if self.coordinator else None,
+            "coordinator": self.coordinator,
             "generation": self.generation,
             "leader_member_id": self.leader,
             "group_epoch": self.group_epoch,
             "assignment_epoch": self.assignment_epoch,
             "members": None if self.members is None else [member.document() for member in self.members],
             "partitions": [partition.document() for partition in self.partitions],
-            "hidden_commits": partitions_document(self.hidden_commits),
+            "hidden_commits": partition_names(self.hidden_commits),
             "verdict": None,
             "totals": {
                 "member_count": totals.members,
@@ -358,11 +349,6 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         }
 
 
-def partitions_document(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
-    """The JSON form of a list of (topic, partition); None stays None."""
-    return None if partitions is None else [TopicPartition(*tp).document() for tp in partitions]
-
-
 class ListedGroup(msgspec.Struct, frozen=True):
     """A line of ``kgroup list``. ``members`` is a count, None for group types that kgroup cannot describe."""
 
@@ -372,16 +358,6 @@ class ListedGroup(msgspec.Struct, frozen=True):
     protocol_type: str | None
     coordinator: Coordinator | None
     members: int | None = None
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "group": self.name,
-            "type": self.type,
-            "state": self.state,
-            "protocol_type": self.protocol_type,
-            "coordinator": self.coordinator.document() if self.coordinator else None,
-            "member_count": self.members,
-        }
 
 
 class LoggedCommit(PartitionValue, msgspec.Struct, frozen=True, gc=False):

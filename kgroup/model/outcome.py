@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 
 class Document(Protocol):
-    """One item of a result that can return its own JSON form."""
+    """One item of a result that can return its own JSON form; any other is a Struct, whose fields are its JSON form."""
 
     def document(self) -> Mapping[str, Any]:
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
+
+
+def json_form(item: Document | msgspec.Struct) -> Any:
+    """What JSON has of the item: dicts, or Structs whose fields are those of JSON."""
+    return item if isinstance(item, msgspec.Struct) and not hasattr(item, "document") else item.document()
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -31,7 +36,7 @@ class Outcome(msgspec.Struct, frozen=True):
     Functions are called only for the output formats that need them.
     """
 
-    data: tuple[Document, ...]
+    data: tuple[Document | msgspec.Struct, ...]
     screen: Callable[[], Screen]
     records: Callable[[], Records]
     cluster: ClusterRef | None = None

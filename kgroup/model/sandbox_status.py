@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+import msgspec
+
+from kgroup.support.json_types import Count
 
 
 class ProcessState(StrEnum):
@@ -23,40 +26,31 @@ class ProcessState(StrEnum):
     """There is no sandbox in this directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStatus:
-    """One process. ``pid`` is None if it does not run; ``port`` is for clients (or a controller's own)."""
+class BrokerStatus(msgspec.Struct, frozen=True):
+    """One process; a controller's port is its own."""
 
-    id: int
-    role: str
-    state: ProcessState
-    host: str
-    port: int
-    pid: int | None
-    listeners: Mapping[str, int]
-    directory: str
-    log_file: str
+    id: Annotated[int, "The node id."]
+    role: Annotated[str, "process role", "Its roles."]
+    state: Annotated[ProcessState, "Its state."]
+    host: Annotated[str, "Its host."]
+    port: Annotated[Count, "The port for clients."]
+    pid: Annotated[Count | None, "The process id; null if it does not run."]
+    listeners: Annotated[Mapping[str, Count], "The port of each listener."]
+    directory: Annotated[str, "Its directory."]
+    log_file: Annotated[str, "Its log file."]
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxStatus:
-    """The whole sandbox. Without a running process ``bootstrap_servers`` is None, and ``listeners`` is empty.
+class SandboxStatus(msgspec.Struct, frozen=True):
+    """The whole sandbox."""
 
-    ``listeners`` has the bootstrap servers of the additional listeners, by name.
-    """
-
-    state: ProcessState
-    directory: str
-    cache_directory: str
-    version: str | None = None
-    cluster_id: str | None = None
-    bootstrap_servers: str | None = None
-    listeners: Mapping[str, str] = field(default_factory=dict)
-    brokers: tuple[BrokerStatus, ...] = ()
-
-    def document(self) -> Mapping[str, Any]:
-        """The JSON form; controllers are in ``brokers`` too, with their role."""
-        return asdict(self) | {"brokers": [asdict(broker) for broker in self.brokers]}
+    state: Annotated[ProcessState, "The state of the sandbox."]
+    directory: Annotated[str, "Its directory."]
+    cache_directory: Annotated[str, "The directory of downloaded files."]
+    version: Annotated[str | None, "The version of Kafka; null without a sandbox."] = None
+    cluster_id: Annotated[str | None, "The cluster id; null without a sandbox."] = None
+    bootstrap_servers: Annotated[str | None, "The bootstrap servers; null unless a process runs."] = None
+    listeners: Annotated[Mapping[str, str], "Bootstrap servers of additional listeners, by name."] = {}
+    brokers: Annotated[tuple[BrokerStatus, ...], "Brokers and controllers."] = ()
 
 
 def overall_state(states: tuple[ProcessState, ...]) -> ProcessState:

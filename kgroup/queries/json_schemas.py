@@ -1,4 +1,4 @@
-"""The JSON Schema (2020-12) of each kind of document, made from the table ``kgroup/data/json_fields.yaml``."""
+"""The JSON Schema (2020-12) of each kind of document, made from its Structs and ``kgroup/data/json_fields.yaml``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kgroup.queries.data_files import read_tables
+from kgroup.queries.json_shapes import Field, shapes_in
 from kgroup.support.errors import KgroupError
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -46,18 +47,6 @@ PRIMITIVES = {
 """The types that a line of the table may name, besides shapes and enumerations, and what they are."""
 
 
-class Field(msgspec.Struct, frozen=True):
-    """A field of a shape. ``optional``: it is missing where it does not apply; every other field is always there.
-
-    ``type`` is as in the table: ``text``, ``list of member or null``.
-    """
-
-    name: str
-    type: str
-    meaning: str
-    optional: bool = False
-
-
 class Kind(msgspec.Struct, frozen=True):
     """A kind of document: which verb writes it, and the shapes of the items of ``data``; none: ``data`` is empty."""
 
@@ -80,6 +69,15 @@ class FieldTable(msgspec.Struct, frozen=True):
         if name not in self.shapes and name not in self.enumerations and name not in _PRIMITIVES:
             raise KeyError(name)
         return name
+
+    def in_order_of_use(self) -> FieldTable:
+        """The same table, with shapes and enumerations in the order in which the kinds need them."""
+        names = dict.fromkeys(("envelope", *(name for kind in self.kinds for name in self.shapes_of(kind))))
+        return FieldTable(
+            self.kinds,
+            {name: self.shapes[name] for name in names if name in self.shapes},
+            {name: self.enumerations[name] for name in names if name in self.enumerations},
+        )
 
     def shapes_of(self, kind: str) -> tuple[str, ...]:
         """The shapes and enumerations that a kind needs, the outer before the inner."""
@@ -170,11 +168,26 @@ def _key(name: str) -> str:
 
 
 def _table(tables: Mapping[str, Any]) -> FieldTable:
-    return FieldTable(
-        {name: Kind(name, row["verb"], row["meaning"], tuple(row["data"])) for name, row in tables["kinds"].items()},
-        {name: tuple(_fields(rows)) for name, rows in tables["shapes"].items()},
-        tables["enumerations"],
-    )
+    shapes: dict[str, tuple[Field, ...]] = {}
+
+    def named(place: str) -> str:
+        """A name, or that of the Struct at this place."""
+        if ":" not in place:
+            return place
+        name, of_structs = shapes_in(place)
+        shapes.update(of_structs)
+        return name
+
+    kinds = {
+        name: Kind(name, row["verb"], row["meaning"], tuple(map(named, row["data"])))
+        for name, row in tables["kinds"].items()
+    }
+    for name, rows in tables["shapes"].items():
+        if isinstance(rows, str):
+            named(rows)
+        else:
+            shapes[name] = tuple(_fields(rows))
+    return FieldTable(kinds, shapes, tables["enumerations"]).in_order_of_use()
 
 
 def _fields(rows: Mapping[str, str]) -> Iterator[Field]:

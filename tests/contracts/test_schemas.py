@@ -25,6 +25,7 @@ from tests.settings.test_contexts import CHANGING
 DATA = Path(__file__).with_name("data")
 PLACEHOLDERS = {"<number>": 1, "<time>": "2026-01-01T00:00:00Z"}
 TABLE = field_table()
+TABLE_FILE = Path(json_schemas.__file__).parents[1].joinpath("data", "json_fields.yaml")
 OPTION = r"(?<![\w-])--[a-z][a-z-]*[a-z]"
 
 ENUMERATIONS = {
@@ -140,9 +141,12 @@ def test_a_schema_is_one_and_lets_later_versions_add_fields(kind: str) -> None:
 
 
 def test_each_shape_and_enumeration_is_used_and_exists() -> None:
+    """The table has those that a kind needs; the file has no others."""
     used = {name for kind in TABLE.kinds for name in TABLE.shapes_of(kind)}
+    file = yaml.safe_load(TABLE_FILE.read_text(encoding="utf-8"))
 
     assert used == {*TABLE.shapes, *TABLE.enumerations} - {"envelope"}
+    assert {*file["shapes"], *file["enumerations"]} <= used | {"envelope"}
 
 
 ENDINGS = {"instant": "_at", "epoch ms": "_at_ms", "ms": "_ms"}
@@ -214,7 +218,7 @@ def test_each_verb_has_a_kind() -> None:
 
 def test_the_options_that_its_meanings_name_exist(kgroup_cli: CommandLine) -> None:
     """In a kind's meaning, options of its own verb or of one that it names; in a shape, of any verb."""
-    table = Path(json_schemas.__file__).parents[1].joinpath("data", "json_fields.yaml").read_text(encoding="utf-8")
+    table = str(TABLE)
     pages = {" ".join(words): kgroup_cli(*words, help_flag(words)).stdout for words in COMMANDS}
     known = {verb: set(re.findall(OPTION, page)) for verb, page in pages.items()}
     known["kgroup"] = set(re.findall(OPTION, kgroup_cli("--help").stdout)).union(*known.values())

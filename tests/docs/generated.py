@@ -16,7 +16,8 @@ from kgroup.groups.doctor.rules import RULES
 from kgroup.groups.migration.readiness import CHECKS
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.queries.doctor_explanations import explain
-from kgroup.queries.json_schemas import PRIMITIVES, Field, field_table
+from kgroup.queries.json_schemas import PRIMITIVES, field_table
+from kgroup.queries.json_shapes import Field
 from kgroup.support.errors import EXIT_MEANINGS
 from tests.benchmarks.catalogue import RESULTS, about, stored
 from tests.benchmarks.scale_page import cpu_table, memory_table, runs

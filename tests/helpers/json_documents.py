@@ -9,9 +9,16 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from kgroup.model.outcome import Outcome, json_form
 from kgroup.queries.json_schemas import field_table, schema
+from kgroup.support.json_line import plain
 
 _LONGEST = 300
+
+
+def documents(outcome: Outcome) -> list[dict[str, Any]]:
+    """The data of an outcome as JSON has it."""
+    return [plain(json_form(item)) for item in outcome.data]
 
 
 def faults(document: Any) -> list[str]:

@@ -18,6 +18,7 @@ from kgroup.cluster import demo_clients
 from kgroup.sandbox import ProcessState, Sandbox, launch, ports
 from kgroup.settings.paths import cache_dir
 from kgroup.support.errors import Refused, SandboxError
+from kgroup.support.json_line import plain
 from tests.helpers.kafka_tools import CONSUMER_GROUPS, run_tool
 from tests.helpers.sandbox_reporters import Recorder
 from tests.helpers.waiting import wait_for
@@ -46,7 +47,7 @@ def test_up_answers_and_is_idempotent(running: Sandbox, reporter: Recorder) -> N
 
 
 def test_status_tells_all_that_scripts_need(running: Sandbox) -> None:
-    document = json.loads(json.dumps(running.status().document()))
+    document = plain(running.status())
     (broker,) = document["brokers"]
     assert document["state"] == "running"
     assert document["version"] == "4.4.0"

@@ -16,6 +16,7 @@ from kgroup.settings.invocation import Invocation, Presentation
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import ConfigError, NotFound, UsageError
 from tests.helpers.command_line import CommandLine
+from tests.helpers.json_documents import documents
 from tests.helpers.places import ROOT
 from tests.helpers.settings_cases import Notes
 
@@ -250,7 +251,7 @@ def test_use_remembers_and_never_writes_the_user_s_file(write: Callable[[str], P
     before = path.read_bytes()
     first = use(run(), "prod")
     second = use(run(), "staging")
-    assert [next(iter(outcome.data)).document()["previous"] for outcome in (first, second)] == [None, "prod"]
+    assert [documents(outcome)[0]["previous"] for outcome in (first, second)] == [None, "prod"]
     assert contexts.load_choice() == "staging"
     assert path.read_bytes() == before
     assert [file.name for file in (tmp_path / "state").iterdir()] == ["context"]
@@ -305,12 +306,12 @@ def test_list_needs_no_reference(write: Callable[[str], Path]) -> None:
     write(GOOD)
     use(run(), "staging")
     outcome = list_(run())
-    documents = [row.document() for row in outcome.data]
-    assert [(one["name"], one["chosen"], one["read_only"], one["explicit"]) for one in documents] == [
+    listed = documents(outcome)
+    assert [(one["name"], one["chosen"], one["read_only"], one["explicit"]) for one in listed] == [
         ("prod", False, False, True),
         ("staging", True, True, False),
     ]
-    assert documents[0]["bootstrap_servers"] == "b1.prod:9093,b2.prod:9093"
+    assert listed[0]["bootstrap_servers"] == "b1.prod:9093,b2.prod:9093"
     assert [row[0] for row in outcome.records().rows] == ["prod", "staging"]
 
 
@@ -324,7 +325,7 @@ def test_show_hides_secrets_and_names_sources(write: Callable[[str], Path], monk
     path = write(GOOD)
     monkeypatch.setenv("PROD_PASSWORD", "env-secret")
     outcome = show(run(), "prod")
-    text = json.dumps(next(iter(outcome.data)).document()) + repr(outcome.screen()) + repr(list(outcome.records().rows))
+    text = json.dumps(documents(outcome)) + repr(outcome.screen()) + repr(list(outcome.records().rows))
     assert "env-secret" not in text
     rows = {row[0]: (row[1], row[2]) for row in outcome.records().rows}
     assert rows["sasl.password"] == ("[hidden]", f'context "prod" ({path}:8)')

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.rates import SPANS_MS, LagTrend, Outlook, Rates, RetentionLeft, slowest, sum_rates
 from kgroup.groups.lag.status import LagStatus, StatusResult
-from kgroup.model.groups import Partition, partitions_document
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.groups import Partition
+from kgroup.model.topic_partition import PartitionName, TopicPartition, partition_names
 from kgroup.support.instants import rfc3339
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
@@ -267,7 +267,7 @@ class GroupLag(msgspec.Struct, frozen=True):
             "state": self.state,
             "isolation": str(self.isolation),
             **self.total.document(),
-            "hidden_commits": partitions_document(self.hidden_commits),
+            "hidden_commits": partition_names(self.hidden_commits),
             "topics": [{"topic": each.topic, **each.document()} for each in self.topics],
             "partitions": [each.document() for each in self.partitions],
         }
@@ -306,8 +306,8 @@ def _rates_document(rates: Rates, outlook: Outlook) -> dict[str, Any]:
     }
 
 
-def _partition_document(row: PartitionLag | None) -> dict[str, str | int] | None:
-    return None if row is None else row.partition.tp.document()
+def _partition_document(row: PartitionLag | None) -> PartitionName | None:
+    return None if row is None else PartitionName(*row.partition.tp)
 
 
 def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:

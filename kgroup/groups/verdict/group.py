@@ -45,7 +45,7 @@ from kgroup.groups.verdict.shape import (
     siblings_words,
 )
 from kgroup.model.groups import Group
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionName, TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.units import percent, plural, some_of
@@ -87,10 +87,10 @@ class GroupVerdict(msgspec.Struct, frozen=True):
             "shape": {
                 "pattern": str(self.shape.kind),
                 "subject": self.shape.subject,
-                "partitions": [p.partition.tp.document() for p in self.shape.behind],
+                "partitions": [PartitionName(*p.partition.tp) for p in self.shape.behind],
                 "partition_count": self.shape.of,
             },
-            "stuck_partitions": [p.partition.tp.document() for p in stuck_of(self.report)],
+            "stuck_partitions": [PartitionName(*p.partition.tp) for p in stuck_of(self.report)],
             "retention_left_ms": None if self.safe is None else self.safe.left_ms,
             "other_groups": None
             if siblings is None

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Outcome
+from kgroup.model.outcome import Outcome, json_form
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
@@ -24,7 +24,7 @@ def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_RE
     document = envelope(
         next((outcome.kind for outcome in outcomes if outcome.kind), verb),
         next((outcome.cluster for outcome in outcomes if outcome.cluster), None),
-        [subject.document() for outcome in outcomes for subject in outcome.data],
+        [json_form(item) for outcome in outcomes for item in outcome.data],
         executed=any(outcome.executed for outcome in outcomes),
         errors=[error for outcome in outcomes for error in outcome.errors],
     )

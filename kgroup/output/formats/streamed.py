@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import IO, Any
 
+import msgspec
+
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Document, Outcome
+from kgroup.model.outcome import Document, Outcome, json_form
 from kgroup.output.formats.envelope import is_utf, to_yaml, write_json, write_yaml
 from kgroup.output.remarks import Remarks
 from kgroup.support.cluster_ref import ClusterRef
-from kgroup.support.json_line import one_line_json
+from kgroup.support.json_line import one_line_json, plain
 
 HELD_SUBJECTS = 20
 """So many subjects are held; one more, and the document is written from then on as they arrive."""
@@ -31,7 +33,7 @@ class StreamedDocument:
         self._executed = False
         self._stream = stream
         self._form: _Json | _Yaml = _Yaml(stream) if yaml else _Json(stream)
-        self._held: list[Document] = []
+        self._held: list[Document | msgspec.Struct] = []
         self._errors: list[RowError] = []
         self.begun = False
 
@@ -56,7 +58,7 @@ class StreamedDocument:
         if self.begun:
             self._form.end({name: document[name] for name in ("errors", *remarks.document())})
         else:
-            self._form.whole({**document, "data": [subject.document() for subject in self._held]})
+            self._form.whole({**document, "data": plain([json_form(subject) for subject in self._held])})
 
     def _begin(self) -> None:
         document = self._envelope()
@@ -87,9 +89,9 @@ class _Json:
         fields = ",\n".join(f'  "{name}": {self._line(value)}' for name, value in head.items())
         self._stream.write("{\n" + fields + ',\n  "data": [\n')
 
-    def next(self, subject: Document) -> None:
+    def next(self, subject: Document | msgspec.Struct) -> None:
         """The next element of the data."""
-        self._stream.write((",\n    " if self._rows else "    ") + self._line(subject.document()))
+        self._stream.write((",\n    " if self._rows else "    ") + self._line(json_form(subject)))
         self._rows += 1
 
     def end(self, rest: dict[str, Any]) -> None:
@@ -118,9 +120,9 @@ class _Yaml:
         """The fields before the data."""
         self._stream.write(to_yaml(head) + "data:\n")
 
-    def next(self, subject: Document) -> None:
+    def next(self, subject: Document | msgspec.Struct) -> None:
         """The next element of the data."""
-        self._stream.write(to_yaml([subject.document()]))
+        self._stream.write(to_yaml(plain([json_form(subject)])))
 
     def end(self, rest: dict[str, Any]) -> None:
         """The fields after the data."""

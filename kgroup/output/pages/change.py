@@ -27,7 +27,7 @@ from kgroup.model.blocks import (
     Title,
 )
 from kgroup.model.groups import Group, RowError
-from kgroup.model.outcome import Document, Outcome
+from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
@@ -126,7 +126,7 @@ def outcome(
     )
 
 
-def with_rows(outcome: Outcome, data: tuple[Document, ...], records: Callable[[], Records]) -> Outcome:
+def with_rows(outcome: Outcome, data: tuple[msgspec.Struct, ...], records: Callable[[], Records]) -> Outcome:
     """The outcome with other data and rows, for a verb whose subjects are not partitions."""
     return replace(outcome, data=data, records=records)
 

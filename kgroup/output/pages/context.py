@@ -3,115 +3,119 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
 from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.settings.contexts import Context
-from kgroup.settings.model import Setting, Settings
+from kgroup.settings.model import Settings
 from kgroup.support.cluster_ref import ClusterRef
+from kgroup.support.json_types import Ms
 from kgroup.support.redact import HIDDEN, is_secret
 
 _PLAINTEXT = "PLAINTEXT"
 
 
-class ContextRow(msgspec.Struct, frozen=True):
-    """A context as listed; ``is_current`` is true for the one that commands use if no cluster is named."""
+class ListedContext(msgspec.Struct, frozen=True):
+    """A context as listed."""
 
-    context: Context
-    is_current: bool
-
-    @property
-    def bootstrap_servers(self) -> str | None:
-        """The addresses as in the file, hidden if they contain ``@``; None if the context has none."""
-        given = self.context.get("bootstrap.servers") or self.context.get("metadata.broker.list")
-        return HIDDEN if given and "@" in given else given
-
-    @property
-    def security_protocol(self) -> str:
-        """Kafka's default is PLAINTEXT."""
-        return (self.context.get("security.protocol") or _PLAINTEXT).upper()
-
-    @property
-    def user(self) -> str | None:
-        """The user name, if the file has it in sasl.username or sasl.jaas.config."""
-        jaas = re.search(r"""\busername\s*=\s*["']?([^"';\s]+)""", self.context.get("sasl.jaas.config") or "")
-        return self.context.get("sasl.username") or (jaas[1] if jaas else None)
+    name: Annotated[str, "The context."]
+    chosen: Annotated[bool, "Whether it is used without --context."]
+    bootstrap_servers: Annotated[str | None, "Its bootstrap servers."]
+    security_protocol: Annotated[str, "Its security protocol."]
+    sasl_username: Annotated[str | None, "Its user."]
+    read_only: Annotated[bool, "Whether changes are refused."]
+    explicit: Annotated[bool, "Whether changes need --context."]
+    source: Annotated[str, "The file."]
 
     @property
     def limits(self) -> str | None:
         """The settings that protect this context from accidental changes; None if there are none."""
-        named = (("read-only", self.context.read_only), ("explicit", self.context.explicit))
+        named = (("read-only", self.read_only), ("explicit", self.explicit))
         return " ".join(word for word, holds in named if holds) or None
 
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "name": self.context.name,
-            "chosen": self.is_current,
-            "bootstrap_servers": self.bootstrap_servers,
-            "security_protocol": self.security_protocol,
-            "sasl_username": self.user,
-            "read_only": self.context.read_only,
-            "explicit": self.context.explicit,
-            "source": self.context.source,
-        }
+
+def listed_context(context: Context, *, is_chosen: bool) -> ListedContext:
+    """The context without secrets: addresses with ``@`` are hidden."""
+    given = context.get("bootstrap.servers") or context.get("metadata.broker.list")
+    jaas = re.search(r"""\busername\s*=\s*["']?([^"';\s]+)""", context.get("sasl.jaas.config") or "")
+    return ListedContext(
+        name=context.name,
+        chosen=is_chosen,
+        bootstrap_servers=HIDDEN if given and "@" in given else given,
+        security_protocol=(context.get("security.protocol") or _PLAINTEXT).upper(),
+        sasl_username=context.get("sasl.username") or (jaas[1] if jaas else None),
+        read_only=context.read_only,
+        explicit=context.explicit,
+        source=context.source,
+    )
 
 
-class ContextChoice(msgspec.Struct, frozen=True):
+class UsedContext(msgspec.Struct, frozen=True):
     """The context that was chosen now, and the one before."""
 
-    name: str
-    previous: str | None
-    bootstrap_servers: str | None
-
-    def document(self) -> Mapping[str, Any]:
-        return {"name": self.name, "previous": self.previous, "bootstrap_servers": self.bootstrap_servers}
+    name: Annotated[str, "The context."]
+    previous: Annotated[str | None, "The context that was used before."]
+    bootstrap_servers: Annotated[str | None, "Its bootstrap servers."]
 
 
-class ShownSettings(msgspec.Struct, frozen=True):
-    """Resolved settings for display: secrets are hidden."""
+class ShownSetting(msgspec.Struct, frozen=True):
+    """A setting in force."""
 
-    settings: Settings
-
-    def rows(self) -> list[tuple[str, str, str]]:
-        """Key, value and source of each setting in force."""
-        settings = self.settings
-        rows = [(entry.key, entry.display_value, entry.source) for entry in settings.entries.values()]
-        rows.append(("timeout", f"{settings.timeout_s:g}s", settings.timeout_source))
-        for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
-            if holds:
-                rows.append((name, "true", settings.context_source or ""))
-        return rows
-
-    def document(self) -> Mapping[str, Any]:
-        settings = self.settings
-        return {
-            "context": settings.context,
-            "named": settings.named,
-            "read_only": settings.read_only,
-            "explicit": settings.explicit,
-            "timeout_ms": round(settings.timeout_s * 1000),
-            "settings": [
-                {
-                    "key": entry.key,
-                    "value": _public(entry),
-                    "hidden": is_secret(entry.key),
-                    "source": entry.source,
-                }
-                for entry in settings.entries.values()
-            ],
-            "unknown_settings": [{"key": entry.named, "source": entry.source} for entry in settings.unknown],
-        }
+    key: Annotated[str, "The key, as librdkafka names it."]
+    value: Annotated[str | None, "The value; null if it is a secret."]
+    hidden: Annotated[bool, "Whether it is a secret."]
+    source: Annotated[str, "Where it is from."]
 
 
-def _public(entry: Setting) -> str | None:
-    return None if is_secret(entry.key) else entry.value
+class UnknownSetting(msgspec.Struct, frozen=True):
+    """A setting that kgroup does not know; a key that may be a password is hidden."""
+
+    key: Annotated[str, "The key."]
+    source: Annotated[str, "Where it is from."]
 
 
-def list_outcome(rows: tuple[ContextRow, ...]) -> Outcome:
+class ShownContext(msgspec.Struct, frozen=True):
+    """Resolved settings without secrets."""
+
+    context: Annotated[str | None, "The context; null if none is used."]
+    named: Annotated[bool, "Whether it was named by --context or KGROUP_CONTEXT."]
+    read_only: Annotated[bool, "Whether changes are refused."]
+    explicit: Annotated[bool, "Whether changes need --context."]
+    timeout_ms: Annotated[Ms, "The timeout."]
+    settings: Annotated[tuple[ShownSetting, ...], "The settings."]
+    unknown_settings: Annotated[tuple[UnknownSetting, ...], "Settings that kgroup does not know."]
+
+
+def _shown(settings: Settings) -> ShownContext:
+    secret = {key for key in settings.entries if is_secret(key)}
+    return ShownContext(
+        context=settings.context,
+        named=settings.named,
+        read_only=settings.read_only,
+        explicit=settings.explicit,
+        timeout_ms=round(settings.timeout_s * 1000),
+        settings=tuple(
+            ShownSetting(entry.key, None if entry.key in secret else entry.value, entry.key in secret, entry.source)
+            for entry in settings.entries.values()
+        ),
+        unknown_settings=tuple(UnknownSetting(entry.named, entry.source) for entry in settings.unknown),
+    )
+
+
+def _rows(settings: Settings) -> list[tuple[str, str, str]]:
+    """Key, value and source of each setting in force; secrets are hidden."""
+    rows = [(entry.key, entry.display_value, entry.source) for entry in settings.entries.values()]
+    rows.append(("timeout", f"{settings.timeout_s:g}s", settings.timeout_source))
+    for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
+        if holds:
+            rows.append((name, "true", settings.context_source or ""))
+    return rows
+
+
+def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:
     """The contexts of the configuration file."""
     header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "read_only", "explicit")
 
@@ -126,11 +130,11 @@ def list_outcome(rows: tuple[ContextRow, ...]) -> Outcome:
         )
         cells = [
             (
-                "*" if row.is_current else "",
-                row.context.name,
+                "*" if row.chosen else "",
+                row.name,
                 row.bootstrap_servers,
                 row.security_protocol,
-                row.user,
+                row.sasl_username,
                 row.limits,
             )
             for row in rows
@@ -142,13 +146,13 @@ def list_outcome(rows: tuple[ContextRow, ...]) -> Outcome:
             header,
             [
                 (
-                    row.context.name,
-                    "true" if row.is_current else "false",
+                    row.name,
+                    "true" if row.chosen else "false",
                     row.bootstrap_servers,
                     row.security_protocol,
-                    row.user,
-                    "true" if row.context.read_only else "false",
-                    "true" if row.context.explicit else "false",
+                    row.sasl_username,
+                    "true" if row.read_only else "false",
+                    "true" if row.explicit else "false",
                 )
                 for row in rows
             ],
@@ -157,7 +161,7 @@ def list_outcome(rows: tuple[ContextRow, ...]) -> Outcome:
     return Outcome(data=rows, screen=screen, records=records)
 
 
-def choice_outcome(choice: ContextChoice) -> Outcome:
+def choice_outcome(choice: UsedContext) -> Outcome:
     """The context that was chosen now."""
     before = "" if choice.previous in (None, choice.name) else f"  Before: {choice.previous}."
     line = f'Commands now use "{choice.name}" ({choice.bootstrap_servers or "no address"}).{before}'
@@ -173,16 +177,15 @@ def choice_outcome(choice: ContextChoice) -> Outcome:
 
 def settings_outcome(settings: Settings) -> Outcome:
     """The settings in force, without secrets."""
-    shown = ShownSettings(settings)
     subject = f'context "{settings.context}"' if settings.context else "no context"
 
     def screen() -> Screen:
         columns = (Column("KEY"), Column("VALUE", fold=True), Column("SOURCE", fold=True))
-        return Screen((Title(subject), BlankLine(), Table(columns, shown.rows())))
+        return Screen((Title(subject), BlankLine(), Table(columns, _rows(settings))))
 
     return Outcome(
-        data=(shown,),
+        data=(_shown(settings),),
         screen=screen,
-        records=lambda: Records(("key", "value", "source"), shown.rows()),
+        records=lambda: Records(("key", "value", "source"), _rows(settings)),
         cluster=ClusterRef(None, settings.bootstrap_servers, settings.context),
     )

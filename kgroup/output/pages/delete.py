@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import Result
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
-from kgroup.model.groups import Group, RowError, partitions_document
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, Wording, outcome, with_rows
 from kgroup.support.clock import utc_ms
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.instants import rfc3339, short_time
+from kgroup.support.json_types import Count, EpochMs, Instant
 
 _HEADER = ("group", "type", "state", "commit_count", "last_activity_at", "deleted", "error_code", "error_message")
 _COLUMNS = (
@@ -29,46 +30,39 @@ _COLUMNS = (
 )
 
 
-class Deletion(msgspec.Struct, frozen=True):
-    """A group to delete. ``last_activity_ms`` is its newest commit or change; None if none was read.
+class DeletedGroup(msgspec.Struct, frozen=True):
+    """A group to delete, or that was deleted."""
 
-    ``deleted`` is None before the attempt, ``error`` what prevents it. ``change_id`` is the change's id in
-    the journal, None if nothing was changed.
-    """
-
-    group: Group
-    last_activity_ms: int | None
-    deleted: bool | None
-    error: RowError | None
-    change_id: str | None = None
-
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "group": self.group.name,
-            "type": self.group.type,
-            "state": self.group.state,
-            "commit_count": len(committed(self.group)),
-            "hidden_commits": partitions_document(self.group.hidden_commits),
-            "last_activity_at": rfc3339(self.last_activity_ms),
-            "last_activity_at_ms": self.last_activity_ms,
-            "deleted": self.deleted,
-            "error_code": self.error.code if self.error else None,
-            "error_message": self.error.message if self.error else None,
-            "change_id": self.change_id,
-        }
+    group: Annotated[str, "The group."]
+    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
+    state: Annotated[str, "The state, as the broker reports it."]
+    commit_count: Annotated[Count, "Number of commits."]
+    hidden_commits: Annotated[
+        tuple[PartitionName, ...] | None, "Partitions whose commits this user may not read; null if unknown."
+    ]
+    last_activity_at: Annotated[
+        Instant | None,
+        "The newest commit or change of members; null without --idle-for, and if it is too far back in the log.",
+    ]
+    last_activity_at_ms: Annotated[
+        EpochMs | None,
+        "The newest commit or change of members; null without --idle-for, and if it is too far back in the log.",
+    ]
+    deleted: Annotated[bool | None, "Whether the group was deleted; null in a plan."]
+    error_code: Annotated[str | None, "The stable code of what prevents the change."]
+    error_message: Annotated[str | None, "What prevents the change, for people."]
+    change_id: Annotated[str | None, "The change in the journal; null in a plan."]
 
     @property
     def record(self) -> tuple[str | int | None, ...]:
-        document = self.document()
         deleted = None if self.deleted is None else str(self.deleted).lower()
-        return tuple(deleted if name == "deleted" else document[name] for name in _HEADER)
+        return tuple(deleted if name == "deleted" else getattr(self, name) for name in _HEADER)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        note: Cell = Styled(self.error.code, "bad") if self.error else "deleted" if self.deleted else None
-        when = None if self.last_activity_ms is None else short_time(self.last_activity_ms, utc_ms())
-        group = self.group
-        return (group.name, group.type, group.state, len(committed(group)), when, note)
+        note: Cell = Styled(self.error_code, "bad") if self.error_code else "deleted" if self.deleted else None
+        when = None if self.last_activity_at_ms is None else short_time(self.last_activity_at_ms, utc_ms())
+        return (self.group, self.type, self.state, self.commit_count, when, note)
 
 
 def delete_outcome(
@@ -93,20 +87,32 @@ def delete_outcome(
     return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
 
 
-def _deletions(result: Result, signs: Mapping[str, int | None]) -> tuple[Deletion, ...]:
+def _deletions(result: Result, last_active_ms: Mapping[str, int | None]) -> tuple[DeletedGroup, ...]:
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     deletions = []
     for group in result.plan.groups:
-        name = group.name
-        tried = name in result.whole
-        fault = result.whole.get(name)
+        fault = result.whole.get(group.name)
+        error = fault or refused.get(group.name)
+        active_ms = last_active_ms.get(group.name)
         deletions.append(
-            Deletion(group, signs.get(name), (fault is None) if tried else None, fault or refused.get(name), result.id)
+            DeletedGroup(
+                group=group.name,
+                type=group.type,
+                state=group.state,
+                commit_count=len(committed(group)),
+                hidden_commits=partition_names(group.hidden_commits),
+                last_activity_at=rfc3339(active_ms),
+                last_activity_at_ms=active_ms,
+                deleted=(fault is None) if group.name in result.whole else None,
+                error_code=error.code if error else None,
+                error_message=error.message if error else None,
+                change_id=result.id,
+            )
         )
     return tuple(deletions)
 
 
-def _table(deletions: Sequence[Deletion], *, verbose: bool) -> list[Block]:
+def _table(deletions: Sequence[DeletedGroup], *, verbose: bool) -> list[Block]:
     if not deletions:
         return []
     shown = deletions if verbose else deletions[:ROWS_ON_A_PAGE]

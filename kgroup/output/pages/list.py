@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-import msgspec.structs
+import msgspec
 
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
-from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.groups import Coordinator, ListedGroup, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe_records import coordinator_text
-from kgroup.support.clock import utc_now
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import Count, Instant
 from kgroup.support.units import plural
 
 _IDLE, _PROTOCOL = "IDLE", "PROTOCOL-TYPE"
@@ -33,61 +33,73 @@ _HEADER = ("group", "type", "state", "protocol_type", "coordinator", "member_cou
 
 
 class ListRow(msgspec.Struct, frozen=True):
-    """A listed group; ``active_ms`` is the time of its newest commit or change, None if it is not known.
+    """A group as ``-o json`` lists it."""
 
-    ``from_log`` is whether the group itself was read from the log; ``active_ms`` then is the time of its newest record.
+    group: Annotated[str, "The group."]
+    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
+    state: Annotated[str, "The state, as the broker reports it."]
+    protocol_type: Annotated[str | None, "The protocol type of a classic group; the type of any other."]
+    coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
+    member_count: Annotated[Count | None, "Number of members; null if it was not read."]
+    last_activity_at: Annotated[Instant | None, "The newest record of the group in __consumer_offsets."]
+    source: Annotated[str, "source", "Where the group was read."]
+    newest_record_at: Annotated[
+        Instant | None, "The time of the newest record of the group; null if the coordinator answered."
+    ]
+
+
+def list_outcome(
+    groups: Sequence[ListedGroup],
+    active_ms: Mapping[str, int | None],
+    cluster: ClusterRef,
+    now_ms: int,
+    errors: tuple[RowError, ...],
+    *,
+    from_log: bool = False,
+) -> Outcome:
+    """The outcome of these groups, with the times of their newest commits or changes; None and missing: unknown.
+
+    ``now_ms`` is the time that IDLE counts to. ``from_log``: the groups were read from the log; the times then are
+    those of their newest records.
     """
 
-    group: ListedGroup
-    active_ms: int | None
-    from_log: bool = False
+    def row(group: ListedGroup) -> ListRow:
+        active = rfc3339(active_ms.get(group.name))
+        return ListRow(
+            group.name, group.type, group.state, group.protocol_type, group.coordinator, group.members,
+            active, "log" if from_log else "coordinator", active if from_log else None,
+        )  # fmt: skip
 
-    def document(self) -> dict[str, Any]:
-        return self.group.document() | {
-            "last_activity_at": rfc3339(self.active_ms),
-            "source": "log" if self.from_log else "coordinator",
-            "newest_record_at": rfc3339(self.active_ms) if self.from_log else None,
-        }
-
-    @property
-    def cells(self) -> tuple[str | int | None, ...]:
-        """Its row for CSV, and on the page but for its last cell."""
-        group = self.group
-        return (
-            group.name,
-            group.type,
-            group.state,
-            group.protocol_type or None,
-            coordinator_text(group.coordinator),
-            group.members,
-        )
-
-
-def list_outcome(lines: Sequence[ListRow], cluster: ClusterRef, now_ms: int, errors: tuple[RowError, ...]) -> Outcome:
-    """The outcome of these rows; ``now_ms`` is the time that IDLE counts to."""
-    at = utc_now()
     return Outcome(
-        data=tuple(lines),
-        screen=lambda: _screen(lines, now_ms),
-        records=lambda: Records(_HEADER, [(*line.cells, rfc3339(line.active_ms)) for line in lines]),
+        data=tuple(map(row, groups)),
+        screen=lambda: _screen(groups, active_ms, now_ms, from_log=from_log),
+        records=lambda: Records(_HEADER, [(*_cells(group), rfc3339(active_ms.get(group.name))) for group in groups]),
         cluster=cluster,
         errors=errors,
-        at=at,
-        names=lambda: (line.group.name for line in lines),
+        names=lambda: (group.name for group in groups),
     )
 
 
-def _screen(lines: Sequence[ListRow], now_ms: int) -> Screen:
-    from_log = any(line.from_log for line in lines)
+def _screen(
+    groups: Sequence[ListedGroup], active_ms: Mapping[str, int | None], now_ms: int, *, from_log: bool
+) -> Screen:
+    from_log = from_log and bool(groups)
     title = Title(
-        plural(len(lines), "group") + (", from __consumer_offsets" if from_log else ""), in_terminal_only=not from_log
+        plural(len(groups), "group") + (", from __consumer_offsets" if from_log else ""), in_terminal_only=not from_log
     )
-    if not lines:
+    if not groups:
         return Screen((title, Text(("No groups.",))))
-    return Screen((title, Table(_COLUMNS, [_row(line, now_ms) for line in lines], frozenset({_PROTOCOL, _IDLE}))))
+    rows = [_row(group, active_ms.get(group.name), now_ms) for group in groups]
+    return Screen((title, Table(_COLUMNS, rows, frozenset({_PROTOCOL, _IDLE}))))
 
 
-def _row(line: ListRow, now_ms: int) -> tuple[str | int | None, ...]:
-    name, kind, state, protocol_type, *others = line.cells
-    idle = None if line.active_ms is None else format_duration(max(0, now_ms - line.active_ms) // 1000)
+def _row(group: ListedGroup, active_ms: int | None, now_ms: int) -> tuple[str | int | None, ...]:
+    name, kind, state, protocol_type, *others = _cells(group)
+    idle = None if active_ms is None else format_duration(max(0, now_ms - active_ms) // 1000)
     return (name, kind, state, None if protocol_type == _CONSUMER else protocol_type, *others, idle)
+
+
+def _cells(group: ListedGroup) -> tuple[str | int | None, ...]:
+    """A group's row for CSV, and on the page, but for the last cell."""
+    coordinator = coordinator_text(group.coordinator)
+    return (group.name, group.type, group.state, group.protocol_type or None, coordinator, group.members)

@@ -41,6 +41,7 @@ from tests.groups.history.test_anything import EVENT, logged
 from tests.helpers.cases.doctor import HEALTHY
 from tests.helpers.cases.lag import NOW, Part, evidence, group
 from tests.helpers.fuzzing import NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
+from tests.helpers.json_documents import documents
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 NAMES = st.sampled_from(NASTY)
@@ -85,7 +86,7 @@ def drawn(outcome: Outcome, **how: Any) -> None:
     draw(outcome, stream, **how)
     text = stream.getvalue()
     assert all(char.isprintable() or char == "\n" for char in text), ascii(text)
-    json.dumps([item.document() for item in outcome.data])
+    json.dumps(documents(outcome))
     if outcome.records is not None:
         assert all(len(row) == len(outcome.records().header) for row in outcome.records().rows)
 

@@ -1,0 +1,80 @@
+"""The shapes of JSON documents, read from the Structs that they are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from kgroup.support.errors import KgroupError
+
+_TYPES = {str: "text", bool: "boolean", int: "integer", float: "number", Any: "any"}
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field of a shape. ``optional``: it is missing where it does not apply; every other field is always there.
+
+    ``type`` is one of ``json_schemas.PRIMITIVES``, a shape or an enumeration; ``list of member or null``.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    optional: bool = False
+
+
+def shapes_in(place: str) -> tuple[str, dict[str, tuple[Field, ...]]]:
+    """The name of the Struct at ``module:Class``, and the fields of it and of the Structs within it.
+
+    Raises KgroupError if a field has no meaning.
+    """
+    module, _, name = place.partition(":")
+    struct = getattr(import_module(module), name)
+    shapes: dict[str, tuple[Field, ...]] = {}
+    _add(struct, shapes)
+    return _words(struct), shapes
+
+
+def _add(struct: type[msgspec.Struct], shapes: dict[str, tuple[Field, ...]]) -> None:
+    shapes[_words(struct)] = ()  # its place comes before that of inner ones, and one may have itself within
+    hints = get_type_hints(struct, include_extras=True)
+    shapes[_words(struct)] = tuple(
+        _field(f"{struct.__name__}.{name}", in_json, hints[name], shapes)
+        for name, in_json in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
+    )
+
+
+def _field(place: str, name: str, hint: Any, shapes: dict[str, tuple[Field, ...]]) -> Field:
+    inner, *texts = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    *named, meaning = (text for text in texts if isinstance(text, str)) if texts else ("",)
+    if not meaning:
+        raise KgroupError(f"{place} has no meaning: Annotated[TYPE, MEANING]")
+    return Field(name, named[0] if named else _type(inner, shapes), meaning, msgspec.UnsetType in get_args(inner))
+
+
+def _type(hint: Any, shapes: dict[str, tuple[Field, ...]], *, within: bool = False) -> str:
+    """The words for a type; what is a Struct is added to the shapes."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _TYPES:
+        return _TYPES[hint]
+    if origin is Annotated:
+        return str(inner[1])
+    if origin in (Union, UnionType):
+        text = _type(next(each for each in inner if each not in (NoneType, msgspec.UnsetType)), shapes, within=within)
+        return text if NoneType not in inner else f"nullable {text}" if within else f"{text} or null"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"map of {_type(inner[1], shapes, within=True)}"
+    if origin is not None:
+        return f"list of {_type(inner[0], shapes, within=True)}"
+    if issubclass(hint, msgspec.Struct) and _words(hint) not in shapes:
+        _add(hint, shapes)
+    return _words(hint)
+
+
+def _words(class_: type) -> str:
+    """``listed group`` for ``ListedGroup``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_.__name__).lower()

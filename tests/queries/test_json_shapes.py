@@ -1,0 +1,70 @@
+"""The fields of documents, read from Structs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from kgroup.queries.json_shapes import Field, shapes_in
+from kgroup.support.errors import KgroupError
+from kgroup.support.json_types import Count, Instant
+
+
+class LagStatus(StrEnum):
+    """An enumeration."""
+
+    OK = "ok"
+
+
+class InnerShape(msgspec.Struct):
+    """Within another."""
+
+    outer: Annotated[OuterShape | None, "The outer one."]
+
+
+class OuterShape(msgspec.Struct):
+    """Every form of type."""
+
+    text: Annotated[str, "A text."]
+    count: Annotated[Count, "A count."]
+    rate: Annotated[float | None, "A rate."]
+    status: Annotated[LagStatus | None, "A status."]
+    source: Annotated[str | None, "source or null", "Of a named enumeration."]
+    inner: Annotated[tuple[InnerShape, ...] | None, "Others."]
+    counts: Annotated[Mapping[str, Count | None], "Some counts."]
+    value: Annotated[Any, "Anything."] = msgspec.field(name="as_json")
+    at: Annotated[Instant | msgspec.UnsetType, "When."] = msgspec.UNSET
+
+
+class WithoutMeaning(msgspec.Struct):
+    """A field that nobody explains."""
+
+    lag: int
+
+
+def test_a_shape_is_read_from_a_struct_and_those_within_it() -> None:
+    name, shapes = shapes_in(f"{__name__}:OuterShape")
+
+    assert (name, list(shapes)) == ("outer shape", ["outer shape", "inner shape"])
+    assert shapes["inner shape"] == (Field("outer", "outer shape or null", "The outer one."),)
+    assert [(field.name, field.type) for field in shapes["outer shape"]] == [
+        ("text", "text"),
+        ("count", "count"),
+        ("rate", "number or null"),
+        ("status", "lag status or null"),
+        ("source", "source or null"),
+        ("inner", "list of inner shape or null"),
+        ("counts", "map of nullable count"),
+        ("as_json", "any"),
+        ("at", "instant"),
+    ]
+    assert [field.name for field in shapes["outer shape"] if field.optional] == ["at"]
+
+
+def test_a_field_without_a_meaning_is_an_error() -> None:
+    with pytest.raises(KgroupError, match=r"WithoutMeaning\.lag has no meaning"):
+        shapes_in(f"{__name__}:WithoutMeaning")
