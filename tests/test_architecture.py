@@ -172,7 +172,8 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.support.errors") == {"kgroup.support.cluster_ref"}
     assert of("kgroup.model.blocks") == set()
     assert of("kgroup.support.units") == set()
-    assert of("kgroup.model.topic_partition") == set()
+    assert of("kgroup.support.json_types") == set()
+    assert of("kgroup.model.topic_partition") == {"kgroup.support.json_types"}
     assert of("kgroup.model.commit") == {"kgroup.model.numbers"}
     assert of("kgroup.model.groups") == {"kgroup.model.commit", "kgroup.model.topic_partition", "kgroup.support.errors"}
     assert of("kgroup.model.reporter") == set()

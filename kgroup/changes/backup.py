@@ -7,7 +7,7 @@ import sys
 
 from kgroup.changes.options import Change
 from kgroup.groups.change_plan import ChangePlan
-from kgroup.groups.offset_files import GroupOffsets
+from kgroup.groups.offset_files import ExportedGroup
 from kgroup.model.envelope import envelope
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.cluster_ref import ClusterRef
@@ -25,7 +25,7 @@ def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
         return
     read = {group.name: group for group in plan.groups}
     groups = [
-        GroupOffsets(
+        ExportedGroup.of(
             name,
             read[name].type if name in read else None,
             read[name].state if name in read else None,
@@ -33,7 +33,7 @@ def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
         )
         for name, rows in plan.by_group().items()
     ]
-    document = envelope("export", cluster, [group.document() for group in groups])
+    document = envelope("export", cluster, groups)
     text = json.dumps(document, indent=2) + "\n"
     if how.backup != _STDOUT:
         with AtomicFile(how.backup, "--backup") as file:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.offset_files import GroupOffsets
+from kgroup.groups.offset_files import ExportedGroup
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.groups.selection import Selection, TopicFilter, check_selection, names_of, names_only
-from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
 from kgroup.model.outcome import Outcomes
 from kgroup.model.output_format import Format
@@ -109,7 +108,7 @@ class _Notes:
         self._empty: list[str] = []
         self._rich = 0
 
-    def take(self, snapshot: Snapshot, groups: Sequence[GroupOffsets]) -> None:
+    def take(self, snapshot: Snapshot, groups: Sequence[ExportedGroup]) -> None:
         """Report the notes of one snapshot, and count what is reported at the end."""
         for note in snapshot.notes:
             if note not in self._said:
@@ -118,7 +117,7 @@ class _Notes:
         self._groups += len(groups)
         self._failed = self._failed or bool(snapshot.errors)
         self._empty += [group.group for group in groups if not group.offsets]
-        self._rich += sum(_carries_more(commit) for group in groups for _, _, commit in group.offsets)
+        self._rich += sum(bool(row.metadata) for group in groups for row in group.offsets)
 
     def say_last(self) -> None:
         """Report what is known only at the end."""
@@ -134,20 +133,16 @@ class _Notes:
             reporter.note(f"{plural(self._rich, 'commit')} {has} metadata, which -o kcg leaves out; -o json keeps it")
 
 
-def _carries_more(commit: Commit | None) -> bool:
-    return commit is not None and commit.metadata != ""
-
-
-def _exported(snapshot: Snapshot, topics: TopicFilter) -> tuple[GroupOffsets, ...]:
+def _exported(snapshot: Snapshot, topics: TopicFilter) -> tuple[ExportedGroup, ...]:
     """The known commits of each group, without groups whose offsets could not be read: they must not look empty."""
     failed = {error.group for error in snapshot.errors if error.topic is None}
     groups = (_offsets(group, topics) for group in snapshot.groups)
     return tuple(group for group in groups if group.offsets or group.group not in failed)
 
 
-def _offsets(group: Group, topics: TopicFilter) -> GroupOffsets:
+def _offsets(group: Group, topics: TopicFilter) -> ExportedGroup:
     rows = tuple((p.topic, p.partition, p.commit) for p in group.partitions if p.commit)
     wanted = tuple(row for row in rows if topics.has(row[0], row[1]))
     # A named topic without DESCRIBE was refused before, so no commits on it are hidden.
     hidden = () if topics.choices else group.hidden_commits
-    return GroupOffsets(group.name, group.type, group.state, wanted, hidden_commits=hidden)
+    return ExportedGroup.of(group.name, group.type, group.state, wanted, hidden=hidden)

@@ -30,7 +30,7 @@ from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.undo_plan import (
-    TypeRestore,
+    TypeUndo,
     hidden_commit_errors,
     moved_since,
     newest_release,
@@ -174,7 +174,7 @@ def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, name
     return PlannedChange(found.plan, context, found, refusals)
 
 
-def _with_types(shown: Outcome, types: Sequence[TypeRestore]) -> Outcome:
+def _with_types(shown: Outcome, types: Sequence[TypeUndo]) -> Outcome:
     """The outcome with groups as its rows, if types or configs of groups are restored; offsets otherwise."""
     if not types:
         return shown

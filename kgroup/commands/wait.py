@@ -13,7 +13,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_selection, names_of, names_only
 from kgroup.groups.wait_conditions import FORMS, Condition, holds_without_group, parse_conditions
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.wait import records, screen
+from kgroup.output.pages.wait import records, screen, waited_group
 from kgroup.queries.wait import DEFAULT_WITHIN, groups_to_wait_for, wait_until
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
@@ -83,7 +83,7 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
             run.reporter.note("nothing to wait for: no group is chosen")
         waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
         return Outcome(
-            data=waited.groups,
+            data=tuple(map(waited_group, waited.groups)),
             screen=lambda: screen(waited, conditions, within_s, hold_s),
             records=lambda: records(waited),
             cluster=cluster.ref,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 import msgspec
 
@@ -30,19 +29,6 @@ class Eviction(msgspec.Struct, frozen=True):
         """How LeaveGroup names the member: by its instance id if it has one, because that does not change."""
         member = self.member
         return MemberToRemove(None if member.instance_id is not None else member.member_id, member.instance_id)
-
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "group": self.group,
-            "member_id": self.member.member_id,
-            "instance_id": self.member.instance_id,
-            "client_id": self.member.client_id,
-            "host": self.member.host,
-            "partition_count": self.member.partition_count,
-            "removed": self.removed,
-            "error_code": self.error.code if self.error else None,
-            "error_message": self.error.message if self.error else None,
-        }
 
 
 def plan_eviction(group: Group, instances: Sequence[str], members: Sequence[str]) -> tuple[Eviction, ...]:

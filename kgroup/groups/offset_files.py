@@ -21,8 +21,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from kgroup.model.commit import Commit
-from kgroup.model.topic_partition import TopicPartition, partition_names
+from kgroup.model.topic_partition import PartitionName, TopicPartition, partition_names
 from kgroup.support.errors import UsageError
+from kgroup.support.json_types import Count, Instant, Offset
 from kgroup.support.typed_document import mismatch
 
 KIND = "kgroup.export/v1"
@@ -68,41 +69,58 @@ class FileRow(msgspec.Struct, frozen=True):
         return self.group, self.topic, self.partition
 
 
-class GroupOffsets(msgspec.Struct, frozen=True):
-    """The commits of a group as export and backups write them. A commit None states that there was none.
+class ExportedOffset(msgspec.Struct, frozen=True):
+    """A committed offset as a file has it."""
 
-    ``as_of`` is the moment of the commits (RFC 3339) if they were read from ``__consumer_offsets``: the requested
-    moment, or the time of the group's newest record. None: the coordinator was asked. ``hidden_commits`` are commits
-    that the broker omits, see ``Group``.
-    """
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    offset: Annotated[Offset | None, "The committed offset; null if there is none, so that reset deletes it."]
+    leader_epoch: Annotated[int | None, "The leader epoch of the commit."]
+    metadata: Annotated[str | None, "The metadata of the commit."]
 
-    group: str
-    type: str | None
-    state: str | None
-    offsets: tuple[tuple[str, int, Commit | None], ...]
-    as_of: str | None = None
-    hidden_commits: tuple[TopicPartition, ...] | None = ()
+    @classmethod
+    def of(cls, tp: tuple[str, int], commit: Commit | None) -> ExportedOffset:
+        if commit is None:
+            return cls(*tp, None, None, None)
+        return cls(*tp, commit.offset, commit.leader_epoch, commit.metadata)
 
-    def document(self) -> dict[str, Any]:
-        """Its JSON form, which ``parse_offsets`` reads."""
-        return {
-            "group": self.group,
-            "type": self.type,
-            "state": self.state,
-            "source": "coordinator" if self.as_of is None else "log",
-            "offsets_at": self.as_of,
-            "offsets": [
-                {
-                    "topic": topic,
-                    "partition": partition,
-                    "offset": commit.offset if commit else None,
-                    "leader_epoch": commit.leader_epoch if commit else None,
-                    "metadata": commit.metadata if commit else None,
-                }
-                for topic, partition, commit in self.offsets
-            ],
-            "hidden_commits": partition_names(self.hidden_commits),
-        }
+
+class ExportedGroup(msgspec.Struct, frozen=True):
+    """The commits of a group as export and backups write them, and ``parse_offsets`` reads them."""
+
+    group: Annotated[str, "The group."]
+    type: Annotated[
+        str | None, "classic, consumer, share or streams, as the broker reports it; null if the log does not show it."
+    ]
+    state: Annotated[str | None, "The state, as the broker reports it; null if the log does not show it."]
+    source: Annotated[str, "source", "Where the group was read."]
+    offsets_at: Annotated[
+        Instant | None,
+        "The time of --as-of, or of the newest record that was read; null if the coordinator answered.",
+    ]
+    offsets: Annotated[tuple[ExportedOffset, ...], "The committed offsets."]
+    hidden_commits: Annotated[
+        tuple[PartitionName, ...] | None, "Partitions whose commits this user may not read; null if unknown."
+    ]
+
+    @classmethod
+    def of(
+        cls,
+        group: str,
+        type_: str | None,
+        state: str | None,
+        commits: Iterable[tuple[str, int, Commit | None]],
+        *,
+        as_of: str | None = None,
+        hidden: Iterable[TopicPartition] | None = (),
+    ) -> ExportedGroup:
+        """``as_of`` is the moment of the commits (RFC 3339) if they were read from ``__consumer_offsets``.
+
+        A commit None states that there was none. ``hidden`` are commits that the broker omits, see ``Group``.
+        """
+        offsets = tuple(ExportedOffset.of((topic, partition), commit) for topic, partition, commit in commits)
+        source = "coordinator" if as_of is None else "log"
+        return cls(group, type_, state, source, as_of, offsets, partition_names(hidden))
 
 
 def parse_offsets(text: str, source: str) -> tuple[FileRow, ...]:

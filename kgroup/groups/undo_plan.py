@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
+from kgroup.support.json_types import Count
 from kgroup.support.units import some_of
 
 HIDDEN_COMMITS = refusal_code(
@@ -77,37 +78,24 @@ class UndoRow(JournalRow, frozen=True):
         return self.unread is None and not self.is_back and self.now != self.after
 
 
-class TypeRestore(msgspec.Struct, frozen=True):
+class TypeUndo(msgspec.Struct, frozen=True):
     """A group whose type from before a migration is restored; its offsets do not change.
 
-    ``now`` equals ``becomes`` if only its ``configs`` are restored. ``done`` is None before the attempt, and if the
-    result is unknown. ``error`` is the refusal or failure.
+    ``type`` equals ``target`` if only ``configs`` are restored. ``converted`` is None too if its result is unknown.
     """
 
-    group: str
-    now: str
-    becomes: str
-    commits: int
-    configs: Mapping[str, str | None]
-    done: bool | None
-    error: RowError | None
-    change_id: str | None
-
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "group": self.group,
-            "type": self.now,
-            "target": self.becomes,
-            "commit_count": self.commits,
-            "configs": dict(self.configs),
-            "converted": self.done,
-            "change_id": self.change_id,
-            "error_code": self.error.code if self.error else None,
-            "error_message": self.error.message if self.error else None,
-        }
+    group: Annotated[str, "The group."]
+    type: Annotated[str, "The type that the group has."]
+    target: Annotated[str, "The type that the group gets."]
+    commit_count: Annotated[Count, "Number of commits."]
+    configs: Annotated[Mapping[str, str | None], "Configurations of the group that are set; null deletes one."]
+    converted: Annotated[bool | None, "Whether the group was converted; null in a plan."]
+    change_id: Annotated[str | None, "The change in the journal; null in a plan."]
+    error_code: Annotated[str | None, "The stable code of what prevents the change."]
+    error_message: Annotated[str | None, "What prevents the change, for people."]
 
 
-def type_restores(result: Result) -> tuple[TypeRestore, ...]:
+def type_restores(result: Result) -> tuple[TypeUndo, ...]:
     """The groups whose type or configs a plan changes, each with its result."""
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     rows = result.plan.by_group()
@@ -117,12 +105,18 @@ def type_restores(result: Result) -> tuple[TypeRestore, ...]:
         if name in result.plan.whole:
             error = result.whole.get(name) or refused.get(name)
             unknown = error is not None and error.code == UNKNOWN
-            done = None if name not in result.whole or unknown else error is None
-            change = result.id if name in result.whole else None
-            becomes = result.plan.converted.get(name, group.type)
-            configs = result.plan.configs.get(name, {})
             restores.append(
-                TypeRestore(name, group.type, becomes, len(rows.get(name, ())), configs, done, error, change)
+                TypeUndo(
+                    group=name,
+                    type=group.type,
+                    target=result.plan.converted.get(name, group.type),
+                    commit_count=len(rows.get(name, ())),
+                    configs=result.plan.configs.get(name, {}),
+                    converted=None if name not in result.whole or unknown else error is None,
+                    change_id=result.id if name in result.whole else None,
+                    error_code=error.code if error else None,
+                    error_message=error.message if error else None,
+                )
             )
     return tuple(restores)
 

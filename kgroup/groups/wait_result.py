@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 
-from kgroup.groups.member_sessions import Liveness, SessionBound
+from kgroup.groups.member_sessions import SessionBound
 from kgroup.groups.wait_conditions import (
     ConditionResult,
     total_lag,
 )
 from kgroup.model.groups import Group, Member
-from kgroup.model.topic_partition import partition_names
-
-if TYPE_CHECKING:
-    pass
 
 
 class RemainingMember(msgspec.Struct, frozen=True):
@@ -23,17 +17,6 @@ class RemainingMember(msgspec.Struct, frozen=True):
 
     member: Member
     session: SessionBound
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form; ``session_ends_in_ms`` is the longest that a dead member stays, null if unknown."""
-        ends_in_s = self.session.ends_in_s if self.session.life is Liveness.COUNTING else None
-        return {
-            "member_id": self.member.member_id,
-            "client_id": self.member.client_id,
-            "instance_id": self.member.instance_id,
-            "host": self.member.host,
-            "session_ends_in_ms": None if ends_in_s is None else round(ends_in_s * 1000),
-        }
 
 
 class GroupWaitResult(msgspec.Struct, frozen=True):
@@ -63,33 +46,17 @@ class GroupWaitResult(msgspec.Struct, frozen=True):
     @property
     def lag(self) -> int | None:
         """The number of unread records; None if not requested, or unknown for a partition."""
-        return total_lag(self.group) if self._reads_lag else None
+        return total_lag(self.group) if self.reads_lag else None
 
     @property
-    def _reads_lag(self) -> bool:
+    def reads_lag(self) -> bool:
+        """Whether a condition needs the lag."""
         return any(result.condition.reads_lag for result in self.results)
 
     @property
     def sessions(self) -> dict[str, SessionBound]:
         """The sessions of the remaining members, by member id."""
         return {item.member.member_id: item.session for item in self.remaining}
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form; docs/commands/wait.md describes the fields."""
-        return {
-            "group": self.name,
-            "type": self.group.type if self.group else None,
-            "state": self.group.state if self.group else None,
-            "member_count": self.member_count,
-            "lag": self.lag,
-            "hidden_commits": partition_names(self.group.hidden_commits if self.group and self._reads_lag else ()),
-            "conditions": [
-                {"condition": result.condition.text, "holds": result.holds, "observed": result.observed}
-                for result in self.results
-            ],
-            "waited_ms": round(self.waited_s * 1000),
-            "remaining_members": [item.document() for item in self.remaining],
-        }
 
 
 class WaitResult(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
-from kgroup.groups.offset_files import GroupOffsets
+from kgroup.groups.offset_files import ExportedGroup
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment_or_ago
 from kgroup.groups.selection import (
     GroupChoice,
@@ -306,12 +306,12 @@ def parse_past_time(text: str, now: datetime = ANY_TIME, option: str = "--as-of"
     return at_ms
 
 
-def offsets_at(state: LoggedState, topics: TopicFilter, at_ms: int | None) -> GroupOffsets:
+def offsets_at(state: LoggedState, topics: TopicFilter, at_ms: int | None) -> ExportedGroup:
     """The known commits of a group on the partitions, for a file."""
     commits = tuple(
         (topic, number, commit) for (topic, number), commit in state.commits.items() if topics.has(topic, number)
     )
-    return GroupOffsets(state.name, state.type, state.state, commits, rfc3339(at_ms or state.newest_ms))
+    return ExportedGroup.of(state.name, state.type, state.state, commits, as_of=rfc3339(at_ms or state.newest_ms))
 
 
 def _note_untraced(reporter: Reporter, ago_ms: int, *, compacted: bool) -> None:

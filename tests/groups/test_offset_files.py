@@ -9,9 +9,10 @@ from contextlib import suppress
 import pytest
 import yaml
 
-from kgroup.groups.offset_files import KIND, FileRow, GroupOffsets, parse_offsets
+from kgroup.groups.offset_files import KIND, ExportedGroup, FileRow, parse_offsets
 from kgroup.model.commit import Commit
 from kgroup.support.errors import UsageError
+from kgroup.support.json_line import plain
 from tests.helpers.places import DATA
 
 LONG = "orders-by-region-and-customer"
@@ -177,14 +178,14 @@ def test_csv_of_export_and_of_describe() -> None:
 
 
 GROUPS = (
-    GroupOffsets(
+    ExportedGroup.of(
         "g",
         "classic",
         "Empty",
         (("t", 0, Commit(5, 3, "")), ("t", 1, Commit(6, None, 'a "note",\nof two lines')), ("u", 0, None)),
     ),
-    GroupOffsets("7", "consumer", "Stable", (("t", 0, Commit(MOST, 0, "é\u2028")),)),
-    GroupOffsets("2024-01-01", None, None, ()),
+    ExportedGroup.of("7", "consumer", "Stable", (("t", 0, Commit(MOST, 0, "é\u2028")),)),
+    ExportedGroup.of("2024-01-01", None, None, ()),
 )
 ROWS = (
     row("t", 0, 5, "g", epoch=3, metadata=""),
@@ -200,7 +201,7 @@ def envelope(*data: object, kind: str = KIND) -> dict[str, object]:
 
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 def test_json_and_yaml_keep_everything(bom: str) -> None:
-    document = envelope(*(group.document() for group in GROUPS))
+    document = envelope(*map(plain, GROUPS))
     assert parse_offsets(bom + json.dumps(document), "f") == ROWS
     assert parse_offsets(bom + json.dumps(document, indent=2, ensure_ascii=False), "f") == ROWS
     assert parse_offsets(bom + yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "f") == ROWS
@@ -280,5 +281,5 @@ def test_nothing_that_is_read_is_a_traceback() -> None:
 
 @pytest.mark.parametrize(("as_of", "source"), [(None, "coordinator"), ("2026-01-01T00:00:00Z", "log")])
 def test_a_document_says_where_its_offsets_are_from(as_of: str | None, source: str) -> None:
-    document = GroupOffsets("svc", "classic", "Empty", (), as_of).document()
-    assert (document["source"], document["offsets_at"]) == (source, as_of)
+    document = ExportedGroup.of("svc", "classic", "Empty", (), as_of=as_of)
+    assert (document.source, document.offsets_at) == (source, as_of)

@@ -105,16 +105,16 @@ class SimulationReport(msgspec.Struct, frozen=True):
             "shown": is_shown,
             "run_count": len(played.runs),
             "settled": all(run.settled for run in played.runs),
-            "rebalance_count": None if played.rebalances is None else played.rebalances.document(),
-            "moved_partition_count": played.span(lambda run: run.moved).document(),
-            "interrupted_partition_count": played.span(lambda run: run.taken).document(),
-            "needless_move_count": played.span(lambda run: run.needless).document(),
+            "rebalance_count": None if played.rebalances is None else played.rebalances,
+            "moved_partition_count": played.span(lambda run: run.moved),
+            "interrupted_partition_count": played.span(lambda run: run.taken),
+            "needless_move_count": played.span(lambda run: run.needless),
             "standstills": [
                 {
                     "cause": stop.cause,
                     "duration_ms": round(stop.seconds * 1000),
-                    "standstill_count": stop.times.document(),
-                    "partition_count": stop.partitions.document(),
+                    "standstill_count": stop.times,
+                    "partition_count": stop.partitions,
                 }
                 for stop in played.stops
             ],

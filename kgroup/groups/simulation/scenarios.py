@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from kgroup.groups.simulation.model import (
 )
 from kgroup.groups.simulation.run import running_with, simulate
 from kgroup.support.errors import UsageError
+from kgroup.support.json_types import Count
 
 RUNS = 20
 _MOST_WORK = 200_000
@@ -48,19 +50,16 @@ class SimulationScenario(msgspec.Struct, frozen=True):
         return f"{name}, static" if static else name
 
 
-class ValueRange(msgspec.Struct, frozen=True):
+class CountRange(msgspec.Struct, frozen=True):
     """The smallest and the largest value of a number over all runs."""
 
-    least: int
-    most: int
+    least: Annotated[Count, "The least over all runs."]
+    most: Annotated[Count, "The most over all runs."]
 
     @property
     def text(self) -> str:
         """``24``, or ``24-36`` if the runs differ."""
         return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
-
-    def document(self) -> dict[str, int]:
-        return {"least": self.least, "most": self.most}
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -68,8 +67,8 @@ class Stop(msgspec.Struct, frozen=True):
 
     cause: str
     seconds: float
-    times: ValueRange
-    partitions: ValueRange
+    times: CountRange
+    partitions: CountRange
 
 
 class SimulatedScenario(msgspec.Struct, frozen=True):
@@ -83,13 +82,13 @@ class SimulatedScenario(msgspec.Struct, frozen=True):
         """The run whose assignment is shown."""
         return self.runs[0]
 
-    def span(self, of: Callable[[Simulation], int]) -> ValueRange:
+    def span(self, of: Callable[[Simulation], int]) -> CountRange:
         """The smallest and the largest value over the runs."""
         numbers = [of(run) for run in self.runs]
-        return ValueRange(min(numbers), max(numbers))
+        return CountRange(min(numbers), max(numbers))
 
     @property
-    def rebalances(self) -> ValueRange | None:
+    def rebalances(self) -> CountRange | None:
         """Number of rebalances; None for a change of assignor, which is done by stopping or two rolling restarts."""
         return None if self.scenario.switched_from else self.span(lambda run: run.rebalances)
 
@@ -105,7 +104,7 @@ class SimulatedScenario(msgspec.Struct, frozen=True):
             times = [sum(stop.times for stop in stops) for stops in alike]
             sizes = [size for stops in alike for stop in stops for size in (stop.fewest, stop.most)]
             all_stops.append(
-                Stop(cause, seconds, ValueRange(min(times), max(times)), ValueRange(min(sizes), max(sizes)))
+                Stop(cause, seconds, CountRange(min(times), max(times)), CountRange(min(sizes), max(sizes)))
             )
         return tuple(all_stops)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import msgspec
 
 from kgroup.groups.change_result import UNKNOWN, Refusal
 from kgroup.groups.eviction import Eviction
@@ -24,6 +27,7 @@ from kgroup.output.pages.change import closing_lines, passing_command, refusal_b
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import KgroupError
+from kgroup.support.json_types import Count
 from kgroup.support.units import plural
 
 _HEADER = (
@@ -86,7 +90,7 @@ def evict_outcome(
         return Screen((*blocks, BlankLine(), Text(closing_lines("To apply", passing))))
 
     return Outcome(
-        data=evictions,
+        data=tuple(map(_evicted, evictions)),
         screen=screen,
         records=lambda: Records(_HEADER, [_record(eviction) for eviction in evictions]),
         cluster=cluster,
@@ -98,9 +102,38 @@ def evict_outcome(
 
 
 def _record(eviction: Eviction) -> tuple[str | int | None, ...]:
-    document = eviction.document()
     removed = None if eviction.removed is None else str(eviction.removed).lower()
-    return tuple(removed if name == "removed" else document[name] for name in _HEADER)
+    member = _evicted(eviction)
+    return tuple(removed if name == "removed" else getattr(member, name) for name in _HEADER)
+
+
+class EvictedMember(msgspec.Struct, frozen=True):
+    """A member that is removed."""
+
+    group: Annotated[str, "The group."]
+    member_id: Annotated[str, "The member id."]
+    instance_id: Annotated[str | None, "group.instance.id of a static member."]
+    client_id: Annotated[str, "The client id."]
+    host: Annotated[str, "The member's address."]
+    partition_count: Annotated[Count | None, "Number of partitions that the member has."]
+    removed: Annotated[bool | None, "Whether the member was removed; null in a plan."]
+    error_code: Annotated[str | None, "The stable code of what prevents the change."]
+    error_message: Annotated[str | None, "What prevents the change, for people."]
+
+
+def _evicted(eviction: Eviction) -> EvictedMember:
+    member, error = eviction.member, eviction.error
+    return EvictedMember(
+        group=eviction.group,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        partition_count=member.partition_count,
+        removed=eviction.removed,
+        error_code=error.code if error else None,
+        error_message=error.message if error else None,
+    )
 
 
 def _cells(eviction: Eviction) -> tuple[Cell, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kgroup.groups.offset_files import CSV_HEADER, GroupOffsets
+from kgroup.groups.offset_files import CSV_HEADER, ExportedGroup
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -24,7 +24,12 @@ _Row = tuple[str | int | None, ...]
 
 
 def export_outcome(
-    output: Format, groups: tuple[GroupOffsets, ...], errors: tuple[RowError, ...], ref: ClusterRef, *, with_group: bool
+    output: Format,
+    groups: tuple[ExportedGroup, ...],
+    errors: tuple[RowError, ...],
+    ref: ClusterRef,
+    *,
+    with_group: bool,
 ) -> Outcome:
     columns = slice(None)
     if output is Format.KCG:
@@ -58,21 +63,19 @@ def _unwritable(row: _Row, output: Format) -> RowError:
     )
 
 
-def _records(groups: Iterable[GroupOffsets]) -> Iterator[_Row]:
+def _records(groups: Iterable[ExportedGroup]) -> Iterator[_Row]:
     for group in groups:
-        for topic, partition, commit in group.offsets:
-            if commit:
-                yield (group.group, topic, partition, commit.offset, commit.leader_epoch, commit.metadata)
+        for row in group.offsets:
+            if row.offset is not None:
+                yield (group.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata)
 
 
-def _screen(groups: Sequence[GroupOffsets]) -> Screen:
+def _screen(groups: Sequence[ExportedGroup]) -> Screen:
     if not groups:
         return Screen(())
     rows = [
-        (group.group, f"{topic}:{partition}", commit.offset, commit.leader_epoch, commit.metadata or None)
-        for group in groups
-        for topic, partition, commit in group.offsets
-        if commit
+        (group, f"{topic}:{partition}", offset, leader_epoch, metadata or None)
+        for group, topic, partition, offset, leader_epoch, metadata in _records(groups)
     ]
     title = Title(f"{plural(len(groups), 'group')}, {plural(len(rows), 'offset')}", in_terminal_only=True)
     return Screen((title, Table(_COLUMNS, rows) if rows else Text(("No committed offsets.",))))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
-from kgroup.groups.undo_plan import TypeRestore, UndoRow
+from kgroup.groups.undo_plan import TypeUndo, UndoRow
 from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
 from kgroup.output.pages.text import settings_text
@@ -48,7 +48,7 @@ def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
     return (row.group, row.name, *offsets, read_back, note)
 
 
-def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
+def types_table(types: Sequence[TypeUndo], *, verbose: bool) -> list[Block]:
     """The groups whose type changes."""
     shown = types if verbose else types[:ROWS_ON_A_PAGE]
     if not shown:
@@ -65,12 +65,12 @@ def types_table(types: Sequence[TypeRestore], *, verbose: bool) -> list[Block]:
     cells = [
         (
             item.group,
-            item.now,
-            item.becomes,
-            item.commits,
+            item.type,
+            item.target,
+            item.commit_count,
             settings_text(item.configs) or None,
-            None if item.done is None else "yes" if item.done else "no",
-            Styled(f"{item.error.code}: {item.error.message}", "bad") if item.error else None,
+            None if item.converted is None else "yes" if item.converted else "no",
+            Styled(f"{item.error_code}: {item.error_message}", "bad") if item.error_code else None,
         )
         for item in shown
     ]
@@ -85,13 +85,12 @@ def put_back(result: Result, *, verbose: bool) -> list[Block]:
     return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
 
 
-def types_records(types: Sequence[TypeRestore]) -> Records:
+def types_records(types: Sequence[TypeUndo]) -> Records:
     header = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
     rows = []
     for item in types:
-        document = item.document()
-        done = None if item.done is None else str(item.done).lower()
-        rows.append(tuple({**document, "converted": done}[name] for name in header))
+        done = None if item.converted is None else str(item.converted).lower()
+        rows.append(tuple(done if name == "converted" else getattr(item, name) for name in header))
     return Records(header, rows)
 
 

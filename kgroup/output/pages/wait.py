@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
 
 from kgroup.groups.member_labels import labels
-from kgroup.groups.member_sessions import evict_text, session_text
+from kgroup.groups.member_sessions import Liveness, evict_text, session_text
 from kgroup.groups.wait_conditions import Condition
-from kgroup.groups.wait_result import GroupWaitResult, WaitResult
+from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResult
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
+from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.durations import format_duration
+from kgroup.support.json_types import Count, Ms
 from kgroup.support.units import plural
 
 _ROWS = 20
@@ -111,8 +116,63 @@ def _member_blocks(waited: WaitResult) -> Iterator[Block]:
 
 
 def _rows(group: GroupWaitResult) -> Iterator[tuple[str | int | None, ...]]:
-    document = group.document()
-    same = tuple(document[key] for key in _HEADER[:5])
-    for condition in document["conditions"]:
-        holds = "true" if condition["holds"] else "false"
-        yield (*same, condition["condition"], holds, condition["observed"], document["waited_ms"])
+    one = waited_group(group)
+    for condition in one.conditions:
+        holds = "true" if condition.holds else "false"
+        row = (one.group, one.type, one.state, one.member_count, one.lag)
+        yield (*row, condition.condition, holds, condition.observed, one.waited_ms)
+
+
+class WaitCondition(msgspec.Struct, frozen=True):
+    """A condition and whether it holds."""
+
+    condition: Annotated[str, "The condition as it was given, such as lag=0."]
+    holds: Annotated[bool, "Whether it holds."]
+    observed: Annotated[str, "What was observed, for people."]
+
+
+class WaitedMember(msgspec.Struct, frozen=True):
+    """A member that is still in the group."""
+
+    member_id: Annotated[str, "The member id."]
+    client_id: Annotated[str, "The client id."]
+    instance_id: Annotated[str | None, "group.instance.id of a static member."]
+    host: Annotated[str, "The member's address."]
+    session_ends_in_ms: Annotated[Ms | None, "The longest time that a dead member stays; null if unknown."]
+
+
+class WaitedGroup(msgspec.Struct, frozen=True):
+    """A group, and what was waited for."""
+
+    group: Annotated[str, "The group."]
+    type: Annotated[str | None, "The type; null if the group does not exist."]
+    state: Annotated[str | None, "The state; null if the group does not exist."]
+    member_count: Annotated[Count | None, "Number of members; null if it was not read."]
+    lag: Annotated[Count | None, "Unread records; null if unknown, or if no condition needs it."]
+    hidden_commits: Annotated[tuple[PartitionName, ...] | None, "Partitions whose commits this user may not read."]
+    conditions: Annotated[tuple[WaitCondition, ...], "The conditions."]
+    waited_ms: Annotated[Ms, "How long kgroup has waited."]
+    remaining_members: Annotated[tuple[WaitedMember, ...], "Members that are still in the group."]
+
+
+def waited_group(waited: GroupWaitResult) -> WaitedGroup:
+    """The group for JSON."""
+    group = waited.group
+    return WaitedGroup(
+        group=waited.name,
+        type=group.type if group else None,
+        state=group.state if group else None,
+        member_count=waited.member_count,
+        lag=waited.lag,
+        hidden_commits=partition_names(group.hidden_commits if group and waited.reads_lag else ()),
+        conditions=tuple(WaitCondition(each.condition.text, each.holds, each.observed) for each in waited.results),
+        waited_ms=round(waited.waited_s * 1000),
+        remaining_members=tuple(map(_waited_member, waited.remaining)),
+    )
+
+
+def _waited_member(remaining: RemainingMember) -> WaitedMember:
+    member, session = remaining.member, remaining.session
+    ends_in_s = session.ends_in_s if session.life is Liveness.COUNTING else None
+    ends_in_ms = None if ends_in_s is None else round(ends_in_s * 1000)
+    return WaitedMember(member.member_id, member.client_id, member.instance_id, member.host, ends_in_ms)

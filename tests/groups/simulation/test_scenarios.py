@@ -21,9 +21,9 @@ from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with
 from kgroup.groups.simulation.scenarios import (
     RUNS,
+    CountRange,
     SimulationScenario,
     Stop,
-    ValueRange,
     scenarios,
     select_scenario,
     simulate_scenario,
@@ -93,11 +93,11 @@ def test_a_changed_assignor_is_no_rebalance_that_could_be_counted() -> None:
 def test_runs_differ_in_ids() -> None:
     played = simulate_scenario(SimulationScenario(group(), GroupChange(add=1), as_it_is=True), TIMING)
     assert len(played.runs) == RUNS
-    assert played.rebalances == ValueRange(1, 1)
+    assert played.rebalances == CountRange(1, 1)
     moved = played.span(lambda run: run.moved)
     assert moved.least < moved.most
     assert moved.text == f"{moved.least}-{moved.most}"
-    assert played.stops == (Stop("rebalance", 8, ValueRange(1, 1), ValueRange(12, 12)),)
+    assert played.stops == (Stop("rebalance", 8, CountRange(1, 1), CountRange(12, 12)),)
 
 
 def test_nothing_made_up_is_one_run_and_much_work_are_few() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Result
-from kgroup.groups.undo_plan import TypeRestore, UndoRow
+from kgroup.groups.undo_plan import TypeUndo, UndoRow
 from kgroup.model.blocks import Block, Table, Text
 from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
@@ -69,8 +69,10 @@ def test_groups_are_named_where_there_are_several() -> None:
     assert restored_offsets(result(()), (), verbose=False) == []
 
 
-def restore(done: bool | None = None, error: RowError | None = None) -> TypeRestore:
-    return TypeRestore("svc", "consumer", "classic", 2, {"consumer.session.timeout.ms": None}, done, error, "ch-2222")
+def restore(done: bool | None = None, error: RowError | None = None) -> TypeUndo:
+    code, message = (error.code, error.message) if error else (None, None)
+    configs = {"consumer.session.timeout.ms": None}
+    return TypeUndo("svc", "consumer", "classic", 2, configs, done, "ch-2222", code, message)
 
 
 @pytest.mark.parametrize(
