@@ -182,15 +182,16 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     if snapshot.commits is None:
         return () if group.is_empty else STALLED_COMMITS.unknown(snapshot.why("commits", NO_COMMITS))
     lagging = [p for p in report.partitions if p.lag and p.status is not LagStatus.NO_READER]
-    unseen = [p.where for p in lagging if p.partition.tp not in snapshot.commits]
-    doubtful = [p.where for p in lagging if _may_hold_no_record(snapshot, p)]
+    unseen = [p.where for p in lagging if p.status is None and p.partition.tp not in snapshot.commits]
+    stuck = [p for p in stuck_of(report) if p.status is not LagStatus.NO_READER]
+    doubtful = [p.where for p in stuck if _may_hold_no_record(snapshot, p)]
     why = unread_partitions_text([p for p in group.partitions if _is_committed(p)])
     if doubtful:
         why = f"whether offsets hold unread records could not be read: {some_of(doubtful)}"
     if unseen:
         why = f"no commit in the log that was read: {some_of(unseen)}"
     partly = STALLED_COMMITS.partly(None if group.is_empty and not lagging else why)
-    stalls = stalled(snapshot)
+    stalls = [p for p in stuck if p.where not in doubtful]
     if not stalls:
         early = [p for p in lagging if _is_early(p, snapshot.now_ms)]
         return STALLED_COMMITS.early(f"{early[0].where}: {early[0].status_result.why}") if early else partly
@@ -222,15 +223,6 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         )
         + partly
     )
-
-
-def stalled(snapshot: GroupSnapshot) -> list[PartitionLag]:
-    """The partitions with the status STALL or STOP, the longest first."""
-    return [
-        p
-        for p in stuck_of(snapshot.lag)
-        if p.status is not LagStatus.NO_READER and not _may_hold_no_record(snapshot, p)
-    ]
 
 
 def _may_hold_no_record(snapshot: GroupSnapshot, row: PartitionLag) -> bool:
@@ -426,7 +418,7 @@ def commits_without_progress(snapshot: GroupSnapshot) -> Answer:
         return COMMITS_WITHOUT_PROGRESS.unknown(snapshot.why("commits", NO_COMMITS))
     if not _has_many_commits(snapshot.commits):
         return ()
-    stalls = {p.partition.tp for p in stalled(snapshot)}
+    stalls = {p.partition.tp for p in stuck_of(snapshot.lag)}
     repeats: Counter[TopicPartition] = Counter()
     total, first_ms, last_ms = 0, snapshot.now_ms, 0
     for key, known in snapshot.commits.items():
