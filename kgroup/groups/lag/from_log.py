@@ -66,9 +66,8 @@ def from_log(
     None: crash loops are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
-    # Nearly all events are commits: they must cost little, here and below.
-    others = [event for event in events if not isinstance(event, CommitWritten)]
     timeline, by_tool = _timeline(events, reach, group)
+    # Nearly all events are commits: they must cost little, here and below.
     for event in events:
         if not isinstance(event, CommitWritten) or not _counts(event):
             continue
@@ -85,8 +84,8 @@ def from_log(
         state_since_ms=timeline.state_since_ms(group),
         emptied_record_ms=timeline.emptied_record_ms(group) if group.is_empty else None,
         members=_members(timeline),
-        churn=_churn(events, others, now_ms),
-        crash_loops=() if topic_names is None else _crash_loops(events, others, reach, now_ms, topic_names),
+        churn=_churn(events, now_ms),
+        crash_loops=() if topic_names is None else _crash_loops(events, reach, now_ms, topic_names),
         generation=timeline.classic,
     )
 
@@ -159,31 +158,23 @@ def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:
     return next((event.at_ms for event in events if event.log_offset >= reach.whole_from), None)
 
 
-def _churn(events: Sequence[Event], others: Sequence[Event], now_ms: int) -> GroupChurn | None:
+def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     """The generations with members, or the group epochs, since the last commit; None if no commit was read."""
-    commits = (event for event in events if isinstance(event, CommitWritten) and _counts(event))
-    if not others:
-        return None if next(commits, None) is None else GroupChurn(0, 0)
-    last = max((commit.at_ms for commit in commits), default=None)
-    if last is None:
-        return None
-    starts = [
-        event.at_ms
-        for event in others
-        if event.at_ms > last
-        and (isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members))
-    ]
-    lasted = [later - earlier for earlier, later in pairwise([*starts, now_ms])]
-    return GroupChurn(len(starts), max(0, *lasted) if lasted else 0)
+    starts = [now_ms]
+    for event in reversed(events):
+        if isinstance(event, CommitWritten):
+            if _counts(event):
+                lasted = [later - earlier for later, earlier in pairwise(starts)]
+                return GroupChurn(len(lasted), max((0, *lasted)))
+        elif isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members):
+            starts.append(event.at_ms)
+    return None
 
 
 def _crash_loops(
-    events: Sequence[Event],
-    others: Sequence[Event],
-    reach: ScannedRange,
-    now_ms: int,
-    topic_names: Mapping[str, str],
+    events: Sequence[Event], reach: ScannedRange, now_ms: int, topic_names: Mapping[str, str]
 ) -> tuple[CrashLoop, ...]:
+    others = [event for event in events if not isinstance(event, CommitWritten)]
     if sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
         return ()
     # Imported here: nearly all groups hardly ever rebalance.
