@@ -7,15 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourceType,
-)
+from kafka.admin import ACLOperation, ResourceType
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kgroup.cluster.acls import access
@@ -28,6 +20,7 @@ from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import NotAuthorized
 from tests.conftest import BROKER_PROPERTIES
+from tests.helpers.access_rules import rule, rules_admin, set_rules
 from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
@@ -173,22 +166,14 @@ def test_without_an_authorizer_everybody_may_do_everything(bootstrap: str) -> No
 
 
 def test_who_reads_a_group_but_may_not_see_all_its_topics(without: Without) -> None:
-    def rule(kind: ResourceType, name: str, principal: str, operation: ACLOperation, pattern: str = "LITERAL") -> ACL:
-        resource = ResourcePattern(kind, name, ACLResourcePatternType[pattern])
-        return ACL(principal, "*", operation, ACLPermissionType.ALLOW, resource)
-
     rules = [
-        rule(ResourceType.GROUP, "pay-", "User:alice", ACLOperation.READ, "PREFIXED"),
-        rule(ResourceType.TOPIC, "orders", "User:alice", ACLOperation.WRITE),
-        rule(ResourceType.GROUP, "pay-svc", "User:carol", ACLOperation.ALL),
-        rule(ResourceType.TOPIC, "*", "User:carol", ACLOperation.READ),
+        rule(ACLOperation.READ, ResourceType.GROUP, "pay-", "alice", prefixed=True),
+        rule(ACLOperation.WRITE, ResourceType.TOPIC, "orders", "alice"),
+        rule(ACLOperation.ALL, ResourceType.GROUP, "pay-svc", "carol"),
+        rule(ACLOperation.READ, ResourceType.TOPIC, "*", "carol"),
     ]
-    admin = KafkaAdminClient(bootstrap_servers=without.bootstrap)
-    try:
-        admin.create_acls(rules)
-    finally:
-        admin.close()
-        admin._net.close()
+    with rules_admin(without.bootstrap) as admin:
+        set_rules(admin, rules, beside=True)
     expected = {
         "pay-svc": Access(authorizer=True, blind=(PrincipalWithoutDescribe("User:alice", ("payments",)),)),
         "other": Access(authorizer=True),

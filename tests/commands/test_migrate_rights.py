@@ -9,24 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourcePatternFilter,
-    ResourceType,
-)
+from kafka.admin import ACLOperation
 
 from tests.commands.test_rights import (
     CLUSTER,
     EVERYTHING,
     HISTORY,
     Bob,
-    Right,
     bob,
     broker,
     group,
@@ -34,10 +23,10 @@ from tests.commands.test_rights import (
     topic,
     without,
 )
+from tests.helpers.access_rules import DENY, rule
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.secure_broker import SecureBroker
-from tests.helpers.waiting import wait_for
 
 __all__ = ("bob", "broker", "settled")
 
@@ -62,24 +51,6 @@ def planned(bob: Bob, name: str, *arguments: str, exit_code: int) -> dict[str, A
     return {**row, "checks": {check["id"]: check for check in row["checks"]}}
 
 
-def grant(broker: SecureBroker, *rules: tuple[str, Right, ACLOperation, ACLPermissionType]) -> None:
-    """These rules beside those that are there."""
-    admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
-    every = ACLFilter(
-        None, None, ACLOperation.ANY, ACLPermissionType.ANY,
-        ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
-    )  # fmt: skip
-    try:
-        before = len(admin.describe_acls(every)[0])
-        admin.create_acls(
-            [ACL(f"User:{who}", "*", operation, how, ResourcePattern(*what)) for who, what, operation, how in rules]
-        )
-        wait_for(lambda: len(admin.describe_acls(every)[0]) == before + len(rules), "rules")
-    finally:
-        admin.close()
-        admin._net.close()
-
-
 def test_without_describe_configs(bob: Bob) -> None:
     """Policy, assignors, ranges are the brokers' settings: unknown, with the right that is missing."""
     bob.may(*EVERYTHING)
@@ -94,10 +65,9 @@ def test_without_describe_configs(bob: Bob) -> None:
     assert planned(bob, "new", exit_code=0)["readiness"] == "done"
 
 
-def test_with_describe_configs(bob: Bob, broker: SecureBroker) -> None:
+def test_with_describe_configs(bob: Bob) -> None:
     bob.may(*EVERYTHING)
-    allow = ACLPermissionType.ALLOW
-    grant(broker, ("bob", CLUSTER, CONFIGS, allow), ("bob", group("old"), CONFIGS, allow))
+    bob.grant(rule(CONFIGS, *CLUSTER), rule(CONFIGS, *group("old")))
     # Its members move it by themselves; bob lacks READ on it, which the other way, converting it, needs.
     row = planned(bob, "old", exit_code=4)
     assert (row["checks"]["migration-policy"]["status"], row["how"]) == ("ok", "rolling")
@@ -139,21 +109,21 @@ def test_executing_without_the_right(bob: Bob) -> None:
         assert result.stdout.endswith("Nothing was changed.\n")
 
 
-def test_configs_of_a_group_that_may_not_be_altered(bob: Bob, broker: SecureBroker) -> None:
+def test_configs_of_a_group_that_may_not_be_altered(bob: Bob) -> None:
     """All that is missing is named at once: the configs are set after the conversion, which cannot be half done."""
     bob.may(*EVERYTHING)
-    grant(broker, ("bob", group("idle"), CONFIGS, ACLPermissionType.ALLOW))
+    bob.grant(rule(CONFIGS, *group("idle")))
     for more in ((), ("--execute",)):
         result = bob("migrate", "idle", "--session-timeout", "50s", *more, exit_code=4)
         assert "no ALTER_CONFIGS and no READ on Group idle" in result.stderr
         assert "--operation AlterConfigs --operation Read --group idle" in result.stderr
 
 
-def test_a_topic_that_may_not_be_read_keeps_the_group_as_it_is(bob: Bob, broker: SecureBroker) -> None:
+def test_a_topic_that_may_not_be_read_keeps_the_group_as_it_is(bob: Bob) -> None:
     """Its commits could not be made again, and would expire after the conversion; --partial changes nothing in that."""
     bob.may(*without(topic("secret")))
     bob.may_describe(topic("secret"))
-    grant(broker, ("bob", group("idle"), READ, ACLPermissionType.ALLOW))
+    bob.grant(rule(READ, *group("idle")))
     for more in ((), ("--execute",), ("--partial", "--execute")):
         result = bob("migrate", "idle", *more, exit_code=4)
         assert "no READ on Topic secret" in result.stderr
@@ -162,7 +132,6 @@ def test_a_topic_that_may_not_be_read_keeps_the_group_as_it_is(bob: Bob, broker:
 def test_topic_that_a_principal_may_not_describe(bob: Bob, broker: SecureBroker) -> None:
     """carol may read the group, and one of its two topics: she is named with the other one."""
     bob.may()
-    allow = ACLPermissionType.ALLOW
     as_admin = ("-b", broker.addresses["ADMIN"])
 
     def check() -> dict[str, Any]:
@@ -170,16 +139,16 @@ def test_topic_that_a_principal_may_not_describe(bob: Bob, broker: SecureBroker)
         (found,) = (check for check in row["checks"] if check["id"] == "topic-describe")
         return dict(found)
 
-    grant(broker, ("carol", group("idle"), READ, allow), ("carol", topic("open"), READ, allow))
+    bob.grant(rule(READ, *group("idle"), "carol"), rule(READ, *topic("open"), "carol"))
     missing = check()
     assert missing["status"] == "warning"
     assert "carol" in missing["evidence"]
     assert "secret" in missing["evidence"]
     assert "open" not in missing["evidence"]
     assert "DESCRIBE" in f"{missing['evidence']} {missing['remedy']}".upper()
-    grant(broker, ("carol", topic("secret"), READ, allow))  # which implies DESCRIBE
+    bob.grant(rule(READ, *topic("secret"), "carol"))  # which implies DESCRIBE
     assert check()["status"] == "ok"
-    grant(broker, ("carol", topic("secret"), DESCRIBE, ACLPermissionType.DENY))
+    bob.grant(rule(DESCRIBE, *topic("secret"), "carol", how=DENY))
     assert check()["status"] == "warning"
 
 

@@ -7,35 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourcePatternFilter,
-    ResourceType,
-)
+from kafka.admin import ACL, ACLOperation, ResourceType
 
 from tests.helpers import programs
+from tests.helpers.access_rules import DENY, rule, rules_admin, set_rules
 from tests.helpers.command_line import CommandLine, QuietReporter, Result
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.members import Members
+from tests.helpers.members import Member, Members
 from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
 from tests.helpers.waiting import wait_for
 
 Right = tuple[ResourceType, str]
 CLUSTER: Right = (ResourceType.CLUSTER, "kafka-cluster")
 HISTORY: Right = (ResourceType.TOPIC, "__consumer_offsets")
-_EVERY_RULE = ACLFilter(
-    None,
-    None,
-    ACLOperation.ANY,
-    ACLPermissionType.ANY,
-    ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
-)
 
 
 def topic(name: str) -> Right:
@@ -64,10 +48,17 @@ def settled(broker: SecureBroker) -> Iterator[KafkaWorld]:
         old, new = members.classic("old", "open", "secret"), members.consumer("new", "open", "secret")
         members.stable(old, partitions=4)
         members.stable(new, partitions=4)
-        old.commit()
-        new.commit()
+        for member in (old, new):  # it may not have polled so far yet
+            wait_for(lambda: caught_up(world, member), "its commits")  # noqa: B023
         wait_for(lambda: world.groups()["new"] == ("consumer", "stable"), "stable")
         yield world
+
+
+def caught_up(world: KafkaWorld, member: Member) -> bool:
+    """Whether it has committed behind all records of both topics."""
+    member.commit()
+    committed = world.committed(member.what["group"])
+    return all(committed.get((name, 0), (None,))[0] == 5 for name in ("open", "secret"))
 
 
 @dataclass(frozen=True)
@@ -78,39 +69,21 @@ class Bob:
 
     def may(self, *rights: Right, also: Sequence[tuple[ACLOperation, Right]] = (), not_: Sequence[Right] = ()) -> None:
         """Give bob DESCRIBE on these (READ on topics too), these operations, and nothing else; ``not_`` is denied."""
-        admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
-        wanted = [
-            ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
-            for kind, name in rights
-            for operation in (ACLOperation.DESCRIBE, *([ACLOperation.READ] if kind is ResourceType.TOPIC else []))
-        ]
-        wanted += [
-            ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(*right))
-            for operation, right in also
-        ]
-        wanted += [
-            ACL("User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.DENY, ResourcePattern(*right))
-            for right in not_
-        ]
-        try:
-            admin.delete_acls([_EVERY_RULE])
-            wait_for(lambda: not admin.describe_acls(_EVERY_RULE)[0], "no rules")
-            if wanted:
-                admin.create_acls(wanted)
-                wait_for(lambda: len(admin.describe_acls(_EVERY_RULE)[0]) == len(wanted), "rules")
-        finally:
-            admin.close()
-            admin._net.close()
+        wanted = [rule(ACLOperation.DESCRIBE, *right, how=DENY) for right in not_]
+        wanted += [rule(operation, *right) for operation, right in also]
+        for kind, name in rights:
+            reads = [ACLOperation.READ] if kind is ResourceType.TOPIC else []
+            wanted += [rule(operation, kind, name) for operation in (ACLOperation.DESCRIBE, *reads)]
+        self.grant(*wanted, alone=True)
 
     def may_describe(self, topic: Right, who: str = "bob") -> None:
         """Give bob (or another) DESCRIBE on a topic beside what he has, and not READ."""
-        admin = KafkaAdminClient(bootstrap_servers=self.broker.addresses["ADMIN"])
-        rule = ACL(f"User:{who}", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(*topic))
-        before = len(admin.describe_acls(_EVERY_RULE)[0])
-        admin.create_acls([rule])
-        wait_for(lambda: len(admin.describe_acls(_EVERY_RULE)[0]) > before, "the rule")
-        admin.close()
-        admin._net.close()
+        self.grant(rule(ACLOperation.DESCRIBE, *topic, who))
+
+    def grant(self, *rules: ACL, alone: bool = False) -> None:
+        """These rules beside those that are there, or ``alone``."""
+        with rules_admin(self.broker.addresses["ADMIN"]) as admin:
+            set_rules(admin, rules, beside=not alone)
 
     def __call__(self, *arguments: str, exit_code: int | None = 0) -> Result:
         certificates = self.broker.certificates
@@ -394,9 +367,9 @@ def test_doctor_names_what_it_could_not_look_at(bob: Bob) -> None:
     assert not {"rebalance-storm", "stalled-commits", "out-of-range", "idle-members"} & set(everything["old"])
     bob.may(*without(HISTORY))
     blind = unlooked("old", "new")
-    for rule in ("rebalance-storm", "not-static", "stalled-commits", "poll-interval"):
-        assert "__consumer_offsets could not be read: no READ" in blind["old"][rule], blind["old"]
-        assert blind["new"][rule] == blind["old"][rule]
+    for rule_id in ("rebalance-storm", "not-static", "stalled-commits", "poll-interval"):
+        assert "__consumer_offsets could not be read: no READ" in blind["old"][rule_id], blind["old"]
+        assert blind["new"][rule_id] == blind["old"][rule_id]
     bob.may(*without(CLUSTER))
     assert "coordinator-load" in unlooked("--cluster")[None]  # type: ignore[index]
     bob.may(group("idle"), topic("open"))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from kafka.admin import ACLOperation, ResourceType
 
 from kgroup.cluster.producer import TopicWriter
 from kgroup.cluster.reader.ranges import check_topic, read_ranges
@@ -23,6 +24,7 @@ from kgroup.model.records import OffsetRange
 from kgroup.support.errors import AuthenticationFailed, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from tests.commands.test_rights import Bob, topic
 from tests.helpers import programs
+from tests.helpers.access_rules import rule, rules_admin, set_rules
 from tests.helpers.command_line import QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
@@ -410,19 +412,10 @@ def test_rights(broker: SecureBroker, secured: KafkaWorld, name: Name, capfd: py
 
 
 def test_describe_alone_is_not_enough(broker: SecureBroker, secured: KafkaWorld, name: Name) -> None:
-    from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
-
     place = secured.topic(name("orders"))
     secured.produce(place, 5)
-    admin = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
-    rule = ACL(
-        "User:bob", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, ResourcePattern(ResourceType.TOPIC, place)
-    )
-    try:
-        admin.create_acls([rule])
-    finally:
-        admin.close()
-        admin._net.close()
+    with rules_admin(broker.addresses["ADMIN"]) as admin:
+        set_rules(admin, [rule(ACLOperation.DESCRIBE, ResourceType.TOPIC, place)], beside=True)
 
     def refusal() -> KgroupError | None:
         with pytest.raises(KgroupError) as raised:
