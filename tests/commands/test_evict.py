@@ -17,7 +17,6 @@ from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 
-PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 FIELDS = {"group", "member_id", "instance_id", "client_id", "host", "partition_count", "removed", "error_code",
           "error_message"}  # fmt: skip
 LONG: dict[str, Any] = {"session_timeout_ms": 30000}
@@ -29,6 +28,19 @@ pytestmark = pytest.mark.usefixtures("bystander")
 @pytest.fixture
 def topic(world: KafkaWorld, name: Name) -> str:
     return world.topic(name("orders"), partitions=2)
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def group(world: KafkaWorld, name: Name, topic: str) -> str:
+    """A group with a commit, and without members yet."""
+    group = name("svc")
+    world.commit(group, {(topic, 0): 0})
+    return group
 
 
 def joined(members: Members, protocol: str, group: str, topic: str, *instances: str | None) -> list[Member]:
@@ -55,13 +67,10 @@ def in_group(kgroup: CommandLine, group: str) -> dict[str, str | None]:
     return {member["member_id"]: member["instance_id"] for member in document["members"]}
 
 
-@PROTOCOLS
 def test_static_members_that_were_killed(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+    kgroup: CommandLine, world: KafkaWorld, members: Members, group: str, topic: str, protocol: str
 ) -> None:
     """kill -9 leaves the group non-empty until the sessions end; evict empties it at once, and it can be reset."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0, (topic, 1): 0})
     if protocol == "consumer":
         world.configure_group(group, consumer_session_timeout_ms="30000")
     for member in joined(members, protocol, group, topic, "pay-0", "pay-1"):
@@ -80,13 +89,8 @@ def test_static_members_that_were_killed(
     assert group in kgroup("delete", group, "--execute").stdout
 
 
-@PROTOCOLS
-def test_dry_run_changes_nothing(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
-) -> None:
+def test_dry_run_changes_nothing(kgroup: CommandLine, members: Members, group: str, topic: str, protocol: str) -> None:
     """Each way to choose; unknown ones are 5 and name those that exist, and then nothing at all is done."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
     joined(members, protocol, group, topic, "pay-0", "pay-1")
     before = in_group(kgroup, group)
     ids = {str(instance): member for member, instance in before.items()}
@@ -135,12 +139,9 @@ def test_dry_run_changes_nothing(
     assert in_group(kgroup, group) == before
 
 
-@PROTOCOLS
 def test_a_client_id_of_several_members_names_none(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+    kgroup: CommandLine, members: Members, group: str, topic: str, protocol: str
 ) -> None:
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
     start = members.classic if protocol == "classic" else members.consumer
     both = [start(group, topic, client_id="pay-svc") for _ in range(2)]
     members.stable(*both, partitions=2)
@@ -153,13 +154,10 @@ def test_a_client_id_of_several_members_names_none(
     assert in_group(kgroup, group) == before
 
 
-@PROTOCOLS
 def test_live_dynamic_member_comes_back(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+    kgroup: CommandLine, world: KafkaWorld, members: Members, group: str, topic: str, protocol: str
 ) -> None:
     """By member id; it is another member soon, which the screen has said."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
     joined(members, protocol, group, topic, None)
     (before,) = in_group(kgroup, group)
     result = kgroup("evict", group, "--member", before, "--execute")
@@ -173,13 +171,10 @@ def test_live_dynamic_member_comes_back(
     assert world.committed(group) == {(topic, 0): (0, "")}
 
 
-@PROTOCOLS
 def test_all_members(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
+    kgroup: CommandLine, world: KafkaWorld, members: Members, group: str, topic: str, protocol: str
 ) -> None:
     """Static and dynamic ones alike, in one go; the result per member, and it can't be taken back."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
     for member in joined(members, protocol, group, topic, "pay-0", None):
         member.kill()
     before = in_group(kgroup, group)
@@ -198,22 +193,19 @@ def test_all_members(
         assert "evict" in refused.stderr
 
 
-def test_undo_right_after_evict(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str
-) -> None:
+def test_undo_right_after_evict(kgroup: CommandLine, members: Members, group: str, topic: str) -> None:
     """Nothing else is in the journal: it says that an eviction can't be taken back, not that there was nothing."""
-    group = name("svc")
     joined(members, "classic", group, topic, "pay-0")[0].kill()
     kgroup("evict", group, "--instance", "pay-0", "--execute")
-    result = kgroup("undo", exit_code=6)
-    assert f"evict {group}" in result.stderr
-    assert "cannot be undone" in result.stderr
+    for execute in ((), ("--execute",)):
+        result = kgroup("undo", *execute, exit_code=6)
+        assert f"evict {group}" in result.stderr
+        assert "cannot be undone" in result.stderr
 
 
 def test_without_a_journal_no_option_is_advised_that_evict_does_not_have(
-    kgroup: CommandLine, members: Members, name: Name, topic: str, monkeypatch: pytest.MonkeyPatch
+    kgroup: CommandLine, members: Members, group: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = name("svc")
     joined(members, "classic", group, topic, "pay-0")
     monkeypatch.setenv("KGROUP_STATE_DIR", "/proc/kgroup-state")
     for how in ((), ("--execute",)):
@@ -223,9 +215,7 @@ def test_without_a_journal_no_option_is_advised_that_evict_does_not_have(
         assert "--backup" not in refused
 
 
-def test_empty_and_unknown_groups(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
+def test_empty_and_unknown_groups(kgroup: CommandLine, world: KafkaWorld, group: str) -> None:
     assert "nothing to do" in kgroup("evict", group, "--all-members", "--execute").stderr
     result = kgroup("evict", group, "--instance", "pay-0", "--execute", exit_code=5)
     assert "pay-0" in result.stderr
@@ -257,19 +247,16 @@ def test_usage(kgroup: CommandLine, monkeypatch: pytest.MonkeyPatch, arguments: 
     assert said in kgroup("evict", *arguments, exit_code=2).stderr
 
 
-@PROTOCOLS
 def test_member_that_goes_meanwhile(
     kgroup: CommandLine,
     world: KafkaWorld,
     members: Members,
-    name: Name,
+    group: str,
     topic: str,
     protocol: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between the plan and the request one of two has left by itself: the other is removed all the same."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 0})
     leaves, stays = joined(members, protocol, group, topic, None, "pay-1")
     stays.kill()
 
