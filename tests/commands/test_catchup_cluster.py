@@ -26,7 +26,7 @@ from tests.helpers.catchup.spark_kills import source_topic, workers_of
 from tests.helpers.command_line import CommandLine, QuietReporter, Result
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.running import running
-from tests.helpers.three_brokers import replicated
+from tests.helpers.three_brokers import busy_partition, replicated
 from tests.helpers.waiting import wait_for
 
 pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("ledger")]
@@ -179,7 +179,8 @@ def test_a_broker_goes_away_and_comes_back(
     victim = leader(three, ledger) if which == "ledger" else three.coordinator(group)
 
     sandbox.stop(victim)
-    released: Result = kgroup.process("catchup", "start", group, "--release-only", "--execute", "--timeout", "60s")
+    with busy_partition(three, group, topic):
+        released: Result = kgroup.process("catchup", "start", group, "--release-only", "--execute", "--timeout", "60s")
     sandbox.up(reporter=QuietReporter())
     plan = plan_id(released)
     assert committed(three, group) == {(topic, 0): records, (topic, 1): records}

@@ -20,7 +20,7 @@ from tests.helpers.command_line import CommandLine, Result
 from tests.helpers.kafka_proxy import CONSUMER_GROUP_HEARTBEAT, DELETE_GROUPS, LEAVE_GROUP, OFFSET_COMMIT, OFFSET_DELETE
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.split_network import CLIENT, Link, SplitCluster, cut_off, of_brokers, of_nodes, split_cluster
-from tests.helpers.three_brokers import BROKERS, RECORDS, bystander, in_sync, topic_on
+from tests.helpers.three_brokers import BROKERS, RECORDS, busy_partitions, bystander, in_sync, topic_on
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -237,7 +237,10 @@ def test_gone_between_two_groups(
     cluster: SplitCluster, split: KafkaWorld, name: Name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """Of several groups some are changed already: the others are at the broker that takes over."""
-    with all_in_mid_change(cluster, split, name, tmp_path, 4, "--timeout", "60s") as (changes, run):
+    with (
+        all_in_mid_change(cluster, split, name, tmp_path, 4, "--timeout", "60s") as (changes, run),
+        busy_partitions(split, changes.victim, changes.cases["reset"].topic),
+    ):
         run(lambda: (cluster.kill if fault == "killed" else cluster.hang)(changes.victim))
     assert changes.exit_codes == dict.fromkeys(VERBS, 0), changes.results
     cluster.mend()
