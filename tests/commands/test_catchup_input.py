@@ -194,6 +194,8 @@ def test_a_read_only_context_refuses_all_that_changes(
     ):
         refused = kgroup("catchup", *words, "--execute", "--context", "prod", "-o", "json", exit_code=6)
         assert [error["code"] for error in refused.json["errors"]] == ["read-only"], words
+    plan_alone = kgroup("catchup", "start", crashed.group, "--context", "prod", exit_code=6)
+    assert "[read-only]" in plan_alone.stderr
     for words in (("list",), ("show", plan)):
         assert kgroup("catchup", *words, "--context", "prod", "-o", "json").data[0]["state"] == "released"
     assert world.exact(crashed.group) == before

@@ -12,20 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    KafkaAdminClient,
-    ResourcePattern,
-    ResourcePatternFilter,
-    ResourceType,
-)
+from kafka.admin import ACLOperation, KafkaAdminClient, ResourceType
 
 from kgroup.sandbox import ports
 from tests.helpers import programs
+from tests.helpers.access_rules import rule, rules_admin, set_rules
 from tests.helpers.catchup.catchups import copied, offsets, plan_id, written
 from tests.helpers.catchup.replays import seen
 from tests.helpers.command_line import CommandLine, QuietReporter, Result
@@ -46,19 +37,10 @@ TOPIC, GROUP, CLUSTER, ID = (
     ResourceType.CLUSTER,
     ResourceType.TRANSACTIONAL_ID,
 )
-EVERYTHING = ACLFilter(
-    None, None, ACLOperation.ANY, ACLPermissionType.ANY,
-    ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
-)  # fmt: skip
 PREFIX = "kgroup-catchup-"
 SECRET = USERS["bob"]
 
 Right = tuple[ResourceType, str, ACLOperation]
-
-
-def _rule(kind: ResourceType, name: str, operation: ACLOperation) -> ACL:
-    pattern = ACLResourcePatternType.PREFIXED if kind is ID else ACLResourcePatternType.LITERAL
-    return ACL("User:bob", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name, pattern))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +52,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def admin(broker: SecureBroker) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=broker.addresses["ADMIN"])
-    yield client
-    client.close()
-    client._net.close()
+    with rules_admin(broker.addresses["ADMIN"]) as client:
+        yield client
 
 
 @dataclass
@@ -117,13 +97,8 @@ class Bob:
 
         A right that stays is his all the time: a replay that runs meanwhile would notice.
         """
-        wanted, there = {_rule(*right) for right in rights}, self._rules()
-        self.admin.create_acls(sorted(wanted - there, key=repr))
-        self.admin.delete_acls(sorted(there - wanted, key=repr))
-        wait_for(lambda: self._rules() == wanted, "rules")
-
-    def _rules(self) -> set[ACL]:
-        return set(self.admin.describe_acls(EVERYTHING)[0])
+        rules = [rule(operation, kind, name, prefixed=kind is ID) for kind, name, operation in rights]
+        set_rules(self.admin, rules)
 
     @property
     def connection(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -531,21 +530,6 @@ def test_the_expected_number_of_partitions(kgroup: CommandLine, world: KafkaWorl
     kgroup("catchup", "start", crashed.group, "--expect", "3", "--release-only", "--execute", exit_code=6)
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
     kgroup("catchup", "start", crashed.group, "--expect", "2", "--release-only", "--execute")
-
-
-def test_a_read_only_context_refuses(
-    kgroup: CommandLine, bootstrap: str, crashed: Crash, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pathlib import Path
-
-    Path(os.environ["KGROUP_CONFIG"]).write_text(
-        f"contexts:\n  prod:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n", encoding="utf-8"
-    )
-    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
-
-    for words in (("--release-only", "--execute"), ()):
-        refused = kgroup("catchup", "start", crashed.group, "--context", "prod", *words, exit_code=6)
-        assert "[read-only]" in refused.stderr
 
 
 def test_csv_has_a_row_a_partition(kgroup: CommandLine, crashed: Crash) -> None:

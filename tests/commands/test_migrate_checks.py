@@ -158,23 +158,6 @@ def test_protocol_that_is_no_choice(kgroup: CommandLine) -> None:
     assert "'--protocol': 'streams' is not one of 'consumer', 'classic'" in refused.stderr
 
 
-def test_read_only_context(
-    kgroup_cli: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, topic: str, tmp_path: Path
-) -> None:
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    before = world.exact(group)
-    (tmp_path / "config.yaml").write_text(
-        f"contexts:\n  audit:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n"
-    )
-    shown = kgroup_cli("migrate", group, "--context", "audit", exit_code=6)
-    assert "READY" in shown.stdout
-    assert "Nothing was changed." in shown.stdout
-    result = kgroup_cli("migrate", group, "--context", "audit", "--execute", exit_code=6)
-    assert "read-only" in result.stderr.replace("read_only", "read-only")
-    assert (world.groups()[group], world.exact(group)) == (("classic", "empty"), before)
-
-
 # Assignors
 
 ASSIGNORS = {"range": "range", "roundrobin": "uniform", "sticky": "uniform", "cooperative-sticky": "uniform"}

@@ -643,20 +643,6 @@ def test_dry_runs_and_refusals_are_not_journaled(
     assert journal() == []
 
 
-def test_evict_cannot_be_undone(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    member = members.classic(group, topic, group_instance_id="pay-4", session_timeout_ms=30_000)
-    members.stable(member, partitions=1)
-    member.close()
-    kgroup("evict", group, "--instance", "pay-4", "--execute")
-    for arguments in (("undo",), ("undo", "--execute")):
-        page = kgroup(*arguments, exit_code=6)
-    found = re.findall(r"\bch-\w{4,}\b", page.stdout + page.stderr)
-    assert found, "it is in the list"
-    refused = kgroup("undo", found[0], "--execute", exit_code=6)
-    assert "evict" in refused.stderr
-
-
 def test_evict_among_the_others(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     """An eviction after a reset: the reset is still the one to take back, the eviction is listed as what it is."""
     topic, group, other = world.topic(name("orders")), name("svc"), name("other")
@@ -719,24 +705,6 @@ def test_offsets_that_retention_took_since(kgroup: CommandLine, world: KafkaWorl
 
 
 # --- live groups, both protocols
-
-
-def test_live_group(kgroup: CommandLine, world: KafkaWorld, members: Members, shop: Shop) -> None:
-    """The plan is shown, and not done."""
-    kgroup("reset", shop.group, "--topic", shop.orders, "--to-current", "--execute")
-    kgroup("reset", shop.group, "--topic", f"{shop.orders}:0", "--to-offset", "9", "--execute")
-    member = members.classic(shop.group, shop.clicks)
-    members.stable(member, partitions=1)
-    for arguments in (("undo",), ("undo", "--execute"), ("undo", "--execute", "--accept", "moved-since")):
-        refused = kgroup(*arguments, exit_code=9)
-        said = refused.stdout + refused.stderr
-        assert "not-empty" in said or "NOT YET" in said
-        assert f"{shop.orders}:0" in refused.stdout
-        assert "127.0.0.1" in said
-    assert world.exact(shop.group)[shop.orders, 0][0] == 9
-    member.close()
-    kgroup("undo", "--execute", "--wait-empty", "--within", "30s")
-    assert world.exact(shop.group)[shop.orders, 0][0] == 5
 
 
 @pytest.mark.parametrize("verb", ["reset", "delete"])
@@ -1000,12 +968,7 @@ def nowhere(kind: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "proc"])
 def test_no_journal(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    shop: Shop,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
+    kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Refused, unless the offsets are kept elsewhere; the plan is shown all the same."""
     monkeypatch.setenv("KGROUP_STATE_DIR", str(nowhere(kind, tmp_path)))
@@ -1208,20 +1171,6 @@ def test_backup_of_an_undo(kgroup: CommandLine, world: KafkaWorld, shop: Shop, t
 
 
 # --- contexts
-
-
-def test_read_only_context(
-    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    kgroup(*latest(shop))
-    moved = world.exact(shop.group)
-    (tmp_path / "config.yaml").write_text(
-        f"contexts:\n  audit:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n"
-    )
-    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
-    assert "PLAN" in kgroup("undo", "--context", "audit", exit_code=6).stdout
-    kgroup("undo", "--context", "audit", "--execute", exit_code=6)
-    assert world.exact(shop.group) == moved
 
 
 @pytest.mark.parametrize(
