@@ -27,7 +27,6 @@ SPAN_MS = 3_600_000
 SIMPLE_SPAN_MS = 600_000
 """How far back for a group that never had members: there a rhythm of commits matters, not a single commit."""
 
-_ABORTED = TransactionEnd.ABORTED
 _TYPES = (RecordType.OFFSET_COMMIT, RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA)
 
 
@@ -77,7 +76,7 @@ class _SinceEmpty(Visitor):
         return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 
     def add(self, entry: Entry) -> None:
-        if self.complete or ending_of(*entry) is _ABORTED:
+        if self.complete or ending_of(*entry) is TransactionEnd.ABORTED:
             return
         record = entry[0]
         at_ms = record.timestamp_ms

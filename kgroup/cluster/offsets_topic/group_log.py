@@ -42,7 +42,6 @@ _OF_MEMBERS = (
     RecordType.TARGET_ASSIGNMENT_MEMBER,
     RecordType.CURRENT_MEMBER_ASSIGNMENT,
 )
-_OPEN = TransactionEnd.OPEN
 
 
 class GroupLog(msgspec.Struct, frozen=True):
@@ -222,7 +221,7 @@ class _Records(Visitor):
             if event is None:
                 continue
             events.append(event)
-            if ending is _OPEN and isinstance(event, CommitWritten):
+            if ending is TransactionEnd.OPEN and isinstance(event, CommitWritten):
                 opened.append(event.at_ms)
         if self._past is not None:
             self._past.add_commits(events)

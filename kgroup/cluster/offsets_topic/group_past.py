@@ -35,9 +35,6 @@ from kgroup.model.topic_partition import TopicPartition, shared_tp
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
 
-_OPEN, _ABORTED = TransactionEnd.OPEN, TransactionEnd.ABORTED
-"""Names of their own: Python 3.11 needs longer to find a member of an enum than for the rest of a round."""
-
 
 class PastQuery(msgspec.Struct, frozen=True):
     """What to find for a group: ``commits`` are the partitions with a committed offset, None if unknown.
@@ -150,7 +147,7 @@ class PastVisitor(Visitor):
 
     def add(self, entry: Entry) -> None:
         record, ending = entry[0], ending_of(*entry)
-        if ending is _ABORTED:
+        if ending is TransactionEnd.ABORTED:
             return
         # Nearly all records are commits of this kind.
         if record.value is not None and (usual := usual_commit(record.key, record.value)) is not None:
@@ -175,13 +172,13 @@ class PastVisitor(Visitor):
                     self._emptied(record.timestamp_ms)
                     self._group_known = True
             case _:
-                self._unreadable = self._unreadable or ending is not _OPEN
+                self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
 
     def add_commits(self, events: Sequence[Event]) -> None:
         """Add the commits among these events, which are in log order; nothing else, so add their other records."""
         for event in reversed(events):
             if isinstance(event, CommitWritten):
-                tp = shared_tp(event.topic, event.partition)  # without the call of a property
+                tp = shared_tp(event.topic, event.partition)
                 self._add_commit(tp, event.offset, event.at_ms, event.topic_id, event.ending)
             elif isinstance(event, Unreadable) and event.record_type == RecordType.OFFSET_COMMIT:
                 self._unreadable = True
@@ -190,10 +187,10 @@ class PastVisitor(Visitor):
         self, tp: TopicPartition, offset: int | None, at_ms: int, topic_id: str | None, ending: TransactionEnd
     ) -> None:
         """``offset`` is None if the commit was deleted, or has expired."""
-        if ending is _OPEN:
+        if ending is TransactionEnd.OPEN:
             self._pending.add(tp)
             return
-        if tp in self._seen or ending is _ABORTED:
+        if tp in self._seen or ending is TransactionEnd.ABORTED:
             return
         self._seen.add(tp)
         if offset is None:
