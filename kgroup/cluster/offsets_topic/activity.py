@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.offsets_topic.decode import usual_commit
-from kgroup.cluster.offsets_topic.events import ending_of
-from kgroup.cluster.offsets_topic.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit, RecordType
-from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
+from kgroup.cluster.offsets_topic.events import ending_of, event_of
+from kgroup.cluster.offsets_topic.records import RecordType
+from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
-from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.group_log import CommitWritten, EpochWritten, GenerationWritten, GroupDeleted, TransactionEnd
 from kgroup.model.groups import Activities, Activity, Group, LastActivities, LoggedCommit
 from kgroup.support.errors import KgroupError
 from kgroup.support.units import plural
@@ -76,38 +75,19 @@ class _SinceEmpty(Visitor):
         return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 
     def add(self, entry: Entry) -> None:
-        if self.complete or ending_of(*entry) is TransactionEnd.ABORTED:
+        if self.complete or (ending := ending_of(*entry)) is TransactionEnd.ABORTED:
             return
-        record = entry[0]
-        at_ms = record.timestamp_ms
-        # Nearly all records are commits of this kind.
-        if record.value is not None and (usual := usual_commit(record.key, record.value)) is not None:
-            if at_ms >= self._since_ms:
-                topic, partition, offset, leader_epoch, metadata, _ = usual
-                self._commits.append(
-                    LoggedCommit(topic, partition, offset, leader_epoch, at_ms, record.offset, metadata)
-                )
-            return
-        match decode_or_none(record):
-            case OffsetCommit(topic=topic, partition=partition, value=commit):
-                if commit is not None and at_ms >= self._since_ms:
-                    self._commits.append(
-                        LoggedCommit(
-                            topic, partition, commit.offset, commit.leader_epoch, at_ms, record.offset, commit.metadata
-                        )
-                    )
-            case GroupMetadata(value=group) if group is not None:
+        match event_of(entry[0], ending, {}):
+            case CommitWritten() as commit:
+                self._add_commits([commit])
+            case GenerationWritten(members=members) if members:
+                # The log is a moment older or newer than the coordinator's answer: members made these commits.
                 self.complete = True
-                if group.members:
-                    # The log is a moment older or newer than the coordinator's answer: members made these commits.
-                    self._commits.clear()
-                else:
-                    self._emptied_at_ms = record.timestamp_ms
-            case ConsumerGroupMetadata(value=epoch) if epoch is not None:
+                self._commits.clear()
+            case GenerationWritten(at_ms=at_ms) | EpochWritten(at_ms=at_ms):
                 # Each member that joins or leaves raises the epoch, and the group is Empty: here the last one left.
-                self.complete = True
-                self._emptied_at_ms = record.timestamp_ms
-            case GroupMetadata() | ConsumerGroupMetadata():
+                self.complete, self._emptied_at_ms = True, at_ms
+            case GroupDeleted():
                 # The group was deleted here; this is a new group of the same name. (If it had changed its type, a
                 # record of the new type would follow this one.)
                 self.complete = True
@@ -116,8 +96,12 @@ class _SinceEmpty(Visitor):
                 self.complete = self._unreadable = True
 
     def add_run(self, commits: list[CommitWritten]) -> None:
+        if not self.complete:
+            self._add_commits(commits)
+
+    def _add_commits(self, commits: list[CommitWritten]) -> None:
         # All commits of a run have one time.
-        if not self.complete and commits[0].at_ms >= self._since_ms:
+        if commits[0].at_ms >= self._since_ms:
             self._commits += [
                 LoggedCommit(c.topic, c.partition, c.offset, c.leader_epoch, c.at_ms, c.log_offset, c.metadata)
                 for c in reversed(commits)
