@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from kgroup.groups.doctor.rules import BY_ID, ORDER, Explanation
+from kgroup.groups.doctor.finding import Rule
+from kgroup.groups.doctor.rules import BY_ID, ORDER, RuleExplanation, ThresholdDocument
 from kgroup.queries.data_files import read_tables
 from kgroup.support.errors import NotFound
 
@@ -17,21 +18,31 @@ _NAMED = 3
 
 
 @cache
-def explanations() -> dict[str, Explanation]:
+def explanations() -> dict[str, RuleExplanation]:
     """All explanations by rule id, in the order of the rules. Raises KgroupError if the file is damaged."""
     return read_tables(_explanations, "doctor_rules.yaml")
 
 
-def _explanations(tables: Mapping[str, Any]) -> dict[str, Explanation]:
+def _explanations(tables: Mapping[str, Any]) -> dict[str, RuleExplanation]:
     rows = {row["id"]: row for row in tables["rules"]}
-    return {
-        rule: Explanation(rule, row["description"], row["impact"], tuple(row["how_to_see"]), tuple(row["how_to_fix"]))
-        for rule in ORDER
-        for row in [rows[rule]]
-    }
+    return {name: _explanation(BY_ID[name], rows[name]) for name in ORDER}
 
 
-def explain(rule: str) -> Explanation:
+def _explanation(rule: Rule, row: Mapping[str, Any]) -> RuleExplanation:
+    return RuleExplanation(
+        rule=rule.id,
+        scope=rule.scope,
+        meaning=rule.meaning,
+        description=row["description"],
+        impact=row["impact"],
+        how_to_see=tuple(row["how_to_see"]),
+        how_to_fix=tuple(row["how_to_fix"]),
+        thresholds=tuple(ThresholdDocument(t.name, t.value, t.unit or None, t.reason) for t in rule.thresholds),
+        source=rule.source,
+    )
+
+
+def explain(rule: str) -> RuleExplanation:
     """The explanation of one rule. Raises NotFound, with similar ids, for an unknown rule."""
     if rule not in BY_ID:
         near = _similar(rule)

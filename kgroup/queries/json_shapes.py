@@ -76,5 +76,5 @@ def _type(hint: Any, shapes: dict[str, tuple[Field, ...]], *, within: bool = Fal
 
 
 def _words(class_: type) -> str:
-    """``listed group`` for ``ListedGroup``."""
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_.__name__).lower()
+    """``used context`` for ``UsedContext``; ``diagnosis`` for ``DiagnosisDocument``, made of a ``Diagnosis``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", class_.__name__.removesuffix("Document")).lower()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -89,14 +89,6 @@ class FindingSummary(msgspec.Struct, frozen=True):
     severity: Severity
     count: int
     subjects: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule,
-            "severity": self.severity.value,
-            "count": self.count,
-            "subjects": list(self.subjects),
-        }
 
 
 def finding_summary(diagnoses: Iterable[Diagnosis]) -> tuple[FindingSummary, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -36,34 +36,21 @@ class Severity(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A problem of a group or the cluster.
+    """A problem of a group or the cluster. Its evidence names some of what is affected.
 
-    ``rule`` is the id of its rule. ``evidence`` describes what was observed; ``numbers`` has the same for programs
-    (counts, records, offsets; durations end in ``_ms``). ``affected`` are all affected partitions, members, topics or
-    brokers, the worst first; the evidence names some. ``remedy`` is what to do, ``commands`` are complete commands or
-    settings for it; kgroup's own lack ``--execute``. ``source`` is a KIP, a Kafka issue or Kafka's documentation.
+    Commands of kgroup lack ``--execute``.
     """
 
-    rule: str
-    severity: Severity
-    evidence: str
-    remedy: str
-    source: str
-    numbers: Mapping[str, int] = msgspec.field(default_factory=dict)
-    affected: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule,
-            "severity": self.severity.value,
-            "evidence": self.evidence,
-            "numbers": dict(self.numbers),
-            "affected": list(self.affected),
-            "remedy": self.remedy,
-            "commands": list(self.commands),
-            "source": self.source,
-        }
+    rule: Annotated[str, "The id of the rule."]
+    severity: Annotated[Severity, "How bad it is."]
+    evidence: Annotated[str, "What was observed, for people."]
+    numbers: Annotated[
+        Mapping[str, int], "The same for programs; the rule decides which. Names with _ms are durations."
+    ]
+    affected: Annotated[tuple[str, ...], "Partitions, members, topics or brokers that are affected, the worst first."]
+    remedy: Annotated[str, "What to do, for people."]
+    commands: Annotated[tuple[str, ...], "Commands and settings for it."]
+    source: Annotated[str, "A KIP, an issue of Kafka or its documentation."]
 
 
 class NotChecked(msgspec.Struct, frozen=True):
@@ -76,9 +63,6 @@ class NotChecked(msgspec.Struct, frozen=True):
     why: str
     partly: bool = False
     early: bool = False
-
-    def document(self) -> dict[str, Any]:
-        return {"rule": self.rule, "reason": self.why, "partly": self.partly}
 
 
 Answer = tuple[Finding | NotChecked, ...]
@@ -115,18 +99,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
         """The number of findings with this severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
-    def document(self) -> Mapping[str, Any]:
-        """Its JSON form; ``group`` is null for the cluster."""
-        return {
-            "group": self.group,
-            "scope": "cluster" if self.group is None else "group",
-            "worst_severity": self.worst.value if self.worst else None,
-            "finding_counts": {severity.value: self.count(severity) for severity in Severity},
-            "findings": [finding.document() for finding in self.findings],
-            "checked_rule_count": self.checked_count,
-            "unchecked_rules": [missing.document() for missing in self.not_checked],
-        }
-
 
 def sort_findings(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
     """The findings by severity, worst first, then in the order of the rule ids ``order``."""
@@ -156,7 +128,7 @@ class Rule(msgspec.Struct, frozen=True):
         commands: Sequence[str] = (),
     ) -> Answer:
         """The answer of a rule that found the problem."""
-        return (Finding(self.id, severity, evidence, remedy, self.source, numbers, tuple(affected), tuple(commands)),)
+        return (Finding(self.id, severity, evidence, numbers, tuple(affected), remedy, tuple(commands), self.source),)
 
     def unknown(self, why: str) -> Answer:
         """The answer of a rule that could not check anything, with the reason."""

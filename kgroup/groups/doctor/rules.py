@@ -5,8 +5,8 @@ The order is that of findings with equal severity: problems that stop reading co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
@@ -82,28 +82,24 @@ BY_ID = {rule.id: rule for rule in RULES}
 ORDER = tuple(rule.id for rule in RULES)
 
 
-class Explanation(msgspec.Struct, frozen=True):
-    """What a rule checks, why it matters, how to see the problem and how to fix it; ``Rule`` has the rest."""
+class ThresholdDocument(msgspec.Struct, frozen=True):
+    """A threshold in JSON."""
 
-    rule: str
-    description: str
-    impact: str
-    how_to_see: tuple[str, ...]
-    how_to_fix: tuple[str, ...]
+    name: Annotated[str, "The threshold."]
+    value: Annotated[float, "Its value."]
+    unit: Annotated[str | None, "The unit of the value."]
+    reason: Annotated[str, "Why it has this value."]
 
-    def document(self) -> Mapping[str, Any]:
-        """Its JSON form, with the rule's meaning, source and thresholds."""
-        rule = BY_ID[self.rule]
-        return {
-            "rule": self.rule,
-            "scope": rule.scope,
-            "meaning": rule.meaning,
-            "description": self.description,
-            "impact": self.impact,
-            "how_to_see": list(self.how_to_see),
-            "how_to_fix": list(self.how_to_fix),
-            "thresholds": [
-                {"name": t.name, "value": t.value, "unit": t.unit or None, "reason": t.reason} for t in rule.thresholds
-            ],
-            "source": rule.source,
-        }
+
+class RuleExplanation(msgspec.Struct, frozen=True):
+    """A rule in full."""
+
+    rule: Annotated[str, "The id of the rule."]
+    scope: Annotated[str, "scope", "What it is about."]
+    meaning: Annotated[str, "What it finds, in one line."]
+    description: Annotated[str, "What it finds, in full."]
+    impact: Annotated[str, "Why it matters."]
+    how_to_see: Annotated[tuple[str, ...], "How to see it."]
+    how_to_fix: Annotated[tuple[str, ...], "How to fix it."]
+    thresholds: Annotated[tuple[ThresholdDocument, ...], "The rule's thresholds."]
+    source: Annotated[str, "A KIP, an issue of Kafka or its documentation."]

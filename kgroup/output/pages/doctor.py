@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
 
 from kgroup.groups.doctor.diagnose import finding_summary, unchecked_summary, worst_first
 from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
-from kgroup.groups.doctor.rules import BY_ID, RULES, Explanation
+from kgroup.groups.doctor.rules import BY_ID, RULES, RuleExplanation
 from kgroup.model.blocks import (
     BlankLine,
     Block,
@@ -26,6 +29,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
+from kgroup.support.json_types import Count
 from kgroup.support.units import plural, some_of
 
 ROWS_ON_A_PAGE = 20
@@ -48,6 +52,38 @@ _SUBJECTS = (
 _RULES = (Column("RULE"), Column("ABOUT", drop=1), Column("MEANING", fold=True))
 
 
+class UncheckedRule(msgspec.Struct, frozen=True):
+    """A rule that could not be checked."""
+
+    rule: Annotated[str, "The id of the rule."]
+    reason: Annotated[str, "Why it could not be checked."]
+    partly: Annotated[bool, "Whether a part of it was checked."]
+
+
+class DiagnosisDocument(msgspec.Struct, frozen=True):
+    """What is wrong with a group or the cluster."""
+
+    group: Annotated[str | None, "The group; null for the cluster."]
+    scope: Annotated[str, "scope", "What was checked."]
+    worst_severity: Annotated[Severity | None, "The worst severity; null without a finding."]
+    finding_counts: Annotated[Mapping[str, Count], "Number of findings for each severity."]
+    findings: Annotated[tuple[Finding, ...], "Findings, the worst first."]
+    checked_rule_count: Annotated[Count, "Number of rules that were checked."]
+    unchecked_rules: Annotated[tuple[UncheckedRule, ...], "Rules that could not be checked."]
+
+
+def diagnosis_document(diagnosis: Diagnosis) -> DiagnosisDocument:
+    return DiagnosisDocument(
+        group=diagnosis.group,
+        scope="cluster" if diagnosis.group is None else "group",
+        worst_severity=diagnosis.worst,
+        finding_counts={severity.value: diagnosis.count(severity) for severity in Severity},
+        findings=diagnosis.findings,
+        checked_rule_count=diagnosis.checked_count,
+        unchecked_rules=tuple(UncheckedRule(each.rule, each.why, each.partly) for each in diagnosis.not_checked),
+    )
+
+
 def outcome(
     diagnoses: Sequence[Diagnosis],
     cluster: ClusterRef,
@@ -59,7 +95,7 @@ def outcome(
     """Diagnoses as the command's outcome, worst first."""
     ordered = worst_first(diagnoses)
     return Outcome(
-        data=ordered,
+        data=tuple(map(diagnosis_document, ordered)),
         screen=lambda: screen(ordered, verbose=verbose),
         records=lambda: records(ordered),
         cluster=cluster,
@@ -218,7 +254,7 @@ def records(diagnoses: Sequence[Diagnosis]) -> Records:
     return Records(HEADER, rows)
 
 
-def explanation_outcome(explanation: Explanation) -> Outcome:
+def explanation_outcome(explanation: RuleExplanation) -> Outcome:
     """``--explain ID``: one rule in full."""
     rule = BY_ID[explanation.rule]
     return Outcome(
@@ -230,7 +266,7 @@ def explanation_outcome(explanation: Explanation) -> Outcome:
     )
 
 
-def _explanation(explanation: Explanation) -> Screen:
+def _explanation(explanation: RuleExplanation) -> Screen:
     rule = BY_ID[explanation.rule]
     blocks: list[Block] = [Title(f"{rule.id}  {rule.meaning}")]
     blocks.append(Text(tuple(wrapped(explanation.description))))
@@ -248,7 +284,7 @@ def _explanation(explanation: Explanation) -> Screen:
     return Screen(tuple(blocks))
 
 
-def rules_outcome(explanations: Sequence[Explanation]) -> Outcome:
+def rules_outcome(explanations: Sequence[RuleExplanation]) -> Outcome:
     """``--rules``: all rules, one line each; ``--explain`` accepts their ids."""
     return Outcome(
         data=tuple(explanations),

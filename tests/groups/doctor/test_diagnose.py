@@ -18,12 +18,14 @@ from kgroup.groups.doctor.diagnose import (
 )
 from kgroup.groups.doctor.finding import Diagnosis, Finding, NotChecked, Severity
 from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.output.pages.doctor import diagnosis_document
+from kgroup.support.json_line import plain
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
 
 
 def finding(rule: str, severity: Severity) -> Finding:
-    return Finding(rule, severity, "7 of 9", "mend it", "KIP-1", {"seven": 7})
+    return Finding(rule, severity, "7 of 9", {"seven": 7}, (), "mend it", (), "KIP-1")
 
 
 def diagnosis(group: str | None, *findings: Finding, missing: tuple[NotChecked, ...] = ()) -> Diagnosis:
@@ -126,7 +128,7 @@ def test_documents() -> None:
     told = diagnose_group(
         replace(HEALTHY, history=None, unread={"history": "no READ"}, readiness=doctor_of_members.READY)
     )
-    document = json.loads(json.dumps(told.document()))
+    document = plain(diagnosis_document(told))
 
     assert document["group"] == "orders-enrich"
     assert document["scope"] == "group"
@@ -136,14 +138,14 @@ def test_documents() -> None:
         "rule", "severity", "evidence", "numbers", "affected", "remedy", "commands", "source",
     }  # fmt: skip
     assert {"rule": "rebalance-storm", "reason": "no READ", "partly": False} in document["unchecked_rules"]
-    assert diagnose_cluster(CLUSTER).document()["group"] is None
+    assert diagnosis_document(diagnose_cluster(CLUSTER)).group is None
 
 
 def test_every_snapshot_of_the_cases_has_a_document() -> None:
     for case in (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES):
         snapshot = case.snapshot
         told = diagnose_group(snapshot) if isinstance(snapshot, GroupSnapshot) else diagnose_cluster(snapshot)
-        json.dumps(told.document())
+        json.dumps(plain(diagnosis_document(told)))
 
 
 def test_what_the_findings_of_a_hanging_transaction_tell_to_type() -> None:
